@@ -1,0 +1,40 @@
+# Two images from one file: `web` serves (no torch, no ray), `worker` launches and runs fleets.
+FROM node:22-bookworm-slim AS dashboard
+WORKDIR /app/frontend
+COPY frontend/package.json frontend/package-lock.json ./
+RUN npm ci --no-audit --no-fund
+COPY frontend ./
+RUN npm run build
+
+FROM python:3.11-slim-bookworm AS source
+ENV PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PIP_NO_CACHE_DIR=1 \
+    DJANGO_SETTINGS_MODULE=config.settings.base \
+    ROLLDECK_VAR=/var/lib/rolldeck
+RUN useradd --system --uid 10001 --home-dir /var/lib/rolldeck --create-home rolldeck
+WORKDIR /app
+COPY pyproject.toml constraints.txt README.md LICENSE manage.py ./
+COPY platform platform
+COPY client client
+COPY runs runs
+COPY buffer buffer
+COPY rollouts rollouts
+COPY frontend/*.py frontend/
+COPY frontend/templates frontend/templates
+COPY --from=dashboard /app/frontend/dist frontend/dist
+
+FROM source AS web
+RUN pip install -c constraints.txt -e .
+USER rolldeck
+EXPOSE 8000
+CMD ["uvicorn", "config.asgi:application", "--host", "0.0.0.0", "--port", "8000"]
+
+FROM source AS worker
+# For GPUs, name the index of the torch build that fits the driver, for example
+#   docker build --target worker --build-arg PIP_EXTRA_INDEX_URL=…
+ARG PIP_EXTRA_INDEX_URL=""
+RUN pip install -c constraints.txt -e '.[fleet]'
+USER rolldeck
+EXPOSE 6379
+CMD ["celery", "--app=config", "worker", "--concurrency=2"]

@@ -1,0 +1,94 @@
+# Everything a person does with this repository. `make help` lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+# Tests with real processes and deadlines: one that fails twice more has failed. Every rerun is
+# counted in pytest's last line, and is a bug of the test to look at.
+RERUN := --reruns 2 --reruns-delay 1
+BIN := $(VENV)/bin
+export VENV
+
+INSTALLED := $(VENV)/.installed
+BUILT := frontend/dist/.built
+NODE := .ci/with-node
+SCHEMA := docs/reference/openapi.json
+API_TYPES := frontend/src/api/schema.d.ts
+FRONTEND_SOURCES := $(shell find frontend/src frontend/public -type f 2>/dev/null) \
+	$(wildcard frontend/*.json frontend/*.html frontend/*.ts frontend/*.cjs)
+PACKAGES := manage.py platform runs buffer rollouts frontend client examples tests \
+	$(wildcard benchmarks)
+# Checks of the code need no database: this address is never there.
+MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:///none?host=/nowhere' \
+	$(BIN)/python -W ignore manage.py
+WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
+
+.PHONY: help setup serve demo test check format schema test-frontend test-python chromium clean
+
+help: ## Show what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) $(BUILT) ## Install Python packages and build the dashboard
+
+serve: setup ## Run the platform in the foreground (ROLLDECK_PORT, ROLLDECK_VAR, ROLLDECK_AUTH)
+	@$(BIN)/python manage.py up $(ARGS)
+
+demo: setup ## Watch a policy learn; ARGS="--exit" ends when it has
+	@$(BIN)/python manage.py demo $(ARGS)
+
+test: setup check test-frontend test-python ## Run every check and every test
+
+check: setup ## Lint, types, import order, migrations, API schema and its types
+	$(BIN)/ruff check $(PACKAGES)
+	$(BIN)/ruff format --check $(PACKAGES)
+	$(BIN)/mypy
+	PYTHONPATH=platform:client $(BIN)/lint-imports
+	$(MANAGE) makemigrations --check --dry-run
+	@fresh="$$(mktemp)"; trap 'rm -f "$$fresh"' EXIT; $(WRITE_SCHEMA) "$$fresh"; \
+		cmp -s "$$fresh" $(SCHEMA) || { echo "$(SCHEMA) is out of date: run 'make schema'"; exit 1; }
+	@fresh="$$(mktemp --suffix=.d.ts)"; trap 'rm -f "$$fresh"' EXIT; \
+		cd frontend && ../$(NODE) npm run --silent types -- "$$fresh" >/dev/null; \
+		cmp -s "$$fresh" ../$(API_TYPES) \
+			|| { echo "$(API_TYPES) is out of date: run 'make schema'"; exit 1; }
+
+format: $(INSTALLED) ## Format the code and mend what can be mended
+	$(BIN)/ruff check --fix-only $(PACKAGES)
+	$(BIN)/ruff format $(PACKAGES)
+
+schema: $(INSTALLED) frontend/node_modules/.installed ## Write the API schema and the dashboard's types
+	$(WRITE_SCHEMA) $(SCHEMA)
+	cd frontend && ../$(NODE) npm run --silent types -- src/api/schema.d.ts
+
+test-frontend: $(BUILT)
+	cd frontend && ../$(NODE) npm run check
+
+test-python: setup chromium
+	$(BIN)/pytest $(RERUN) -n 2 -m "not ray and not system and not browser"
+	$(BIN)/pytest $(RERUN) -m "ray or system or browser"
+
+chromium:
+	@.ci/chromium
+
+clean: ## Remove what was installed and built; data in ./var stays
+	rm -rf $(VENV) frontend/node_modules frontend/dist
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; name one with PYTHON=…"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { echo "Python's venv module is needed (Debian: apt-get install python3-venv)"; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fleet,dev]'
+	@touch $@
+
+frontend/node_modules/.installed: $(INSTALLED) frontend/package.json frontend/package-lock.json
+	cd frontend && ../$(NODE) npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(BUILT): frontend/node_modules/.installed $(FRONTEND_SOURCES)
+	cd frontend && ../$(NODE) npm run build
+	@touch $@

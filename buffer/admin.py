@@ -1,0 +1,148 @@
+"""Show what came in and where it is; payloads are read for one row at a time and in part."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.core.paginator import Paginator
+from django.utils.functional import cached_property
+from unfold.admin import ModelAdmin
+
+from buffer.models import Batch, FragmentChunk, IdempotencyRecord, Tally, TrajectoryGroup
+from buffer.selectors import fragment_preview, group_preview
+
+
+class UncountedPaginator(Paginator):  # type: ignore[type-arg]
+    """Pages of a table that is too large to be counted."""
+
+    @cached_property
+    def count(self) -> int:
+        """Return a number that is never reached."""
+        return 1_000_000
+
+
+class ReadOnlyAdmin(ModelAdmin):
+    """Look and filter; never add, change or delete."""
+
+    paginator = UncountedPaginator
+    show_full_result_count = False
+    list_per_page = 50
+    actions = None
+
+    def has_add_permission(self, request: Any, obj: Any = None) -> bool:
+        """Return False."""
+        return False
+
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+        """Return False."""
+        return False
+
+    def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
+        """Return False."""
+        return False
+
+
+@admin.register(Batch)
+class BatchAdmin(ReadOnlyAdmin):
+    """Batches and their leases."""
+
+    list_display = (
+        "id",
+        "run",
+        "ordinal",
+        "kind",
+        "state",
+        "trainer",
+        "fence",
+        "items",
+        "sequences",
+        "leased_at",
+    )
+    list_filter = ("kind", "state")
+    list_select_related = ("run", "trainer")
+    ordering = ("-leased_at",)
+
+
+@admin.register(TrajectoryGroup)
+class TrajectoryGroupAdmin(ReadOnlyAdmin):
+    """Groups; the payload is shown decoded, cut to its first part."""
+
+    list_display = (
+        "id",
+        "run",
+        "env_id",
+        "state",
+        "drop_reason",
+        "sequences",
+        "tokens",
+        "score_mean",
+        "score_std",
+        "received_at",
+    )
+    list_filter = ("state",)
+    list_select_related = ("run",)
+    ordering = ("-id",)
+    readonly_fields = ("preview",)
+
+    @admin.display(description="payload, first part")
+    def preview(self, row: TrajectoryGroup) -> str:
+        """Return the first part of the group as it is served."""
+        return group_preview(row.pk)
+
+
+@admin.register(FragmentChunk)
+class FragmentChunkAdmin(ReadOnlyAdmin):
+    """Fragments; the payload is shown as the names, dtypes and shapes of its arrays."""
+
+    list_display = (
+        "id",
+        "run",
+        "slot",
+        "number",
+        "environment",
+        "state",
+        "drop_reason",
+        "epoch",
+        "version_min",
+        "version_max",
+        "steps",
+        "received_at",
+    )
+    list_filter = ("state",)
+    list_select_related = ("run",)
+    ordering = ("-id",)
+    readonly_fields = ("preview",)
+
+    @admin.display(description="payload, its arrays")
+    def preview(self, row: FragmentChunk) -> str:
+        """Return what arrays the fragment holds."""
+        return fragment_preview(row.pk)
+
+
+@admin.register(Tally)
+class TallyAdmin(ReadOnlyAdmin):
+    """Counts, shard by shard."""
+
+    list_display = (
+        "run",
+        "kind",
+        "fate",
+        "reason",
+        "epoch",
+        "env_id",
+        "size",
+        "shard",
+        "items",
+        "sequences",
+    )
+    list_filter = ("kind", "fate")
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(IdempotencyRecord)
+class IdempotencyRecordAdmin(ReadOnlyAdmin):
+    """Keys of pushes and what they were answered."""
+
+    list_display = ("key", "run", "created_at")
+    list_select_related = ("run",)
+    ordering = ("-created_at",)

@@ -1,0 +1,349 @@
+"""Answer the Atropos trajectory API: registration, status and pushes.
+
+Behaves as the server of atroposlib 0.4.0, but where that loses, blocks or duplicates data; the
+differences are listed with their reasons in the contract tests.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+
+from buffer import selectors, services, storage
+from buffer.api import messages
+from buffer.api.atropos_view import (
+    KEY,
+    PUSH_REFUSED,
+    REFUSED,
+    AtroposView,
+    atropos_schema,
+    json_response,
+)
+from buffer.api.callers import ResetCallers
+from buffer.api.sending import json_body, noted_body
+from buffer.core.batch_bytes import stock_answer
+from buffer.core.fates import ItemKind
+from buffer.services.senders import this_process
+from buffer.wire import (
+    BodyProblem,
+    EnvIdentifier,
+    Group,
+    InvalidBody,
+    RegisterEnv,
+    Registration,
+    decode,
+    decode_group,
+    decode_groups,
+)
+from runs import services as runs_services
+from runs.api.identity import identity_of
+from runs.core.registration import Registration as RunRegistration
+
+LATEST_WHEN_EMPTY: Final = (
+    b'{"tokens":[],"masks":[],"scores":[],"advantages":[],"ref_logprobs":[],'
+    b'"generation_params":[],"inference_logprobs":[],"messages":[],"images":[]}'
+)
+
+
+class RootView(AtroposView):
+    """Says hello."""
+
+    authentication_classes = []
+    permission_classes = []
+
+    @atropos_schema(responses=messages.Message, auth=[])
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Answer the greeting by which clients recognise the server."""
+        return json_response(messages.Message(message="AtroposLib API"))
+
+
+class RegisterView(AtroposView):
+    """Trainers join here."""
+
+    @atropos_schema(
+        request=Registration,
+        responses={200: messages.RegisteredTrainer, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Register a trainer; the first one opens the run."""
+        said = decode(request.body, Registration)
+        found, identity = self.find_run(), identity_of(request)
+        trainer = runs_services.register_trainer(
+            run_id=found.pk,
+            identity=identity,
+            registration=RunRegistration(**msgspec.structs.asdict(said)),
+            now=timezone.now(),
+        )
+        services.forget_deliveries(run_id=found.pk, identity=identity)
+        return json_response(messages.RegisteredTrainer(uuid=trainer.uuid))
+
+
+class RegisterEnvView(AtroposView):
+    """Environments join here."""
+
+    @atropos_schema(
+        request=RegisterEnv,
+        responses={200: messages.RegisteredEnvironment, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Register an environment, once a trainer has asked for its first batch."""
+        said = decode(request.body, RegisterEnv)
+        found = self.find_run()
+        if found.trainer_started_at is None:
+            return json_response(messages.RegisteredEnvironment(status="wait for trainer to start"))
+        environment = runs_services.register_environment(
+            run_id=found.pk, **msgspec.structs.asdict(said), now=timezone.now()
+        )
+        return json_response(
+            messages.RegisteredEnvironment(
+                status="success",
+                env_id=environment.env_id,
+                wandb_name=environment.wandb_name,
+                checkpoint_dir=found.checkpoint_dir,
+                starting_step=found.starting_step + found.served_steps,
+                checkpoint_interval=found.save_checkpoint_interval,
+                num_steps=found.num_steps,
+            )
+        )
+
+
+class DisconnectEnvView(AtroposView):
+    """Environments leave here."""
+
+    @atropos_schema(
+        request=EnvIdentifier,
+        responses={200: messages.Outcome, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Mark an environment as gone."""
+        env_id = decode(request.body, EnvIdentifier).env_id
+        gone = 0 <= env_id < 2**31 and runs_services.disconnect_environment(
+            run_id=self.find_run().pk, env_id=env_id, now=timezone.now()
+        )
+        if gone:
+            return json_response(messages.Outcome(status="success"))
+        return json_response(
+            messages.Outcome(status="failure", error=f"this run has no environment {env_id}")
+        )
+
+
+class WandbInfoView(AtroposView):
+    """Where to log."""
+
+    @atropos_schema(responses={200: messages.WandbNames, **REFUSED})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Return the tracker's group and project, null before registration."""
+        found = self.find_run()
+        return json_response(
+            messages.WandbNames(group=found.wandb_group, project=found.wandb_project)
+        )
+
+
+class InfoView(AtroposView):
+    """Sizes of a run."""
+
+    @atropos_schema(responses={200: messages.RunSizes, **REFUSED})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Return the batch size and the longest sequence, -1 before registration."""
+        found = self.find_run()
+        return json_response(
+            messages.RunSizes(
+                batch_size=-1 if found.batch_size is None else found.batch_size,
+                max_token_len=-1 if found.max_token_len is None else found.max_token_len,
+            )
+        )
+
+
+class StatusView(AtroposView):
+    """State of a run."""
+
+    @atropos_schema(responses={200: messages.RunState, **REFUSED})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Return batches served and groups queued, zeros before registration."""
+        found = self.find_run()
+        if found.registered_at is None:
+            return json_response(messages.RunState(current_step=0, queue_size=0))
+        return json_response(
+            messages.RunState(
+                current_step=found.starting_step + found.served_steps,
+                queue_size=selectors.queued_groups(found.pk),
+            )
+        )
+
+
+class StatusEnvView(AtroposView):
+    """State of a run as one environment sees it."""
+
+    @atropos_schema(
+        parameters=[OpenApiParameter("env_id", OpenApiTypes.INT)],
+        responses={200: messages.EnvironmentState, **PUSH_REFUSED},
+    )
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Return the environment's share and queue; `env_id` in a JSON body or the query."""
+        return self._answer(request)
+
+    @atropos_schema(
+        request=EnvIdentifier,
+        responses={200: messages.EnvironmentState, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Return the same to clients that cannot send a body with GET."""
+        return self._answer(request)
+
+    def _answer(self, request: Request) -> HttpResponse:
+        body = request.body
+        if not body and "env_id" in request.query_params:
+            body = msgspec.json.encode({"env_id": request.query_params["env_id"]})
+        env_id = decode(body, EnvIdentifier).env_id
+        found = self.find_run()
+        try:
+            status = selectors.status_of_environment(found, env_id)
+        except selectors.UnknownEnvironmentId as error:
+            problem = BodyProblem(("body", "env_id"), str(error), "unknown_environment")
+            raise InvalidBody([problem]) from error
+        return json_response(
+            messages.EnvironmentState(
+                current_step=found.starting_step + found.served_steps,
+                queue_size=status.queue_size,
+                unallocated_fraction=status.unallocated_fraction,
+                self_queue_size=status.self_queue_size,
+                max_group_size=status.max_group_size,
+                env_weight=status.env_weight,
+            )
+        )
+
+
+class PushView(AtroposView):
+    """Takes groups in, each push once."""
+
+    def accept(self, request: Request, groups: list[Group], *, many: bool) -> HttpResponse:
+        """Store the groups of one push and answer, or answer as the first time."""
+        run = self.find_run()
+        body = request.body
+        key = services.PushKey.of(request.headers.get("Idempotency-Key"), body)
+        now = timezone.now()
+
+        def push() -> dict[str, Any]:
+            receipts = services.accept_groups(
+                run=run, groups=groups, producer=identity_of(request), now=now
+            )
+            answer: dict[str, Any] = msgspec.to_builtins(
+                _list_answer(receipts) if many else _answer(receipts[0])
+            )
+            return answer
+
+        try:
+            answer = services.once(run_id=run.pk, key=key, now=now, push=push)
+        except services.UnknownEnvironment as error:
+            loc = ("body", error.index, "env_id") if many else ("body", "env_id")
+            problem = BodyProblem(loc, str(error), "unknown_environment")
+            raise InvalidBody([problem]) from error
+        response = json_response(answer.content)
+        if answer.replayed:
+            response["Idempotent-Replayed"] = "true"
+        return response
+
+
+def _answer(receipt: services.Receipt) -> messages.PushAnswer:
+    if receipt.waiting_sequences is None:
+        return messages.PushAnswer(status="received")
+    return messages.PushAnswer(status="buffered", buffer_size=receipt.waiting_sequences)
+
+
+def _list_answer(receipts: list[services.Receipt]) -> messages.PushAnswer:
+    buffered = [r.waiting_sequences for r in receipts if r.waiting_sequences is not None]
+    return messages.PushAnswer(
+        status="received",
+        groups_processed=len(receipts),
+        buffered=len(buffered) or None,
+        last_buffer_size=buffered[-1] if buffered else None,
+    )
+
+
+class ScoredDataView(PushView):
+    """Takes one group in."""
+
+    @atropos_schema(
+        request=messages.ScoredData,
+        parameters=[KEY],
+        responses={200: messages.PushAnswer, 400: messages.Detail, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Queue a group; one of another size than its environment's waits for others."""
+        group = decode_group(request.body, lenient=self.find_run().lenient)
+        return self.accept(request, [group], many=False)
+
+
+class ScoredDataListView(PushView):
+    """Takes several groups in."""
+
+    @atropos_schema(
+        request={"application/json": {"type": "array", "items": {"type": "object"}}},
+        parameters=[KEY],
+        responses={200: messages.PushAnswer, 400: messages.Detail, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Queue groups, all or none."""
+        groups = decode_groups(request.body, lenient=self.find_run().lenient)
+        return self.accept(request, groups, many=True)
+
+
+class BatchView(AtroposView):
+    """Hands batches to stock trainers."""
+
+    @atropos_schema(responses={200: messages.StockBatch, **REFUSED, 409: messages.Detail})
+    def get(self, request: Request, run: str | None = None) -> HttpResponseBase:
+        """Return the next batch, or null; asking confirms what this trainer got before."""
+        found = self.find_run()
+        if found.registered_at is None:
+            return json_response(
+                {
+                    "status": "error",
+                    "message": "Trainer not registered. Call /register first.",
+                    "batch": [],
+                }
+            )
+        lease = services.take_for_stock(
+            run_id=found.pk,
+            identity=identity_of(request),
+            sender=this_process(),
+            now=timezone.now(),
+        )
+        if lease is None:
+            return json_response({"batch": None})
+        batch_id, fence = lease.batch.pk, lease.batch.fence
+        return noted_body(
+            request,
+            stock_answer(storage.batch_contents(ItemKind.GROUPS, lease.batch.pk)),
+            on_sent=partial(services.note_delivered, batch_id=batch_id, fence=fence),
+            on_cut=partial(services.note_cut, batch_id=batch_id, fence=fence),
+        )
+
+
+class LatestExampleView(AtroposView):
+    """Shows what came in last."""
+
+    @atropos_schema(responses={200: messages.ScoredData, **REFUSED})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Return the newest group, or empty lists."""
+        return json_body(request, storage.latest_group(self.find_run().pk) or LATEST_WHEN_EMPTY)
+
+
+class ResetDataView(AtroposView):
+    """Begins a run anew."""
+
+    permission_classes = [ResetCallers]
+
+    @atropos_schema(responses={(200, "text/plain"): OpenApiTypes.STR, **REFUSED})
+    def get(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Archive the run, with everything in it, and begin a fresh one of its name."""
+        runs_services.reset_run(
+            run_id=self.find_run().pk, actor=identity_of(request), now=timezone.now()
+        )
+        return HttpResponse("Reset successful", content_type="text/plain; charset=utf-8")

@@ -1,0 +1,93 @@
+"""Find the run of an Atropos route, and answer its errors in FastAPI's shapes."""
+
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.exceptions import APIException
+from rest_framework.views import APIView
+
+from buffer import services
+from buffer.api import messages
+from buffer.api.callers import AnyAccept, AtroposCallers
+from buffer.wire import InvalidBody
+from runs import selectors as runs_selectors
+from runs import services as runs_services
+from runs.api.authentication import TokenAuthentication
+from runs.models import Run, RunKind
+from runs.services.registry import RunIsOver
+
+STATUS_CODES: Final[dict[type[Exception], int]] = {
+    runs_selectors.RunNotFound: 404,
+    services.RunNotAccepting: 409,
+    RunIsOver: 409,
+    services.KeyInFlight: 409,
+    services.KeyReused: 422,
+    services.InvalidKey: 400,
+    services.QueueFull: 503,
+}
+KEY: Final = OpenApiParameter(
+    "Idempotency-Key", location=OpenApiParameter.HEADER, description="Makes a retry safe."
+)
+REFUSED: Final = {
+    401: messages.Detail,
+    403: messages.Detail,
+    404: messages.Detail,
+}
+PUSH_REFUSED: Final = REFUSED | {
+    409: messages.Detail,
+    422: messages.HTTPValidationError,
+    503: messages.Detail,
+}
+
+
+atropos_schema = partial(extend_schema, tags=["atropos"])
+
+
+class AtroposView(APIView):
+    """A route of one outside run: the one named in the URL, else the one at the root."""
+
+    authentication_classes = [TokenAuthentication]
+    permission_classes = [AtroposCallers]
+    content_negotiation_class = AnyAccept
+
+    def find_run(self) -> Run:
+        """Return the run that the URL names.
+
+        Raises:
+            RunNotFound: If there is none, or it is not an outside run.
+        """
+        name = self.kwargs.get("run")
+        if name is None:
+            return runs_services.default_run(now=timezone.now())
+        run = runs_selectors.run_named(name)
+        if run.kind != RunKind.OUTSIDE:
+            raise runs_selectors.RunNotFound(f"{name} takes no trajectory groups")
+        return run
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
+        """Answer errors in FastAPI's shapes."""
+        if isinstance(exc, InvalidBody):
+            return json_response({"detail": exc.problems}, status=422)
+        status = STATUS_CODES.get(type(exc))
+        if isinstance(exc, APIException):
+            status = exc.status_code
+        if status is None:
+            raise exc
+        response = json_response({"detail": str(exc)}, status=status)
+        if status == 401:
+            response["WWW-Authenticate"] = self.get_authenticate_header(self.request) or "Bearer"
+        wait = getattr(exc, "retry_after_seconds", None)
+        if wait is not None:
+            response["Retry-After"] = str(wait)
+        return response
+
+
+def json_response(content: Any, *, status: int = 200) -> HttpResponse:
+    """Return anything msgspec can encode as a JSON answer."""
+    return HttpResponse(
+        msgspec.json.encode(content), status=status, content_type="application/json"
+    )

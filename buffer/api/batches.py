@@ -1,0 +1,224 @@
+"""Lease batches to trainers that confirm them by id."""
+
+import time
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import selectors, services, storage
+from buffer.api import messages
+from buffer.api.callers import AnyAccept
+from buffer.core.batch_bytes import json_answer, msgpack_answer
+from buffer.core.fates import ItemKind
+from buffer.models import Batch
+from rolldeck.wire import BATCH_TYPE, BatchHead
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, read, whole_number
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Readers, scoped
+from runs.live import wakeups
+from runs.models import Run, RunKind
+
+# A nudge may be lost; who waits looks again by itself this often.
+LOOK_AGAIN_SECONDS: Final = 1.0
+BATCH_ANSWERS: Final = {
+    (200, BATCH_TYPE): OpenApiTypes.BINARY,
+    (200, "application/json"): OpenApiTypes.OBJECT,
+}
+
+
+class WrongKind(Exception):
+    """The run hands out groups, not fragments."""
+
+
+def _wait_for(
+    run: Run, identity: str, *, count: int | None, seconds: float
+) -> services.Lease | None:
+    """Return a leased batch as soon as there is one, or None when the time is over.
+
+    No database connection is held while waiting.
+    """
+    asked_at = time.monotonic()
+    until, look_at = asked_at + seconds, asked_at
+    while True:
+        ticket = wakeups.ticket(run.pk)
+        lease, asked_at = None, time.monotonic()
+        is_due = asked_at >= look_at
+        if is_due or selectors.batch_in_sight(run.pk, identity=identity, count=count):
+            lease = services.take(run_id=run.pk, identity=identity, count=count)
+            look_at = asked_at + LOOK_AGAIN_SECONDS
+        left = until - time.monotonic()
+        if lease is not None or left <= 0:
+            return lease
+        connection.close()
+        wakeups.wait(ticket, min(left, max(look_at - time.monotonic(), 0)))
+
+
+def _head(lease: services.Lease) -> BatchHead:
+    batch = lease.batch
+    return BatchHead(
+        id=str(batch.pk),
+        ordinal=batch.ordinal,
+        fence=batch.fence,
+        kind="groups" if batch.kind == ItemKind.GROUPS else "fragments",
+        count=batch.items,
+        lease_seconds=lease.lease_seconds,
+        epoch=batch.epoch,
+        policy_step=lease.policy_step,
+    )
+
+
+def _bytes(request: Request, lease: services.Lease) -> HttpResponse:
+    """Return a leased batch: msgpack, or JSON for groups when the client asks for it."""
+    kind = ItemKind(lease.batch.kind)
+    items = storage.batch_contents(kind, lease.batch.pk)
+    wants_json = "application/json" in request.headers.get("Accept", "")
+    if kind is ItemKind.GROUPS and wants_json:
+        return HttpResponse(json_answer(_head(lease), items), content_type="application/json")
+    return HttpResponse(msgpack_answer(_head(lease), items), content_type=BATCH_TYPE)
+
+
+def _none_yet(run: Run) -> HttpResponse:
+    queued = selectors.queue_depth(run.pk).queued_sequences
+    return HttpResponse(status=204, headers={"Rolldeck-Queued": str(queued)})
+
+
+class NextBatchView(APIView):
+    """The next batch of a run."""
+
+    permission_classes = [scoped("trainer")]
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(
+        operation_id="batches_next",
+        request=messages.NextBatch,
+        responses={**BATCH_ANSWERS, 204: None, **problems(400, 401, 403, 404, 409)},
+        tags=["batches"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Lease the next batch, waiting for it; a batch not confirmed yet comes again."""
+        wanted = read(request, messages.NextBatch)
+        found = runs_selectors.run_named(run)
+        lease = _wait_for(found, identity_of(request), count=None, seconds=wanted.wait_seconds)
+        return _none_yet(found) if lease is None else _bytes(request, lease)
+
+
+class FetchFragmentsView(APIView):
+    """Fragments of a run, as many as asked for."""
+
+    permission_classes = [scoped("trainer")]
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(
+        operation_id="fragments_fetch",
+        request=messages.FetchFragments,
+        responses={**BATCH_ANSWERS, 204: None, **problems(400, 401, 403, 404, 409)},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Lease fragments, waiting for them; ones not confirmed yet come again."""
+        wanted = read(request, messages.FetchFragments)
+        found = runs_selectors.run_named(run)
+        if found.kind != RunKind.FLEET:
+            raise WrongKind(f"{run} hands out groups, not fragments")
+        lease = _wait_for(
+            found, identity_of(request), count=wanted.count, seconds=wanted.wait_seconds
+        )
+        return _none_yet(found) if lease is None else _bytes(request, lease)
+
+
+def _acked(run: Run, batch_id: str, fence: int) -> HttpResponse:
+    try:
+        wanted = UUID(batch_id)
+    except ValueError:
+        raise services.BatchNotFound(f"there is no batch {batch_id!r}") from None
+    services.confirm(run_id=run.pk, batch_id=wanted, fence=fence)
+    served_steps = Run.objects.values_list("served_steps", flat=True).get(pk=run.pk)
+    return answer(messages.Acked(served_steps=served_steps))
+
+
+class AckFragmentsView(APIView):
+    """Confirmation of fetched fragments."""
+
+    permission_classes = [scoped("trainer")]
+
+    @extend_schema(
+        operation_id="fragments_ack",
+        request=messages.AckFragments,
+        responses={200: messages.Acked, **problems(400, 401, 403, 404, 409)},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Confirm that fetched fragments were trained on."""
+        said = read(request, messages.AckFragments)
+        return _acked(runs_selectors.run_named(run), said.batch, said.fence)
+
+
+class AckBatchView(APIView):
+    """Confirmation of a batch."""
+
+    permission_classes = [scoped("trainer")]
+
+    @extend_schema(
+        operation_id="batches_ack",
+        request=messages.AckBatch,
+        responses={200: messages.Acked, **problems(400, 401, 403, 404, 409)},
+        tags=["batches"],
+    )
+    def post(self, request: Request, run: str, batch: str) -> HttpResponse:
+        """Confirm that a batch was trained on; an older fence is refused."""
+        said = read(request, messages.AckBatch)
+        return _acked(runs_selectors.run_named(run), batch, said.fence)
+
+
+class BatchView(APIView):
+    """One leased batch."""
+
+    permission_classes = [scoped("trainer")]
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(
+        operation_id="batches_get",
+        responses={**BATCH_ANSWERS, **problems(401, 403, 404, 409)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """Return the bytes of a batch again to the trainer that holds it."""
+        found = runs_selectors.run_named(run)
+        identity = identity_of(request)
+        return _bytes(request, services.held_by(run_id=found.pk, batch_id=batch, identity=identity))
+
+
+class BatchesView(APIView):
+    """The batches of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="batches_list",
+        parameters=[OpenApiParameter("limit", OpenApiTypes.INT)],
+        responses={200: messages.BatchList, **problems(400, 401, 403, 404)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List batches without their bytes, newest first."""
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
+        found = runs_selectors.run_named(run)
+        rows = selectors.batches(run_id=found.pk, limit=limit or 50)
+        return answer(messages.BatchList(results=[_row(batch) for batch in rows]))
+
+
+def _row(batch: Batch) -> messages.BatchRow:
+    fields: dict[str, Any] = {
+        name: getattr(batch, name) for name in messages.BatchRow.__struct_fields__
+    }
+    fields["id"] = str(batch.pk)
+    fields["trainer"] = str(batch.trainer) if batch.trainer else None
+    return messages.BatchRow(**fields)

@@ -1,0 +1,49 @@
+"""Take fragments in from fleets."""
+
+from typing import Any
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import services
+from rolldeck.wire import FRAGMENTS_TYPE, FragmentReceipt
+from runs import selectors as runs_selectors
+from runs.api.openapi import problems
+from runs.api.permissions import scoped
+
+
+class FragmentsView(APIView):
+    """The fragments of a run."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="fragments_push",
+        request={FRAGMENTS_TYPE: OpenApiTypes.BINARY},
+        parameters=[OpenApiParameter("Idempotency-Key", location=OpenApiParameter.HEADER)],
+        responses={200: FragmentReceipt, **problems(400, 401, 403, 404, 409, 413, 422)},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Store fragments, all or none; ones that came before are counted as duplicates."""
+        body = request.body
+        found = runs_selectors.run_named(run)
+        fragments = services.decode_push(body)
+        key = services.PushKey.of(request.headers.get("Idempotency-Key"), body)
+        now = timezone.now()
+
+        def push() -> dict[str, Any]:
+            receipt = services.accept_fragments(run=found, fragments=fragments, now=now)
+            answer: dict[str, Any] = msgspec.to_builtins(receipt)
+            return answer
+
+        answer = services.once(run_id=found.pk, key=key, now=now, push=push)
+        headers = {"Idempotent-Replayed": "true"} if answer.replayed else {}
+        return HttpResponse(
+            msgspec.json.encode(answer.content), content_type="application/json", headers=headers
+        )

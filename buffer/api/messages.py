@@ -1,0 +1,195 @@
+"""Shape what this app's API answers, for the schema and for typed clients."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """Greeting."""
+
+    message: str
+
+
+class RegisteredTrainer(Struct, frozen=True, kw_only=True):
+    """Answer to ``POST /register``."""
+
+    uuid: int
+
+
+class RegisteredEnvironment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to ``POST /register-env``; only `status` until a trainer has started."""
+
+    status: str
+    env_id: int | None = None
+    wandb_name: str | None = None
+    checkpoint_dir: str | None = None
+    starting_step: int | None = None
+    checkpoint_interval: int | None = None
+    num_steps: int | None = None
+
+
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to ``POST /disconnect-env``."""
+
+    status: Literal["success", "failure"]
+    error: str | None = None
+
+
+class WandbNames(Struct, frozen=True, kw_only=True):
+    """Answer to ``GET /wandb_info``."""
+
+    group: str | None
+    project: str | None
+
+
+class RunSizes(Struct, frozen=True, kw_only=True):
+    """Answer to ``GET /info``: sequences in a batch, tokens in a sequence; -1 before both."""
+
+    batch_size: int
+    max_token_len: int
+
+
+class RunState(Struct, frozen=True, kw_only=True):
+    """Answer to ``GET /status``: batches served, groups queued."""
+
+    current_step: int
+    queue_size: int
+
+
+class EnvironmentState(Struct, frozen=True, kw_only=True):
+    """Answer to ``/status-env``; sizes count groups of the environment's size."""
+
+    current_step: int
+    queue_size: int
+    unallocated_fraction: float
+    self_queue_size: int
+    max_group_size: int
+    env_weight: float
+
+
+class PushAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to a push; buffer sizes count sequences that wait for others."""
+
+    status: Literal["received", "buffered"]
+    buffer_size: int | None = None
+    groups_processed: int | None = None
+    buffered: int | None = None
+    last_buffer_size: int | None = None
+
+
+class ScoredData(Struct, frozen=True, kw_only=True):
+    """One trajectory group; S sequences of T tokens."""
+
+    tokens: list[list[int]]
+    masks: list[list[int]]
+    scores: list[float]
+    advantages: list[list[float]] | None = None
+    ref_logprobs: list[list[float]] | None = None
+    messages: list[list[dict[str, Any]]] | None = None
+    generation_params: dict[str, Any] | None = None
+    inference_logprobs: list[list[float]] | None = None
+    overrides: list[dict[str, Any]] | None = None
+    group_overrides: dict[str, Any] | None = None
+    images: Any = None
+    env_id: int | None = None
+    distill_token_ids: list[list[list[int]]] | None = None
+    distill_logprobs: list[list[list[float]]] | None = None
+
+
+class StockBatch(Struct, frozen=True, kw_only=True):
+    """Answer to ``GET /batch``."""
+
+    batch: list[ScoredData] | None
+
+
+class HTTPValidationError(Struct, frozen=True, kw_only=True):
+    """FastAPI's 422: what is wrong and where."""
+
+    detail: list[dict[str, Any]]
+
+
+class Detail(Struct, frozen=True, kw_only=True):
+    """FastAPI's other errors."""
+
+    detail: str
+
+
+class NextBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait for a batch."""
+
+    wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
+
+
+class FetchFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many fragments to lease, and how long to wait for them."""
+
+    count: Annotated[int, Meta(ge=1, le=65_536)]
+    wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
+
+
+class AckBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Confirmation of a batch under the fence of its lease."""
+
+    fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
+
+
+class AckFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Confirmation of fetched fragments."""
+
+    batch: str
+    fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
+
+
+class Acked(Struct, frozen=True, kw_only=True):
+    """Answer to a confirmation: batches handed out so far."""
+
+    served_steps: int
+
+
+class BatchRow(Struct, frozen=True, kw_only=True):
+    """A batch without its bytes; `composition` counts sequences or fragments by environment."""
+
+    id: str
+    ordinal: int
+    kind: Literal["groups", "fragments"]
+    state: Literal["leased", "returned", "confirmed", "dropped"]
+    trainer: str | None
+    fence: int
+    epoch: int
+    policy_step: int
+    leased_at: datetime
+    lease_expires_at: datetime
+    delivered_at: datetime | None
+    settled_at: datetime | None
+    items: int
+    sequences: int
+    size_bytes: int
+    composition: dict[str, int]
+    staleness: dict[str, int]
+
+
+class BatchList(Struct, frozen=True, kw_only=True):
+    """Batches, newest first."""
+
+    results: list[BatchRow]
+
+
+class KindLedger(Struct, frozen=True, kw_only=True):
+    """Where the items of one kind are; `dropped` counts by reason."""
+
+    accepted: int
+    queued: int
+    waiting: int
+    leased: int
+    served: int
+    dropped: dict[str, int]
+    balanced: bool
+
+
+class LedgerAnswer(Struct, frozen=True, kw_only=True):
+    """Where everything is that a run has accepted."""
+
+    groups: KindLedger
+    fragments: KindLedger

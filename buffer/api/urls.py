@@ -1,0 +1,16 @@
+"""Route the buffer's part of the REST API."""
+
+from django.urls import path
+
+from buffer.api import batches, fragments, ledger
+
+urlpatterns = [
+    path("runs/<slug:run>/fragments", fragments.FragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/ack", batches.AckFragmentsView.as_view()),
+    path("runs/<slug:run>/batches", batches.BatchesView.as_view()),
+    path("runs/<slug:run>/batches/next", batches.NextBatchView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>", batches.BatchView.as_view()),
+    path("runs/<slug:run>/batches/<str:batch>/ack", batches.AckBatchView.as_view()),
+    path("runs/<slug:run>/ledger", ledger.LedgerView.as_view()),
+]

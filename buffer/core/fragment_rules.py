@@ -1,0 +1,143 @@
+"""Check that a fragment is whole: its arrays against its header and against one another.
+
+Shapes are those of :class:`rolldeck.wire.Fragment`; T is `steps`.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buffer.core.fates import DropReason
+from rolldeck.wire import SCHEMA_VERSION, Fragment, InvalidMessage, unpack_array
+
+# Name → dtype (None: any), of the arrays whose first axis is T.
+PER_STEP: Final[dict[str, str | None]] = {
+    "obs": None,
+    "action": None,
+    "reward": "float32",
+    "first": "bool",
+    "terminated": "bool",
+    "truncated": "bool",
+    "behavior_logprob": "float32",
+    "value": "float32",
+    "policy_step": "int32",
+    "episode_index": "int32",
+}
+SCALAR_PER_STEP: Final = [name for name, dtype in PER_STEP.items() if dtype is not None]
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class BrokenFragment(ValueError):
+    """A fragment contradicts itself; `field` is the path below the fragment."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+def check(fragment: Fragment) -> None:
+    """Accept a fragment that a trainer can use.
+
+    Raises:
+        BrokenFragment: At the first array that is missing, has the wrong dtype or shape, is not
+            finite, or contradicts the header.
+    """
+    if fragment.schema != SCHEMA_VERSION:
+        raise BrokenFragment("schema", f"version {fragment.schema} is not {SCHEMA_VERSION}")
+    if fragment.version_min > fragment.version_max:
+        raise BrokenFragment("version_min", "is newer than version_max")
+    if "\x00" in fragment.slot + fragment.environment + fragment.worker:
+        raise BrokenFragment("slot", "names must not contain the NUL character")
+    arrays = _unpacked(fragment)
+    _check_shapes(fragment, arrays)
+    _check_boundary(arrays)
+    _check_ranges(fragment, arrays)
+
+
+def _unpacked(fragment: Fragment) -> Arrays:
+    arrays: Arrays = {}
+    for name, packed in fragment.arrays.items():
+        try:
+            array = unpack_array(packed)
+        except (InvalidMessage, ValueError) as error:
+            raise BrokenFragment(f"arrays.{name}", str(error)) from error
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise BrokenFragment(f"arrays.{name}", "holds a value that is not finite")
+        arrays[name] = array
+    for name in [*PER_STEP, "next_obs"]:
+        if name not in arrays:
+            raise BrokenFragment(f"arrays.{name}", "is missing")
+    return arrays
+
+
+def _check_shapes(fragment: Fragment, arrays: Arrays) -> None:
+    for name, dtype in PER_STEP.items():
+        array = arrays[name]
+        if dtype is not None and array.dtype.name != dtype:
+            raise BrokenFragment(f"arrays.{name}", f"is {array.dtype.name}, not {dtype}")
+        if array.shape[:1] != (fragment.steps,):
+            raise BrokenFragment(
+                f"arrays.{name}", f"has shape {list(array.shape)} for {fragment.steps} steps"
+            )
+    for name in SCALAR_PER_STEP:
+        if arrays[name].ndim != 1:
+            raise BrokenFragment(f"arrays.{name}", "has more than one axis")
+
+
+def _check_boundary(arrays: Arrays) -> None:
+    obs = arrays["obs"]
+    _same(arrays, "next_obs", obs.shape[1:], obs.dtype)
+    if ("final_obs" in arrays) != ("final_step" in arrays):
+        raise BrokenFragment("arrays.final_step", "final_obs and final_step come together")
+    if "final_step" not in arrays:
+        return
+    final_step = arrays["final_step"]
+    if final_step.dtype.name != "int32" or final_step.ndim != 1:
+        raise BrokenFragment("arrays.final_step", "must be int32 with one axis")
+    _same(arrays, "final_obs", (len(final_step), *obs.shape[1:]), obs.dtype)
+    if len(final_step) and (final_step.min() < 0 or final_step.max() >= len(obs)):
+        raise BrokenFragment("arrays.final_step", "names a step outside the fragment")
+    ended = arrays["terminated"] | arrays["truncated"]
+    if not ended[final_step].all():
+        raise BrokenFragment("arrays.final_step", "names a step that ended no episode")
+
+
+def _same(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    array = arrays[name]
+    if array.shape != shape or array.dtype != dtype:
+        raise BrokenFragment(
+            f"arrays.{name}",
+            f"is {array.dtype.name} {list(array.shape)}, obs need {dtype.name} {list(shape)}",
+        )
+
+
+def _check_ranges(fragment: Fragment, arrays: Arrays) -> None:
+    index = arrays["episode_index"]
+    if index.min() < 0 or index.max() >= len(fragment.episode_ids):
+        raise BrokenFragment("arrays.episode_index", "points outside episode_ids")
+    acted = arrays["policy_step"]
+    if acted.min() < fragment.version_min or acted.max() > fragment.version_max:
+        raise BrokenFragment("arrays.policy_step", "leaves version_min … version_max")
+
+
+def drop_reason(
+    fragment: Fragment, *, epoch: int, policy_step: int, max_staleness: int
+) -> DropReason | None:
+    """Return why a whole fragment cannot train the run's policy any more, or None.
+
+    Args:
+        fragment: Any fragment that :func:`check` accepts.
+        epoch: The run's epoch.
+        policy_step: The run's current version in that epoch.
+        max_staleness: Versions by which data may trail.
+    """
+    if fragment.epoch != epoch:
+        return DropReason.STALE_EPOCH
+    if fragment.version_max > policy_step:
+        return DropReason.FUTURE
+    if policy_step - fragment.version_min > max_staleness:
+        return DropReason.STALE_VERSION
+    return None

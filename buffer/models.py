@@ -1,0 +1,282 @@
+"""What the platform remembers about the data between sampling and training."""
+
+import uuid
+
+from django.db import models
+from django.db.models import F, Q
+
+from buffer.core.fates import BatchState, Fate, ItemKind
+from runs.models import Run, Trainer
+
+
+def choices(words: type[Fate] | type[BatchState] | type[ItemKind]) -> list[tuple[str, str]]:
+    """Return the words of an enumeration as Django's choices."""
+    return [(str(word), str(word)) for word in words]
+
+
+class Batch(models.Model):
+    """What one train step consumes: leased to one trainer, then confirmed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
+    kind = models.CharField(max_length=9, choices=choices(ItemKind))
+    ordinal = models.PositiveIntegerField(help_text="Counts the run's batches from 1.")
+    state = models.CharField(max_length=9, choices=choices(BatchState))
+    epoch = models.PositiveIntegerField()
+    policy_step = models.IntegerField(help_text="The run's version when it was handed out.")
+    # The lease. Expiry is written and judged by the database's clock only.
+    trainer = models.ForeignKey(
+        Trainer, null=True, blank=True, on_delete=models.RESTRICT, related_name="batches"
+    )
+    fence = models.PositiveIntegerField(default=1, help_text="Rises with every lease.")
+    leased_at = models.DateTimeField()
+    lease_expires_at = models.DateTimeField()
+    # The web process that sends the answer, until its last byte has left or it was cut.
+    sender = models.CharField(max_length=120, blank=True)
+    sending_since = models.DateTimeField(null=True, blank=True)
+    delivered_at = models.DateTimeField(null=True, blank=True)
+    settled_at = models.DateTimeField(null=True, blank=True, help_text="Confirmed or dropped.")
+    # What it is made of.
+    items = models.PositiveIntegerField()
+    sequences = models.PositiveIntegerField()
+    size_bytes = models.PositiveBigIntegerField()
+    composition = models.JSONField(help_text="Sequences by environment.")
+    staleness = models.JSONField(help_text="Items by versions behind, when first handed out.")
+
+    class Meta:
+        verbose_name_plural = "batches"
+        constraints = [
+            models.UniqueConstraint(fields=["run", "ordinal"], name="batch_ordinal_is_one"),
+            models.CheckConstraint(
+                condition=Q(state__in=[str(s) for s in BatchState]), name="batch_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=BatchState.LEASED) | Q(trainer__isnull=False),
+                name="batch_lease_has_a_holder",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["lease_expires_at"],
+                condition=Q(state=BatchState.LEASED),
+                name="batch_lease_by_expiry",
+            ),
+            models.Index(
+                fields=["run", "ordinal"],
+                condition=Q(state__in=[BatchState.LEASED, BatchState.RETURNED]),
+                name="batch_open",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"batch {self.ordinal} of {self.run_id}"
+
+
+class Item(models.Model):
+    """What groups and fragments have in common."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    state = models.CharField(max_length=7, choices=choices(Fate))
+    drop_reason = models.CharField(max_length=20, blank=True)
+    batch = models.ForeignKey(
+        Batch, null=True, blank=True, db_index=False, on_delete=models.RESTRICT, related_name="+"
+    )
+    position = models.PositiveIntegerField(null=True, blank=True, help_text="In its batch.")
+    epoch = models.PositiveIntegerField(default=0)
+    received_at = models.DateTimeField()
+    size_bytes = models.PositiveIntegerField()
+
+    class Meta:
+        abstract = True
+
+
+class TrajectoryGroup(Item):
+    """Sequences generated for one prompt, scored together. Ids order the queue."""
+
+    # Null: pushed without an environment.
+    env_id = models.PositiveIntegerField(null=True, blank=True)
+    sequences = models.PositiveIntegerField()
+    tokens = models.PositiveBigIntegerField(help_text="Over all sequences.")
+    longest_tokens = models.PositiveIntegerField(help_text="Of the longest sequence.")
+    score_mean = models.FloatField()
+    score_min = models.FloatField()
+    score_max = models.FloatField()
+    score_std = models.FloatField()
+    producer = models.CharField(max_length=200, blank=True, help_text="Identity that pushed it.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=[str(s) for s in Fate]), name="group_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=Fate.DROPPED) ^ Q(drop_reason=""), name="group_drop_has_a_reason"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=[Fate.LEASED, Fate.SERVED]) | Q(batch__isnull=False),
+                name="group_leased_has_a_batch",
+            ),
+            models.CheckConstraint(condition=Q(sequences__gte=1), name="group_is_not_empty"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["run", "id"], condition=Q(state=Fate.QUEUED), name="group_queue_fifo"
+            ),
+            models.Index(
+                fields=["run", "sequences", "id"],
+                condition=Q(state=Fate.QUEUED),
+                name="group_queue_by_size",
+            ),
+            models.Index(
+                fields=["run", "env_id", "id"],
+                condition=Q(state=Fate.WAITING),
+                name="group_waiting",
+            ),
+            models.Index(
+                fields=["batch", "position"],
+                condition=Q(batch__isnull=False),
+                name="group_in_batch",
+            ),
+            models.Index("run", F("id").desc(), name="group_newest_first"),
+        ]
+
+    def __str__(self) -> str:
+        return f"group {self.pk} of {self.run_id}"
+
+
+class FragmentChunk(Item):
+    """`steps` consecutive env steps of one slot. Ids order the queue."""
+
+    slot = models.CharField(max_length=120)
+    number = models.PositiveBigIntegerField()
+    contiguous = models.BooleanField()
+    environment = models.CharField(max_length=200)
+    worker = models.CharField(max_length=120)
+    version_min = models.IntegerField()
+    version_max = models.IntegerField()
+    steps = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "slot", "number"], name="fragment_is_stored_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[str(s) for s in Fate]), name="fragment_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=Fate.DROPPED) ^ Q(drop_reason=""),
+                name="fragment_drop_has_a_reason",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=[Fate.LEASED, Fate.SERVED]) | Q(batch__isnull=False),
+                name="fragment_leased_has_a_batch",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["run", "epoch", "id"],
+                condition=Q(state=Fate.QUEUED),
+                name="fragment_queue_fifo",
+            ),
+            models.Index(
+                fields=["run", "epoch", "version_min"],
+                condition=Q(state=Fate.QUEUED),
+                name="fragment_queue_by_version",
+            ),
+            models.Index(
+                fields=["batch", "position"],
+                condition=Q(batch__isnull=False),
+                name="fragment_in_batch",
+            ),
+            models.Index("run", F("id").desc(), name="fragment_newest_first"),
+        ]
+
+    def __str__(self) -> str:
+        return f"fragment {self.slot} #{self.number} of {self.run_id}"
+
+
+class Payload(models.Model):
+    """Bytes of an item as they are served, in a table that no scheduler reads."""
+
+    codec = models.CharField(max_length=16)
+    crc32 = models.BigIntegerField()
+    # STORAGE EXTERNAL (in the migration): PostgreSQL must not spend time compressing it.
+    content = models.BinaryField()
+
+    class Meta:
+        abstract = True
+
+
+class GroupPayload(Payload):
+    """One group in Atropos' JSON."""
+
+    group = models.OneToOneField(
+        TrajectoryGroup, primary_key=True, on_delete=models.CASCADE, related_name="payload"
+    )
+
+    def __str__(self) -> str:
+        return f"payload of group {self.pk}"
+
+
+class FragmentPayload(Payload):
+    """One fragment in msgpack."""
+
+    fragment = models.OneToOneField(
+        FragmentChunk, primary_key=True, on_delete=models.CASCADE, related_name="payload"
+    )
+
+    def __str__(self) -> str:
+        return f"payload of fragment {self.pk}"
+
+
+class Tally(models.Model):
+    """Counts of items, kept with every change so that nobody counts rows.
+
+    A count is the sum over its shards: writers on different connections add to different
+    rows and so do not wait for one another; a single shard may be negative.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    kind = models.CharField(max_length=9, choices=choices(ItemKind))
+    # A fate, or `accepted`: everything that ever came in.
+    fate = models.CharField(max_length=8)
+    reason = models.CharField(max_length=20, blank=True)
+    epoch = models.PositiveIntegerField()
+    # -1: pushed without an environment.
+    env_id = models.IntegerField()
+    # Sequences of each item while it is queued or waiting, else 0.
+    size = models.PositiveIntegerField()
+    shard = models.PositiveSmallIntegerField()
+    items = models.BigIntegerField()
+    sequences = models.BigIntegerField()
+
+    class Meta:
+        verbose_name_plural = "tallies"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "kind", "fate", "reason", "epoch", "env_id", "size", "shard"],
+                name="tally_is_one",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.items} {self.kind} {self.fate} of {self.run_id}"
+
+
+class IdempotencyRecord(models.Model):
+    """The answer to a push that carried a key, written with the push itself."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=255)
+    body_sha256 = models.CharField(max_length=64)
+    answer = models.JSONField()
+    created_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "key"], name="idempotency_key_is_used_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,0 +1,67 @@
+"""Change what the platform remembers about data."""
+
+from buffer.services.batches import (
+    BatchNotFound,
+    Lease,
+    LeaseLost,
+    TrainerNotRegistered,
+    confirm,
+    forget_deliveries,
+    held_by,
+    note_cut,
+    note_delivered,
+    return_lapsed_batches,
+    take,
+    take_for_stock,
+)
+from buffer.services.fragments import InvalidFragments, accept_fragments, decode_push
+from buffer.services.groups import (
+    QueueFull,
+    Receipt,
+    RunNotAccepting,
+    UnknownEnvironment,
+    accept_groups,
+)
+from buffer.services.idempotency import (
+    Answer,
+    InvalidKey,
+    KeyInFlight,
+    KeyReused,
+    PushKey,
+    forget_old_keys,
+    once,
+)
+from buffer.services.settling import drop_open, drop_other_epochs, settle_ended_runs
+
+__all__ = [
+    "Answer",
+    "BatchNotFound",
+    "InvalidFragments",
+    "InvalidKey",
+    "KeyInFlight",
+    "KeyReused",
+    "Lease",
+    "LeaseLost",
+    "PushKey",
+    "QueueFull",
+    "Receipt",
+    "RunNotAccepting",
+    "TrainerNotRegistered",
+    "UnknownEnvironment",
+    "accept_fragments",
+    "accept_groups",
+    "confirm",
+    "decode_push",
+    "drop_open",
+    "drop_other_epochs",
+    "forget_deliveries",
+    "forget_old_keys",
+    "held_by",
+    "note_cut",
+    "note_delivered",
+    "once",
+    "return_lapsed_batches",
+    "settle_ended_runs",
+    "take",
+    "take_for_stock",
+]

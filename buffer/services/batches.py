@@ -1,0 +1,318 @@
+"""Form batches, lease them to trainers, and settle them.
+
+Forming is serialised for each run by an advisory lock that lives as long as its transaction.
+Leases are judged by the database's clock; what a trainer may do with one is in the WHERE.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from buffer.core.delivery import Delivery, Next
+from buffer.core.fates import OPEN_BATCHES, BatchState, DropReason, Fate, ItemKind
+from buffer.models import Batch
+from buffer.services import forming, senders
+from buffer.services.items import drop_fragments, move_batch_items
+from runs import live
+from runs import services as runs_services
+from runs.core.versions import NO_POLICY_STEP
+from runs.models import Run, RunKind, Trainer
+
+RECLAIMED_AT_ONCE: Final = 200
+# Once in a while is often enough for a page, and a poll should write nothing.
+SEEN_EVERY: Final = timedelta(seconds=5)
+
+# Written as SQL: each batch takes this way while a trainer waits, and building these queries
+# takes Django longer than PostgreSQL needs to answer them.
+_USELESS: Final = """
+    SELECT EXISTS (
+        SELECT FROM buffer_fragmentchunk
+        WHERE run_id = %(run)s AND epoch < %(epoch)s AND state IN ('waiting', 'queued', 'leased')
+    ) OR EXISTS (
+        SELECT FROM buffer_fragmentchunk
+        WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
+        AND version_min < %(oldest)s
+    )"""
+_LEASE: Final = """
+    UPDATE buffer_batch
+    SET state = 'leased', trainer_id = %(trainer)s, fence = fence + 1,
+        leased_at = statement_timestamp(),
+        lease_expires_at = statement_timestamp() + make_interval(secs => %(seconds)s),
+        sender = %(sender)s,
+        sending_since = CASE WHEN %(sender)s <> '' THEN statement_timestamp() END,
+        delivered_at = NULL
+    WHERE id = %(batch)s
+    RETURNING fence, leased_at, lease_expires_at, sending_since"""
+
+
+class TrainerNotRegistered(Exception):
+    """Whoever asks for a batch has not registered as a trainer of the run."""
+
+
+class LeaseLost(Exception):
+    """The batch was leased again, or settled, since this trainer got it."""
+
+
+class BatchNotFound(Exception):
+    """The run has no such batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A batch in the hands of a trainer."""
+
+    batch: Batch
+    lease_seconds: float
+    policy_step: int
+
+
+def lock_run(run_id: int) -> None:
+    """Let nobody else form, lease or settle batches of the run until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s)", [run_id])
+
+
+def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | None:
+    """Lease a batch to a trainer that acks by id: the one it holds, else the next one.
+
+    Args:
+        run_id: The run.
+        identity: Who asks; it must be registered.
+        count: Fragments in the batch, by default the run's batch size.
+
+    Raises:
+        TrainerNotRegistered: If no trainer of the run has this identity.
+    """
+    with transaction.atomic():
+        lock_run(run_id)
+        run = Run.objects.get(pk=run_id)
+        trainer, _ = _trainer(run, identity)
+        _drop_useless(run)
+        open_batches = list(_open_batches(run))
+        held = next((batch for batch in open_batches if batch.trainer_id == trainer.pk), None)
+        batch = held or _take_returned(run, open_batches) or forming.form(run, trainer, count=count)
+        return None if batch is None else _lease(run, batch, trainer, sender="")
+
+
+def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) -> Lease | None:
+    """Lease the next batch to a stock trainer; asking confirms what was delivered to it before.
+
+    Args:
+        run_id: The run.
+        identity: Who asks; it joins the run when it has not registered.
+        sender: The process that will send the answer.
+        now: Time of the request.
+    """
+    if not Trainer.objects.filter(run_id=run_id, identity=identity).exists():
+        runs_services.register_trainer(run_id=run_id, identity=identity, resume=True, now=now)
+    with transaction.atomic():
+        lock_run(run_id)
+        run = Run.objects.get(pk=run_id)
+        trainer, asked_at = _trainer(run, identity)
+        open_batches = list(_open_batches(run))
+        held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
+        again = _settle_earlier(held, asked_at=asked_at)
+        batch = again or _take_returned(run, open_batches) or forming.form(run, trainer)
+        return None if batch is None else _lease(run, batch, trainer, sender=sender)
+
+
+def _trainer(run: Run, identity: str) -> tuple[Trainer, datetime]:
+    """Return the trainer of this identity and the database's time, and note that it asked."""
+    rows = Trainer.objects.filter(run=run, identity=identity).annotate(asked_at=Now())
+    trainer = rows.first()
+    if trainer is None:
+        raise TrainerNotRegistered(f"{identity} is no trainer of {run.name}: register first")
+    if run.trainer_started_at is None:
+        Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
+        live.announce(run.pk, "run")
+    if trainer.last_seen_at < trainer.asked_at - SEEN_EVERY:
+        Trainer.objects.filter(pk=trainer.pk).update(last_seen_at=Now())
+    return trainer, trainer.asked_at
+
+
+def _open_batches(run: Run) -> QuerySet[Batch]:
+    return Batch.objects.filter(run=run, state__in=OPEN_BATCHES).order_by("ordinal")
+
+
+def _settle_earlier(held: list[Batch], *, asked_at: datetime) -> Batch | None:
+    """Confirm what was delivered to its trainer; return a batch whose answer was cut."""
+    again = None
+    for batch in held:
+        delivery = Delivery(
+            delivered_at=batch.delivered_at,
+            sending_since=batch.sending_since,
+            sender_is_alive=senders.is_alive(batch.sender),
+        )
+        verdict = delivery.on_next_request(now=asked_at)
+        if verdict is Next.CONFIRM:
+            _confirm(batch)
+        elif verdict is Next.SEND_AGAIN and again is None:
+            again = batch
+    return again
+
+
+def _take_returned(run: Run, open_batches: list[Batch]) -> Batch | None:
+    """Return the oldest batch whose lease lapsed, unless it has become too stale meanwhile."""
+    for batch in open_batches:
+        if batch.state != BatchState.RETURNED:
+            continue
+        if batch.kind == ItemKind.GROUPS or not _is_too_stale(run, batch):
+            return batch
+        _dissolve(batch)
+    return None
+
+
+def _is_too_stale(run: Run, batch: Batch) -> bool:
+    oldest = max((int(versions) for versions in batch.staleness), default=0)
+    return run.policy_step - batch.policy_step + oldest > run.max_staleness
+
+
+def _dissolve(batch: Batch) -> None:
+    """Put the items of a returned batch back into the queue one by one."""
+    move_batch_items(batch, to=Fate.QUEUED)
+    Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())
+
+
+def _drop_useless(run: Run) -> None:
+    """Drop queued fragments that would train on the past, and batches of other epochs."""
+    if run.kind != RunKind.FLEET or not _has_useless(run):
+        return
+    drop_epochs_but(run)
+    if run.policy_step > NO_POLICY_STEP:
+        drop_fragments(
+            run.pk,
+            reason=DropReason.STALE_VERSION,
+            states=[Fate.QUEUED],
+            epoch=run.epoch,
+            version_min__lt=run.policy_step - run.max_staleness,
+        )
+
+
+def _has_useless(run: Run) -> bool:
+    oldest = run.policy_step - run.max_staleness
+    with connection.cursor() as cursor:
+        cursor.execute(_USELESS, {"run": run.pk, "epoch": run.epoch, "oldest": oldest})
+        return bool(cursor.fetchone()[0])
+
+
+def drop_epochs_but(run: Run) -> int:
+    """Drop open fragments and batches of other epochs than the run's; return how many items."""
+    batches = _open_batches(run).exclude(epoch=run.epoch).filter(kind=ItemKind.FRAGMENTS)
+    ids = list(batches.values_list("id", flat=True))
+    dropped = drop_fragments(run.pk, reason=DropReason.STALE_EPOCH, epoch__lt=run.epoch)
+    if ids:
+        Batch.objects.filter(id__in=ids).update(state=BatchState.DROPPED, settled_at=Now())
+    return dropped
+
+
+def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
+    """Write the lease of a fresh or repeated batch; each lease has a higher fence."""
+    wanted: dict[str, Any] = {
+        "batch": batch.pk,
+        "trainer": trainer.pk,
+        "seconds": run.lease_seconds,
+        "sender": sender,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_LEASE, wanted)
+        batch.fence, batch.leased_at, batch.lease_expires_at, batch.sending_since = (
+            cursor.fetchone()
+        )
+    batch.state, batch.trainer = BatchState.LEASED, trainer
+    batch.sender, batch.delivered_at = sender, None
+    live.announce(run.pk, "queue", "ledger", "run")
+    return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
+
+
+@transaction.atomic
+def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
+    """Settle a batch as trained on; doing it twice with the right fence is fine.
+
+    Raises:
+        BatchNotFound: If the run has no such batch.
+        LeaseLost: If the batch was leased again or dropped since.
+    """
+    lock_run(run_id)
+    batch = Batch.objects.filter(run_id=run_id, pk=batch_id).first()
+    if batch is None:
+        raise BatchNotFound(f"there is no batch {batch_id}")
+    if batch.fence != fence:
+        raise LeaseLost(f"batch {batch_id} is leased under fence {batch.fence}, not {fence}")
+    if batch.state == BatchState.DROPPED:
+        raise LeaseLost(f"batch {batch_id} was dropped")
+    if batch.state != BatchState.CONFIRMED:
+        _confirm(batch)
+    return batch
+
+
+def _confirm(batch: Batch) -> None:
+    Batch.objects.filter(pk=batch.pk, state__in=OPEN_BATCHES).update(
+        state=BatchState.CONFIRMED, settled_at=Now()
+    )
+    batch.state = BatchState.CONFIRMED
+    move_batch_items(batch, to=Fate.SERVED)
+    live.announce(batch.run_id, "queue", "ledger")
+
+
+def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:
+    """Return an open batch to the trainer that holds it.
+
+    Raises:
+        BatchNotFound: If the run has no such batch.
+        LeaseLost: If another trainer holds it or it is settled.
+    """
+    run = Run.objects.get(pk=run_id)
+    batch = Batch.objects.select_related("trainer").filter(run_id=run_id, pk=batch_id).first()
+    if batch is None:
+        raise BatchNotFound(f"there is no batch {batch_id}")
+    holder = batch.trainer.identity if batch.trainer else ""
+    if batch.state != BatchState.LEASED or holder != identity:
+        raise LeaseLost(f"batch {batch_id} is not leased to {identity}")
+    return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
+
+
+def note_delivered(*, batch_id: UUID, fence: int) -> None:
+    """Remember that the answer with this lease was sent to its last byte."""
+    Batch.objects.filter(pk=batch_id, fence=fence).update(
+        delivered_at=Now(), sending_since=None, sender=""
+    )
+
+
+def note_cut(*, batch_id: UUID, fence: int) -> None:
+    """Remember that the answer with this lease was cut."""
+    Batch.objects.filter(pk=batch_id, fence=fence, delivered_at=None).update(
+        sending_since=None, sender=""
+    )
+
+
+def forget_deliveries(*, run_id: int, identity: str) -> None:
+    """Let a restarted stock trainer have its unconfirmed batch again."""
+    Batch.objects.filter(run_id=run_id, trainer__identity=identity, state__in=OPEN_BATCHES).update(
+        delivered_at=None, sending_since=None, sender=""
+    )
+
+
+@transaction.atomic
+def return_lapsed_batches() -> int:
+    """Let batches whose lease has lapsed wait for the next trainer; return how many.
+
+    The batch stays whole and keeps its fence and last holder: until somebody else leases it, a
+    late confirmation of its trainer still counts.
+    """
+    lapsed = (
+        Batch.objects.select_for_update(skip_locked=True, of=("self",))
+        .filter(state=BatchState.LEASED, lease_expires_at__lt=Now())
+        .order_by("lease_expires_at")[:RECLAIMED_AT_ONCE]
+    )
+    rows = list(lapsed.values_list("id", "run_id"))
+    returned = Batch.objects.filter(
+        id__in=[batch_id for batch_id, _ in rows], state=BatchState.LEASED
+    ).update(state=BatchState.RETURNED)
+    for run_id in {run_id for _, run_id in rows}:
+        live.announce(run_id, "queue", "ledger")
+    return returned

@@ -1,0 +1,41 @@
+"""Know whether the web process that is sending a batch still lives.
+
+A process is named by its machine, its number and the moment it began, so that a number used
+again is not taken for it.
+"""
+
+import os
+import socket
+from functools import cache
+from pathlib import Path
+
+
+def this_process() -> str:
+    """Return the name of the calling process."""
+    return _name(os.getpid())
+
+
+@cache
+def _machine() -> str:
+    return socket.gethostname()[:60]
+
+
+def _name(pid: int) -> str:
+    return f"{_machine()}:{pid}:{_began(pid)}"
+
+
+def _began(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+    # The command in parentheses may hold spaces; what follows it does not.
+    return stat.rpartition(")")[2].split()[19]
+
+
+def is_alive(sender: str) -> bool | None:
+    """Return whether the process of that name lives; None when it is on another machine."""
+    machine, _, rest = sender.rpartition(":")[0].rpartition(":")
+    if machine != _machine() or not rest.isdigit():
+        return None
+    return _began(int(rest)) != "" and _name(int(rest)) == sender

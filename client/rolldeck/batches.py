@@ -1,0 +1,131 @@
+"""Read the batches that the platform hands to a trainer."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rolldeck.wire import BatchAnswer, BatchHead, Fragment, InvalidMessage, unpack_array
+
+# An episode may end in a fragment or not, so these differ in length from fragment to fragment.
+RAGGED = frozenset({"final_obs", "final_step"})
+
+
+class FragmentView:
+    """One fragment of a batch, its arrays as read-only numpy views of the received bytes."""
+
+    def __init__(self, fragment: Fragment) -> None:
+        self.fragment = fragment
+        self._views: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._views:
+            self._views[name] = unpack_array(self.fragment.arrays[name])
+        return self._views[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.fragment.arrays
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the arrays, as :class:`rolldeck.wire.Fragment` lists them."""
+        return frozenset(self.fragment.arrays)
+
+
+class Batch:
+    """A leased batch: its head, and items that are decoded when first looked at."""
+
+    def __init__(self, head: BatchHead, items: Sequence[bytes]) -> None:
+        self.head = head
+        self.items = items
+
+    @classmethod
+    def decode(cls, body: bytes) -> Self:
+        """Return the batch in an encoded :class:`rolldeck.wire.BatchAnswer`.
+
+        Raises:
+            InvalidMessage: If `body` is something else.
+        """
+        try:
+            answer = msgspec.msgpack.decode(body, type=BatchAnswer)
+        except msgspec.DecodeError as error:
+            raise InvalidMessage(f"not a batch: {error}") from error
+        return cls(answer.batch, answer.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.head.ordinal}: {len(self)} {self.head.kind}, fence {self.head.fence}>"
+
+    @cached_property
+    def fragments(self) -> tuple[FragmentView, ...]:
+        """The items of a fleet run's batch.
+
+        Raises:
+            InvalidMessage: If the items are trajectory groups, or broken.
+        """
+        if self.head.kind != "fragments":
+            raise InvalidMessage("a batch of trajectory groups has no fragments; use groups")
+        try:
+            decoded = [msgspec.msgpack.decode(item, type=Fragment) for item in self.items]
+        except msgspec.DecodeError as error:
+            raise InvalidMessage(f"not a fragment: {error}") from error
+        return tuple(FragmentView(fragment) for fragment in decoded)
+
+    @cached_property
+    def groups(self) -> tuple[dict[str, Any], ...]:
+        """The items of an outside run's batch, as Atropos' ``/batch`` answers them.
+
+        Raises:
+            InvalidMessage: If the items are fragments.
+        """
+        if self.head.kind != "groups":
+            raise InvalidMessage("a batch of fragments has no trajectory groups; use fragments")
+        return tuple(msgspec.json.decode(item) for item in self.items)
+
+    def stack(self) -> dict[str, NDArray[Any]]:
+        """Return the batch as arrays of its N fragments of T steps each.
+
+        Returns:
+            Per-step arrays ``[N, T, …]`` and per-fragment arrays ``[N, …]`` (``next_obs``,
+            ``in_state.*``, ``contiguous``, ``version_min``, ``version_max``) under the names of
+            :class:`rolldeck.wire.Fragment`. The K episodes that ended anywhere in the batch are
+            ``final_obs [K, …]``, ``final_fragment [K]`` and ``final_step [K]``, int64: row k is
+            the last observation of the episode that ended in step ``final_step[k]`` of fragment
+            ``final_fragment[k]``. Arrays that not every fragment has are left out. All are
+            copies and may be written.
+
+        Raises:
+            InvalidMessage: If two fragments differ in length or in an array's shape.
+        """
+        views = self.fragments
+        shared = frozenset.intersection(*(view.names for view in views)) - RAGGED
+        arrays = {name: _stacked(name, [view[name] for view in views]) for name in sorted(shared)}
+        arrays["contiguous"] = np.array([view.fragment.contiguous for view in views])
+        arrays["version_min"] = np.array([view.fragment.version_min for view in views])
+        arrays["version_max"] = np.array([view.fragment.version_max for view in views])
+        return arrays | self._endings()
+
+    def _endings(self) -> dict[str, NDArray[Any]]:
+        ended = [(n, v) for n, v in enumerate(self.fragments) if v.names >= RAGGED]
+        first = self.fragments[0]["next_obs"]
+        none = np.zeros((0, *first.shape), dtype=first.dtype)
+        steps = [view["final_step"].astype(np.int64) for _, view in ended]
+        owners = [np.full(len(view["final_step"]), n, dtype=np.int64) for n, view in ended]
+        empty = np.zeros(0, dtype=np.int64)
+        return {
+            "final_obs": np.concatenate([none, *(view["final_obs"] for _, view in ended)]),
+            "final_fragment": np.concatenate([empty, *owners]),
+            "final_step": np.concatenate([empty, *steps]),
+        }
+
+
+def _stacked(name: str, arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1:
+        raise InvalidMessage(f"{name}: fragments of shapes {sorted(shapes)} cannot be stacked")
+    return np.stack(arrays)

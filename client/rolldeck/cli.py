@@ -1,0 +1,149 @@
+"""Run the `rolldeck` command: see, launch and steer runs from a terminal."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from rolldeck.errors import RolldeckError
+from rolldeck.http import Call, Connection
+
+VERBS: Final = {
+    "pause": "stop rolling out; what is queued can still be trained on",
+    "resume": "go on rolling out",
+    "drain": "stop rolling out, serve what is queued, then complete",
+    "stop": "drain with a deadline, then stop",
+    "kill": "end the fleet at once",
+}
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
+Row = dict[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 refused or unreachable, 2 misused."""
+    args = _parser().parse_args(argv)
+    token = args.token or os.environ.get("ROLLDECK_TOKEN")
+    url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
+    try:
+        with Connection(url, token, retry_for_seconds=args.retry_for) as connection:
+            command: Callable[[Connection, argparse.Namespace], object] = args.command
+            answer = command(connection, args)
+    except RolldeckError as error:
+        print(f"rolldeck: {error}", file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps(answer, indent=2))
+    else:
+        print(args.shown(answer))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rolldeck", description="Steer a Rolldeck platform.")
+    _add_options(parser, url=None, token=None, json=False, retry_for=5.0)
+    # Options may stand before or after the command; the latter must not reset the former.
+    late = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    _add_options(late)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, meaning: str, **defaults: object) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=meaning, description=meaning, parents=[late])
+        added.set_defaults(**defaults)
+        return added
+
+    runs = command("runs", "list runs, newest first", command=_list_runs, shown=_runs_table)
+    runs.add_argument("--status", help="only those in this status")
+    launch = command("launch", "create a run and start it", command=_launch, shown=_run_line)
+    launch.add_argument("--preset", required=True, help="configuration to start from: cartpole")
+    launch.add_argument("--name", required=True, help="letters, digits, - and _")
+    launch.add_argument(
+        "--config", type=_json_object, metavar="JSON", help="object merged over the preset"
+    )
+    launch.add_argument("--no-start", action="store_true", help="only create it")
+    for verb, meaning in VERBS.items():
+        steer = command(verb, meaning, command=_steer, shown=_run_line, verb=verb)
+        steer.add_argument("run", metavar="RUN")
+        steer.add_argument("--reason", default="", help="kept with the run's events")
+    events = command("events", "show what happened", command=_list_events, shown=_events_table)
+    events.add_argument("run", metavar="RUN")
+    events.add_argument("--limit", type=int, default=50)
+    return parser
+
+
+def _add_options(parser: argparse.ArgumentParser, **defaults: object) -> None:
+    parser.add_argument("--url", help=f"the platform (ROLLDECK_URL; default {DEFAULT_URL})")
+    parser.add_argument("--token", help="an API token (ROLLDECK_TOKEN)")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    parser.add_argument(
+        "--retry-for", type=float, metavar="SECONDS", help="keep trying (default 5)"
+    )
+    parser.set_defaults(**defaults)
+
+
+def _json_object(text: str) -> Row:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError("not a JSON object")
+    return value
+
+
+def _list_runs(connection: Connection, args: argparse.Namespace) -> object:
+    params = {"status": args.status} if args.status else None
+    return connection.json(Call(method="GET", path="/api/runs", params=params))["results"]
+
+
+def _launch(connection: Connection, args: argparse.Namespace) -> object:
+    body: Row = {"name": args.name, "preset": args.preset, "start": not args.no_start}
+    if args.config is not None:
+        body["config"] = args.config
+    return connection.json(Call(method="POST", path="/api/runs", json=body))
+
+
+def _steer(connection: Connection, args: argparse.Namespace) -> object:
+    path = f"/api/runs/{quote(args.run, safe='')}/{args.verb}"
+    return connection.json(Call(method="POST", path=path, json={"reason": args.reason}))
+
+
+def _list_events(connection: Connection, args: argparse.Namespace) -> object:
+    path = f"/api/runs/{quote(args.run, safe='')}/events"
+    call = Call(method="GET", path=path, params={"limit": args.limit})
+    return list(reversed(connection.json(call)["results"]))
+
+
+def _run_line(run: Row) -> str:
+    reason = f" ({run['status_reason']})" if run.get("status_reason") else ""
+    return f"{run['name']} is {run['status']}{reason}"
+
+
+def _runs_table(runs: list[Row]) -> str:
+    if not runs:
+        return "no runs"
+    columns = ["name", "kind", "status", "served_steps", "policy_step", "created_at"]
+    return _table(columns, [[str(run.get(name, "")) for name in columns] for run in runs])
+
+
+def _events_table(events: list[Row]) -> str:
+    if not events:
+        return "no events"
+    columns = ["at", "level", "kind", "actor", "message"]
+    return _table(columns, [[str(event.get(name, "")) for name in columns] for event in events])
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> str:
+    lines = [columns, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    padded = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
+    return "\n".join(line.rstrip() for line in padded)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,307 @@
+"""Push trajectory groups to an Atropos server at the pace that its trainer consumes them.
+
+A rollout handler registers its environment, reads where its metrics belong, then produces and
+sends while it is running. It asks for the length of the queue as it goes: over the mark it pauses
+and stops producing, below a lower mark it resumes. At the end it disconnects. Works the same with
+Rolldeck (``http://host:8000/atropos/<run>``) and with a stock ``atroposlib`` server.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from rolldeck.closing import Closing
+from rolldeck.errors import InvalidAnswer, RolldeckError
+from rolldeck.http import Call, Connection
+
+logger = logging.getLogger("rolldeck")
+
+WAITING_ANSWER: Final = "wait for trainer to start"
+Group = Mapping[str, Any]
+Produced = Group | Sequence[Group] | None
+
+
+class HandlerState(StrEnum):
+    """Whether a rollout handler produces."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseRule:
+    """When producers stop and start again, with two marks because one would flap.
+
+    Pauses above ``off_policy_tolerance · batch_size`` queued sequences, resumes at or below
+    `resume_fraction` of that, and keeps the state it has in between.
+    """
+
+    batch_size: int
+    """Sequences of one train step."""
+    off_policy_tolerance: float = 3.0
+    """Batches that may wait in the queue."""
+    resume_fraction: float = 0.75
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {self.batch_size}")
+        if not self.off_policy_tolerance > 0:
+            raise ValueError(f"off_policy_tolerance must be > 0, not {self.off_policy_tolerance}")
+        if not 0 <= self.resume_fraction <= 1:
+            raise ValueError(f"resume_fraction must be in 0..1, not {self.resume_fraction}")
+
+    @property
+    def pause_above(self) -> float:
+        """Queued sequences above which producers pause."""
+        return self.off_policy_tolerance * self.batch_size
+
+    @property
+    def resume_at(self) -> float:
+        """Queued sequences at or below which producers resume."""
+        return self.resume_fraction * self.pause_above
+
+    def state_after(self, state: HandlerState, *, queued: float) -> HandlerState:
+        """Return the state that follows `state` when `queued` sequences wait."""
+        if queued > self.pause_above:
+            return HandlerState.PAUSED
+        if queued <= self.resume_at:
+            return HandlerState.RUNNING
+        return state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What the server told this environment."""
+
+    env_id: int
+    wandb_name: str
+    starting_step: int
+    group: str | None
+    """Metrics group and project, for a tracker to join; None if the trainer named none."""
+    project: str | None
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentStatus:
+    """The server's view of the queue."""
+
+    current_step: int
+    queued_groups: int
+    env_weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerEvent:
+    """Something a tracker may want to log."""
+
+    kind: str
+    """``registered``, ``sent``, ``status``, ``paused``, ``resumed`` or ``disconnected``."""
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentOffer:
+    """How an environment registers; the fields are those of Atropos' ``/register-env``."""
+
+    desired_name: str
+    max_token_length: int
+    weight: float = 1.0
+    group_size: int = 1
+    """Sequences of one group."""
+    min_batch_allocation: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often the handler looks, and when it pauses."""
+
+    poll_seconds: float = 1.0
+    off_policy_tolerance: float = 3.0
+    resume_fraction: float = 0.75
+
+
+Tracker = Callable[[HandlerEvent], None]
+Produce = Callable[[], Produced]
+
+
+class RolloutHandler(Closing):
+    """One environment's conversation with the server, from registration to disconnection.
+
+    ::
+
+        offer = EnvironmentOffer(desired_name="gsm8k", max_token_length=2048, group_size=8)
+        with RolloutHandler("http://host:8000/atropos/demo", offer, token=token) as handler:
+            handler.run(produce)  # until handler.stop() is called from elsewhere
+
+    `produce` returns a scored group, several of them, or None when it has nothing yet.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        offer: EnvironmentOffer,
+        *,
+        token: str | None = None,
+        pace: Pace | None = None,
+        tracker: Tracker | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        """Send nothing yet.
+
+        Args:
+            url: Base of the Atropos routes.
+            offer: What is registered.
+            token: For servers that want one; credentials may also stand in the URL.
+            pace: When to look at the queue, and when to pause.
+            tracker: Called with every event, in the thread of `run`.
+            connection: Used instead of one of its own, which `close` would end.
+        """
+        self.offer = offer
+        self.pace = pace or Pace()
+        self.state = HandlerState.RUNNING
+        self.registration: Registration | None = None
+        self._owns_connection = connection is None
+        self._connection = connection or Connection(url, token)
+        self._tracker = tracker
+        self._stopping = threading.Event()
+
+    def close(self) -> None:
+        """Disconnect if still connected, and close the sockets."""
+        try:
+            self.disconnect()
+        except RolldeckError as error:
+            logger.warning("environment was not disconnected: %s", error)
+        if self._owns_connection:
+            self._connection.close()
+
+    def stop(self) -> None:
+        """Let `run` and `register` return soon; may be called from any thread."""
+        self._stopping.set()
+
+    def run(self, produce: Produce) -> None:
+        """Register, then produce and send while the queue is short, until `stop` is called."""
+        registration = self.register()
+        if registration is None:
+            return
+        rule = PauseRule(
+            batch_size=max(1, registration.batch_size),
+            off_policy_tolerance=self.pace.off_policy_tolerance,
+            resume_fraction=self.pace.resume_fraction,
+        )
+        looked_at = time.monotonic()
+        while not self._stopping.is_set():
+            if self.state is HandlerState.RUNNING:
+                self.send(produce())
+            else:
+                self._stopping.wait(self.pace.poll_seconds)
+            due = time.monotonic() - looked_at >= self.pace.poll_seconds
+            if due or self.state is HandlerState.PAUSED:
+                looked_at = time.monotonic()
+                self._decide(rule, self.status())
+        self.disconnect()
+
+    def register(self) -> Registration | None:
+        """Register the environment, waiting for a trainer to start; None if stopped before."""
+        offer = self.offer
+        body = {
+            "desired_name": offer.desired_name,
+            "max_token_length": offer.max_token_length,
+            "weight": offer.weight,
+            "group_size": offer.group_size,
+            "min_batch_allocation": offer.min_batch_allocation,
+        }
+        call = Call(method="POST", path="/register-env", json=body)
+        answer = self._ask(call)
+        if answer.get("status") == WAITING_ANSWER:
+            logger.info("%s waits for a trainer to start", offer.desired_name)
+        while answer.get("status") == WAITING_ANSWER:
+            if self._stopping.wait(self.pace.poll_seconds):
+                return None
+            answer = self._ask(call)
+        if answer.get("status") != "success":
+            raise InvalidAnswer(status=200, code="not_registered", detail=str(answer))
+        self.registration = self._registration_from(answer)
+        wandb = {"group": self.registration.group, "project": self.registration.project}
+        self._track("registered", name=self.registration.wandb_name, **wandb)
+        return self.registration
+
+    def send(self, produced: Produced) -> None:
+        """Send one scored group, several in one request, or nothing for None."""
+        if not produced:
+            return
+        several = not isinstance(produced, Mapping)
+        path = "/scored_data_list" if several else "/scored_data"
+        env_id = self._registered().env_id
+        groups = produced if not isinstance(produced, Mapping) else [produced]
+        signed = [{"env_id": env_id, **group} for group in groups]
+        self._ask(Call(method="POST", path=path, json=signed if several else signed[0]))
+        self._track("sent", groups=len(signed))
+
+    def status(self) -> EnvironmentStatus:
+        """Return how long the queue is, as this environment should see it."""
+        # A JSON body on GET is what the protocol has; servers that want it elsewhere do not exist.
+        body = {"env_id": self._registered().env_id}
+        answer = self._ask(Call(method="GET", path="/status-env", json=body))
+        status = EnvironmentStatus(
+            current_step=int(answer["current_step"]),
+            queued_groups=int(answer["queue_size"]),
+            env_weight=float(answer.get("env_weight", 1.0)),
+        )
+        self._track("status", current_step=status.current_step, queue_size=status.queued_groups)
+        return status
+
+    def disconnect(self) -> None:
+        """Tell the server that this environment is gone; a second call does nothing."""
+        if self.registration is None:
+            return
+        body = {"env_id": self.registration.env_id}
+        self.registration = None
+        self._ask(Call(method="POST", path="/disconnect-env", json=body))
+        self._track("disconnected")
+
+    def _decide(self, rule: PauseRule, status: EnvironmentStatus) -> None:
+        # The server counts groups of this environment's size, batches are counted in sequences.
+        queued = status.queued_groups * self.offer.group_size
+        state = rule.state_after(self.state, queued=queued)
+        if state is self.state:
+            return
+        self.state = state
+        kind = "paused" if state is HandlerState.PAUSED else "resumed"
+        text = "%s %s at step %d: %d sequences queued, pauses above %g, resumes at %g"
+        marks = rule.pause_above, rule.resume_at
+        logger.info(text, self.offer.desired_name, kind, status.current_step, queued, *marks)
+        self._track(kind, current_step=status.current_step, queued_sequences=queued)
+
+    def _registration_from(self, answer: Mapping[str, Any]) -> Registration:
+        wandb = self._ask(Call(method="GET", path="/wandb_info"))
+        served = self._ask(Call(method="GET", path="/info"))
+        return Registration(
+            env_id=int(answer["env_id"]),
+            wandb_name=str(answer.get("wandb_name", self.offer.desired_name)),
+            starting_step=int(answer.get("starting_step", 0)),
+            group=wandb.get("group"),
+            project=wandb.get("project"),
+            batch_size=int(served.get("batch_size", -1)),
+        )
+
+    def _registered(self) -> Registration:
+        if self.registration is None:
+            raise RolldeckError(status=0, code="not_registered", detail="call register() first")
+        return self.registration
+
+    def _ask(self, call: Call) -> dict[str, Any]:
+        answer = self._connection.json(call)
+        if not isinstance(answer, dict):
+            raise InvalidAnswer(
+                status=200, code="bad_answer", detail=f"{call.path} answered {answer!r}"
+            )
+        return answer
+
+    def _track(self, kind: str, **values: Any) -> None:
+        if self._tracker is not None:
+            self._tracker(HandlerEvent(kind=kind, values=values))

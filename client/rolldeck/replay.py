@@ -1,0 +1,155 @@
+"""Offer the fragment buffer of a run as a replay buffer interface, over HTTP.
+
+These are the calls of MineStudio's ``ReplayBufferInterface``: rollout workers add fragments, a
+trainer fetches them and says when its model or its session changes. The platform keeps the
+fragments, so any number of processes may hold such an interface.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from numpy.typing import NDArray
+
+from rolldeck.batches import Batch
+from rolldeck.closing import Closing
+from rolldeck.errors import InvalidAnswer
+from rolldeck.http import Call, Connection
+from rolldeck.trainer import Trainer, TrainerRegistration
+from rolldeck.wire import (
+    BATCH_TYPE,
+    FRAGMENTS_TYPE,
+    Fragment,
+    FragmentPush,
+    FragmentReceipt,
+    WeightsManifest,
+    encode,
+    pack_array,
+)
+
+__all__ = ["ReplayBufferInterface", "pack_fragment"]
+
+
+class ReplayBufferInterface(Closing):
+    """Fragments in and out of one run, for workers (scope ``worker``) and trainers (``trainer``).
+
+    The loop of a worker and that of a trainer::
+
+        buffer.add_fragments(fragments)
+
+        buffer.update_training_session()
+        buffer.update_model_version(weights, step=0)
+        while (batch := buffer.fetch(16, wait_seconds=30)) is not None:
+            weights = learn(batch.stack())
+            buffer.update_model_version(weights, step=batch.head.policy_step + 1)
+            buffer.ack(batch)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        run: str,
+        token: str | None = None,
+        *,
+        name: str = "replay",
+        connection: Connection | None = None,
+    ) -> None:
+        """Send nothing yet; the arguments are those of :class:`rolldeck.trainer.Trainer`."""
+        self._owns_connection = connection is None
+        self._connection = connection or Connection(url, token)
+        self._trainer = Trainer(url, run, name=name, connection=self._connection)
+        self._root = f"/api/runs/{quote(run, safe='')}/fragments"
+
+    def close(self) -> None:
+        """Close the sockets."""
+        if self._owns_connection:
+            self._connection.close()
+
+    def add_fragment(self, fragment: Fragment) -> FragmentReceipt:
+        """Store one fragment, see :meth:`add_fragments`."""
+        return self.add_fragments([fragment])
+
+    def add_fragments(self, fragments: Sequence[Fragment]) -> FragmentReceipt:
+        """Store fragments; when this returns, those accepted survive a crash of the platform.
+
+        Args:
+            fragments: 1 to 1024. One with the slot and number of a stored one is a duplicate:
+                counted, not stored again.
+
+        Raises:
+            InvalidRequest: If one is malformed (`errors` names it); none was stored.
+            RunNotAccepting: If the run takes no data at present.
+        """
+        push = FragmentPush(fragments=[encode(fragment) for fragment in fragments])
+        call = Call(
+            method="POST", path=self._root, content=encode(push), content_type=FRAGMENTS_TYPE
+        )
+        raw = self._connection.json(call)
+        try:
+            return msgspec.convert(raw, FragmentReceipt)
+        except msgspec.ValidationError as error:
+            raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error
+
+    def fetch(self, count: int, wait_seconds: float = 0.0) -> Batch | None:
+        """Return `count` fragments on lease, oldest first, or None if too few came in time.
+
+        Args:
+            count: Fragments, all or none.
+            wait_seconds: 0 to 60.
+        """
+        call = Call(
+            method="POST",
+            path=f"{self._root}/fetch",
+            json={"count": count, "wait_seconds": wait_seconds},
+            accept=BATCH_TYPE,
+            wait_seconds=wait_seconds,
+        )
+        answer = self._connection.send(call)
+        return None if answer.status_code == 204 else Batch.decode(answer.content)
+
+    def ack(self, batch: Batch) -> None:
+        """Confirm fetched fragments, so that they are not handed out again.
+
+        Raises:
+            LeaseLost: If the lease ran out and they were leased anew.
+        """
+        body = {"batch": batch.head.id, "fence": batch.head.fence}
+        self._connection.send(Call(method="POST", path=f"{self._root}/ack", json=body))
+
+    def update_model_version(
+        self, weights: Mapping[str, NDArray[Any]] | bytes, *, step: int
+    ) -> WeightsManifest:
+        """Publish version `step`; fragments that now trail too far are dropped from the buffer."""
+        return self._trainer.publish_weights(weights, step=step)
+
+    def update_training_session(self, *, resume: bool = False) -> TrainerRegistration:
+        """Open a training session: a new epoch, or with `resume` the present one again.
+
+        Fragments of older epochs are dropped from the buffer.
+        """
+        return self._trainer.register(resume=resume)
+
+
+def pack_fragment(
+    arrays: Mapping[str, NDArray[Any]], *, slot: str, number: int, **described: Any
+) -> Fragment:
+    """Return a fragment that carries `arrays`, named as :class:`rolldeck.wire.Fragment` says.
+
+    Args:
+        arrays: ``reward [T]`` gives the number of steps, ``policy_step [T]`` the versions.
+        slot: Env slot and incarnation, unique in the run.
+        number: Counts from 0 for each slot.
+        described: Other fields of the fragment: `environment`, `worker`, `epoch`, `episode_ids`,
+            `contiguous` (default: number > 0).
+    """
+    described.setdefault("contiguous", number > 0)
+    return Fragment(
+        slot=slot,
+        number=number,
+        version_min=int(arrays["policy_step"].min()),
+        version_max=int(arrays["policy_step"].max()),
+        steps=len(arrays["reward"]),
+        arrays={name: pack_array(array) for name, array in arrays.items()},
+        **described,
+    )

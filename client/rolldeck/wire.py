@@ -1,0 +1,282 @@
+"""Shape the messages between the platform, its fleets, its trainers and its environments.
+
+Both sides import this module, so there is one definition of every message. Binary bodies are
+msgpack; an array travels as its dtype, shape and little-endian bytes, so a reader gets a numpy
+view without a copy. Nothing here is ever pickled.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+SCHEMA_VERSION: Final = 1
+FRAGMENTS_TYPE: Final = "application/vnd.rolldeck.fragments+msgpack"
+BATCH_TYPE: Final = "application/vnd.rolldeck.batch+msgpack"
+
+DTYPES: Final = frozenset(
+    {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
+)
+# Sizes of the dtypes above, in bytes, so that a server can check lengths before building arrays.
+ITEM_BYTES: Final = {name: np.dtype(name).itemsize for name in DTYPES}
+
+
+class InvalidMessage(ValueError):
+    """A message is not what its type says; the text names the field."""
+
+
+class Array(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An n-dimensional array: C order, little endian."""
+
+    dtype: str
+    shape: tuple[Annotated[int, Meta(ge=0)], ...]
+    data: bytes
+
+
+class Fragment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`steps` consecutive env steps of one slot; T is `steps`.
+
+    Required arrays:
+        obs ``[T, …]`` observations acted upon; action ``[T, …]``;
+        reward ``[T]`` float32, what followed the action;
+        first ``[T]`` bool, the observation is the first of its episode;
+        terminated ``[T]``, truncated ``[T]`` bool, the step ended its episode in that way;
+        behavior_logprob ``[T]`` float32, natural log; value ``[T]`` float32, the sampling
+        policy's estimate for obs;
+        policy_step ``[T]`` int32, step of the version that acted;
+        episode_index ``[T]`` int32, position of the step's episode in `episode_ids`;
+        next_obs ``[…]``, the observation after the last step (the boundary step's obs, which is
+        also step 0 of the slot's next fragment).
+    Optional arrays:
+        final_obs ``[K, …]`` and final_step ``[K]`` int32: the last observation of each episode
+        that ended inside the fragment, and the step at which it ended;
+        in_state.<name> ``[…]``: recurrent state before step 0.
+    """
+
+    schema: int = SCHEMA_VERSION
+    slot: Annotated[str, Meta(min_length=1, max_length=120)]
+    """Env slot and incarnation, unique in the run: ``w0-3@5f2c``."""
+    number: Annotated[int, Meta(ge=0)]
+    """Counts from 0 for each `slot`, without gaps."""
+    contiguous: bool
+    """Step 0 follows the last step of fragment `number - 1` of the same slot."""
+    environment: Annotated[str, Meta(min_length=1, max_length=200)]
+    worker: Annotated[str, Meta(min_length=1, max_length=120)]
+    epoch: Annotated[int, Meta(ge=0)]
+    version_min: Annotated[int, Meta(ge=-1)]
+    version_max: Annotated[int, Meta(ge=-1)]
+    steps: Annotated[int, Meta(ge=1, le=65_536)]
+    episode_ids: list[Annotated[str, Meta(max_length=64)]]
+    arrays: dict[str, Array]
+
+
+class FragmentPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/runs/{run}/fragments``; each item is an encoded :class:`Fragment`."""
+
+    schema: int = SCHEMA_VERSION
+    fragments: Annotated[list[bytes], Meta(min_length=1, max_length=1024)]
+
+
+class FragmentReceipt(Struct, frozen=True, kw_only=True):
+    """Answer to a push. Dropped ones are counted by reason and must not be sent again."""
+
+    accepted: int
+    duplicates: int
+    dropped: dict[str, int]
+    admission_remaining: int
+
+
+class BatchHead(Struct, frozen=True, kw_only=True):
+    """What a trainer must know of a leased batch."""
+
+    id: str
+    ordinal: int
+    """Counts the run's batches from 1: the served step."""
+    fence: int
+    """Rises with every new lease of the batch; an ack with an older one is refused."""
+    kind: Literal["groups", "fragments"]
+    count: int
+    """Items in the batch."""
+    lease_seconds: float
+    epoch: int
+    policy_step: int
+    """The run's current version when the batch was handed out."""
+
+
+class BatchAnswer(Struct, frozen=True, kw_only=True):
+    """A leased batch: the head, then each item's stored bytes, untouched."""
+
+    schema: int = SCHEMA_VERSION
+    batch: BatchHead
+    items: list[bytes]
+
+
+class TensorSpec(Struct, frozen=True, kw_only=True):
+    """One tensor of a weights file; dtype in safetensors' spelling (F32, BF16, I64)."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+
+
+class WeightsManifest(Struct, frozen=True, kw_only=True):
+    """What a weights file must contain, checked by the platform and by every reader."""
+
+    epoch: Annotated[int, Meta(ge=0)]
+    step: Annotated[int, Meta(ge=-1)]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    size_bytes: Annotated[int, Meta(ge=8)]
+    tensors: Annotated[list[TensorSpec], Meta(min_length=1)]
+
+
+# Counts that a PostgreSQL integer and bigint hold; versions as fleets report them.
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+LargeCount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Step = Annotated[int, Meta(ge=-2, le=2**31 - 1)]
+Name = Annotated[str, Meta(min_length=1, max_length=120)]
+Note = Annotated[str, Meta(max_length=4000)]
+
+
+Desired = Literal["running", "paused", "draining", "stopped"]
+
+
+class FleetControl(Struct, frozen=True, kw_only=True):
+    """What the platform wants of a fleet: answer of control long-polls and of reports."""
+
+    fingerprint: str
+    """Changes whenever anything else here does; send it back as `after`."""
+    desired: Desired
+    epoch: int
+    policy_step: int
+    """Newest published version; -2 none yet: never generate."""
+    admission_remaining: int
+    """Items the buffer would still take in, not counting those already started."""
+
+
+class SlotReport(Struct, frozen=True, kw_only=True):
+    """State of one env slot."""
+
+    slot: Count
+    state: Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
+    pid: LargeCount | None = None
+    episodes: LargeCount = 0
+    restarts: Count = 0
+    error: Note = ""
+
+
+class StageTiming(Struct, frozen=True, kw_only=True):
+    """Windowed time of one pipeline stage."""
+
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    count: LargeCount
+
+
+class WorkerReport(Struct, frozen=True, kw_only=True):
+    """State of one rollout worker; versions are steps of the current epoch, -2 for none."""
+
+    index: Count
+    incarnation: Name
+    state: Literal["starting", "running", "paused", "draining", "respawning", "failed", "stopped"]
+    reason: Note = ""
+    node: Annotated[str, Meta(max_length=200)] = ""
+    pid: LargeCount | None = None
+    restarts: Count = 0
+    announced_step: Step = -2
+    staged_step: Step = -2
+    active_step: Step = -2
+    env_steps: LargeCount = 0
+    env_steps_per_second: float = 0.0
+    fragments_cut: LargeCount = 0
+    fragments_sent: LargeCount = 0
+    to_send: Count = 0
+    dropped_steps: dict[str, LargeCount] = {}
+    stages: dict[str, StageTiming] = {}
+    verdict: Note = ""
+    slots: list[SlotReport] = []
+
+
+class EpisodeWindow(Struct, frozen=True, kw_only=True):
+    """Episodes that ended in one report window, for one environment."""
+
+    environment: Annotated[str, Meta(min_length=1, max_length=200)]
+    worker: Count
+    mode: Literal["train", "eval"] = "train"
+    seconds: Annotated[float, Meta(ge=0)]
+    count: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    return_sum: float
+    return_mean: float
+    return_min: float
+    return_max: float
+    return_p10: float
+    return_p50: float
+    return_p90: float
+    discounted_return_mean: float
+    length_mean: float
+    length_max: Count
+    terminated: Count
+    truncated: Count
+    aborted: Count
+    returns: Annotated[list[float], Meta(max_length=100)] = []
+    """The last returns of the window, oldest first, at most 100."""
+    policy_step: Step = -2
+
+
+class FleetEvent(Struct, frozen=True, kw_only=True):
+    """Something that happened inside a fleet; becomes a run event."""
+
+    kind: Annotated[str, Meta(min_length=1, max_length=60)]
+    message: Note
+    level: Literal["info", "warning", "error"] = "info"
+    details: dict[str, Any] = {}
+
+
+class FleetReport(Struct, frozen=True, kw_only=True):
+    """Body of ``POST /api/runs/{run}/fleet/report``, about once a second."""
+
+    incarnation: Annotated[str, Meta(min_length=1, max_length=64)]
+    """Of the manager; a new one means that it restarted."""
+    sequence: LargeCount
+    """Rises with every report of an incarnation; a repeated one is not counted twice."""
+    state: Literal["starting", "running", "paused", "draining", "drained", "stopped", "failed"]
+    reason: Note = ""
+    workers: Annotated[list[WorkerReport], Meta(max_length=4096)]
+    episodes: Annotated[list[EpisodeWindow], Meta(max_length=4096)] = []
+    events: Annotated[list[FleetEvent], Meta(max_length=256)] = []
+
+
+def encode(message: Struct) -> bytes:
+    """Return `message` as msgpack."""
+    return msgspec.msgpack.encode(message)
+
+
+def pack_array(array: NDArray[Any]) -> Array:
+    """Return `array` (any supported dtype and layout) as it travels.
+
+    Raises:
+        InvalidMessage: If the dtype is not one of :data:`DTYPES`.
+    """
+    if array.dtype.name not in DTYPES:
+        raise InvalidMessage(f"dtype {array.dtype} cannot travel; use one of {sorted(DTYPES)}")
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return Array(dtype=array.dtype.name, shape=tuple(array.shape), data=little.tobytes())
+
+
+def unpack_array(array: Array) -> NDArray[Any]:
+    """Return a read-only numpy view of `array`, shape ``array.shape``.
+
+    Raises:
+        InvalidMessage: If the dtype is unknown or the bytes do not fill the shape.
+    """
+    if array.dtype not in DTYPES:
+        raise InvalidMessage(f"unknown dtype {array.dtype!r}")
+    expected = int(np.prod(array.shape, dtype=np.int64)) * ITEM_BYTES[array.dtype]
+    if len(array.data) != expected:
+        raise InvalidMessage(
+            f"{len(array.data)} bytes do not fill shape {list(array.shape)} of {array.dtype}"
+        )
+    dtype = np.dtype(array.dtype).newbyteorder("<")
+    return np.frombuffer(array.data, dtype=dtype).reshape(array.shape)

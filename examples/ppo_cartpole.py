@@ -1,0 +1,247 @@
+"""Train a policy with PPO on the batches of a Rolldeck run.
+
+    python examples/ppo_cartpole.py --url http://127.0.0.1:8000 --run demo --token rd_…
+
+Everything that talks to the platform is the `rolldeck` client: register, publish version 0, then
+for every batch learn, publish the next version and log. Killed and started again with --resume,
+the trainer gets its unconfirmed batch once more and goes on from the weights published last.
+
+Source of the algorithm: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; GAE,
+Schulman et al. 2015, arXiv:1506.02438, equation 16.
+"""
+
+import argparse
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rolldeck.trainer import Batch, Trainer
+
+Floats = NDArray[np.float32]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PpoSettings:
+    """What the update step can be tuned by."""
+
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-4
+    annealing_steps: int = 60
+    """Train steps over which the learning rate falls linearly to its final value."""
+    epochs: int = 8
+    minibatch_size: int = 256
+    gamma: float = 0.98
+    gae_lambda: float = 0.9
+    clip: float = 0.2
+    entropy_coefficient: float = 0.0
+    value_coefficient: float = 0.5
+    max_gradient_norm: float = 0.5
+
+
+def tower(sizes: list[int], outputs: int, gain: float) -> nn.Sequential:
+    """Return a tanh MLP with orthogonal weights; `gain` scales its last layer."""
+    layers: list[nn.Module] = []
+    for index, (inputs, units) in enumerate(zip(sizes, [*sizes[1:], outputs], strict=True)):
+        is_last = index == len(sizes) - 1
+        linear = nn.Linear(inputs, units)
+        nn.init.orthogonal_(linear.weight, gain if is_last else 2**0.5)
+        nn.init.zeros_(linear.bias)
+        layers += [linear] if is_last else [linear, nn.Tanh()]
+    return nn.Sequential(*layers)
+
+
+class MlpPolicy(nn.Module):
+    """Separate policy and value towers: the same parameter names as the fleet's `mlp` policy."""
+
+    def __init__(self, observation_size: int, actions: int, hidden_sizes: list[int]) -> None:
+        super().__init__()
+        self.policy_net = tower([observation_size, *hidden_sizes], actions, 0.01)
+        self.value_net = tower([observation_size, *hidden_sizes], 1, 1.0)
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return normalised logits ``[…, actions]`` and values ``[…]`` for obs ``[…, size]``."""
+        logits = torch.log_softmax(self.policy_net(obs), dim=-1)
+        return logits, self.value_net(obs).squeeze(-1)
+
+
+def advantages(
+    rewards: Floats,
+    values: Floats,
+    next_values: Floats,
+    ended: NDArray[np.bool_],
+    discounts: tuple[float, float],
+) -> Floats:
+    """Return generalised advantage estimates, all arrays ``[N, T]``.
+
+    Args:
+        rewards: What followed each action.
+        values: Estimates for the observations acted upon.
+        next_values: Estimates for what each action led to: 0 where the episode terminated, the
+            value of its last observation where it was truncated.
+        ended: The step ended its episode; the sum does not reach over it.
+        discounts: Gamma and lambda.
+    """
+    gamma, lam = discounts
+    deltas = rewards + gamma * next_values - values
+    result = np.zeros_like(deltas)
+    running = np.zeros(deltas.shape[0], dtype=np.float32)
+    for t in reversed(range(deltas.shape[1])):
+        running = deltas[:, t] + gamma * lam * ~ended[:, t] * running
+        result[:, t] = running
+    return result
+
+
+class Learner:
+    """Updates a policy from stacked fragments."""
+
+    def __init__(self, policy: MlpPolicy, settings: PpoSettings, seed: int) -> None:
+        self.policy = policy
+        self.settings = settings
+        self.optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate, eps=1e-5)
+        self._random = torch.Generator().manual_seed(seed)
+
+    def learn(self, arrays: Arrays, train_step: int) -> dict[str, float]:
+        """Update the policy from arrays as `Batch.stack` gives them; return metrics."""
+        s = self.settings
+        done = min(1.0, train_step / s.annealing_steps)
+        rate = s.learning_rate + done * (s.final_learning_rate - s.learning_rate)
+        self.optimizer.param_groups[0]["lr"] = rate
+        values, next_values = self._values(arrays)
+        ended = arrays["terminated"] | arrays["truncated"]
+        gae = advantages(arrays["reward"], values, next_values, ended, (s.gamma, s.gae_lambda))
+        returns = gae + values
+        flat = {
+            "obs": torch.from_numpy(arrays["obs"]).flatten(0, 1).float(),
+            "action": torch.from_numpy(arrays["action"]).flatten().long(),
+            "behavior": torch.from_numpy(arrays["behavior_logprob"]).flatten(),
+            "advantage": torch.from_numpy(gae).flatten(),
+            "return": torch.from_numpy(returns).flatten(),
+        }
+        steps = len(flat["obs"])
+        rows: list[dict[str, float]] = []
+        for _ in range(s.epochs):
+            order = torch.randperm(steps, generator=self._random)
+            minibatches = order.split(s.minibatch_size)
+            rows += [self._update({name: x[at] for name, x in flat.items()}) for at in minibatches]
+        metrics = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+        metrics["kl"] = rows[-1]["kl"]
+        spread = float(returns.var())
+        metrics["explained_variance"] = 1 - float((returns - values).var()) / (spread + 1e-8)
+        metrics["learning_rate"] = rate
+        return metrics
+
+    @torch.no_grad()
+    def _values(self, arrays: Arrays) -> tuple[Floats, Floats]:
+        """Return the current value estimates of obs and of what followed, both ``[N, T]``."""
+        values = self._value_of(arrays["obs"])
+        next_values = np.concatenate(
+            [values[:, 1:], self._value_of(arrays["next_obs"])[:, None]], axis=1
+        )
+        # An aborted episode has no last observation: its last state's own value stands in.
+        next_values = np.where(arrays["truncated"], values, next_values)
+        if len(arrays["final_obs"]):
+            where = arrays["final_fragment"], arrays["final_step"]
+            next_values[where] = self._value_of(arrays["final_obs"])
+        return values, np.where(arrays["terminated"], np.float32(0), next_values)
+
+    def _value_of(self, obs: NDArray[Any]) -> Floats:
+        values: Floats = self.policy(torch.from_numpy(obs).float())[1].numpy()
+        return values
+
+    def _update(self, rows: Mapping[str, Tensor]) -> dict[str, float]:
+        s = self.settings
+        logits, values = self.policy(rows["obs"])
+        logprobs = logits.gather(1, rows["action"][:, None]).squeeze(1)
+        log_ratio = logprobs - rows["behavior"]
+        ratio = log_ratio.exp()
+        gae = rows["advantage"]
+        gae = (gae - gae.mean()) / (gae.std() + 1e-8)
+        policy_loss = -torch.min(ratio * gae, ratio.clamp(1 - s.clip, 1 + s.clip) * gae).mean()
+        value_loss = (values - rows["return"]).square().mean()
+        entropy = -(logits.exp() * logits).sum(1).mean()
+        loss = policy_loss + s.value_coefficient * value_loss - s.entropy_coefficient * entropy
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.policy.parameters(), s.max_gradient_norm)
+        self.optimizer.step()
+        return {
+            "loss": loss.item(),
+            "policy_loss": policy_loss.item(),
+            "value_loss": value_loss.item(),
+            "entropy": entropy.item(),
+            "kl": (ratio - 1 - log_ratio).mean().item(),
+        }
+
+
+def policy_for(config: Mapping[str, Any]) -> MlpPolicy:
+    """Return a fresh policy for the environment that a run's configuration names."""
+    spec = str(config["environment"]["spec"]).removeprefix("gymnasium:")
+    env = gymnasium.make(spec, **config["environment"]["kwargs"])
+    size = int(np.prod(env.observation_space.shape or (1,)))
+    actions = int(env.action_space.n)
+    env.close()
+    return MlpPolicy(size, actions, list(config["policy"]["hidden_sizes"]))
+
+
+def train_on(batch: Batch, learner: Learner, step: int) -> dict[str, float]:
+    """Make version `step` out of `batch` and return what to log."""
+    arrays = batch.stack()
+    metrics = learner.learn(arrays, step)
+    staleness = batch.head.policy_step - arrays["policy_step"]
+    return metrics | {"staleness": float(staleness.mean()), "staleness_max": float(staleness.max())}
+
+
+def parse_args() -> argparse.Namespace:
+    """Return the arguments, the environment filling in what was not given."""
+    parser = argparse.ArgumentParser(description="Train the policy of a Rolldeck run with PPO.")
+    given = os.environ.get
+    parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
+    run = given("ROLLDECK_RUN")
+    parser.add_argument("--run", default=run, required=run is None)
+    parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
+    parser.add_argument("--name", default="ppo", help="shown on the run's page")
+    parser.add_argument("--resume", action="store_true", help="go on from the published weights")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Register, publish what training starts with, then learn from batch after batch."""
+    args = parse_args()
+    torch.set_num_threads(1)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    with Trainer(args.url, args.run, args.token, name=args.name) as trainer:
+        registration = trainer.register(resume=args.resume)
+        config = registration.config
+        torch.manual_seed(config["seed"])
+        policy = policy_for(config)
+        step = max(0, registration.policy_step)
+        if args.resume and registration.policy_step >= 0:
+            _, tensors = trainer.current_weights()
+            policy.load_state_dict({name: torch.tensor(x) for name, x in tensors.items()})
+        else:
+            trainer.publish_weights(policy.state_dict(), step=0)
+        learner = Learner(policy, PpoSettings(), seed=config["seed"])
+        print(f"epoch {registration.epoch}, from version {step}", flush=True)
+        for batch in trainer.batches():
+            step += 1
+            metrics = train_on(batch, learner, step)
+            trainer.publish_weights(policy.state_dict(), step=step)
+            trainer.log_metrics(metrics, step=step)
+            shown = " ".join(f"{name}={value:.4g}" for name, value in metrics.items())
+            print(f"version {step} from batch {batch.head.ordinal}: {shown}", flush=True)
+            if step >= config["num_steps"]:
+                trainer.ack(batch)
+                return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+"""Tell Django about the dashboard."""
+
+from django.apps import AppConfig
+
+
+class FrontendConfig(AppConfig):
+    """The dashboard: one page, built from `frontend/src`."""
+
+    name = "frontend"
+    verbose_name = "Dashboard"

@@ -1,0 +1,48 @@
+/** Speak to the platform's API with the browser's session. */
+
+import createClient, { type Middleware } from "openapi-fetch";
+import { ApiProblem, problemOf } from "@/api/problems";
+import type { paths } from "@/api/schema";
+
+function cookie(name: string): string {
+  const found = document.cookie.split("; ").find((each) => each.startsWith(`${name}=`));
+  return found ? decodeURIComponent(found.slice(name.length + 1)) : "";
+}
+
+const session: Middleware = {
+  onRequest({ request }) {
+    if (request.method !== "GET") request.headers.set("X-CSRFToken", cookie("csrftoken"));
+    return request;
+  },
+};
+
+export const api = createClient<paths>({ baseUrl: "", credentials: "same-origin" });
+api.use(session);
+
+type Answer<T> = { data?: T; error?: unknown; response: Response };
+
+let onSignedOut: (() => void) | null = null;
+
+/** Call `listener` when an answer shows that the session is over. */
+export function whenSignedOut(listener: () => void): void {
+  onSignedOut = listener;
+}
+
+/** Say that the session is over; the page goes to where one signs in. */
+export function signedOut(): void {
+  onSignedOut?.();
+}
+
+/** Return the body of an answer, or throw the problem it describes. */
+export async function body<T>(answer: Promise<Answer<T>>): Promise<T> {
+  let got: Answer<T>;
+  try {
+    got = await answer;
+  } catch {
+    throw new ApiProblem(0, "unreachable", "The server cannot be reached.");
+  }
+  if (got.response.ok) return got.data as T;
+  const problem = problemOf(got.response.status, got.error);
+  if (problem.code === "not_authenticated") signedOut();
+  throw problem;
+}

@@ -1,0 +1,32 @@
+/** Read what the API says when it says no. */
+
+export type FieldProblem = { field: string; message: string };
+
+export class ApiProblem extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly fields: FieldProblem[] = [],
+  ) {
+    super(message);
+    this.name = "ApiProblem";
+  }
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null;
+
+/** Return the problem that an answer's body (problem details, or anything at all) describes. */
+export function problemOf(status: number, body: unknown): ApiProblem {
+  if (!isRecord(body)) return new ApiProblem(status, `http_${status}`, `The server answered ${status}.`);
+  const errors = Array.isArray(body.errors) ? body.errors.filter(isRecord) : [];
+  const fields = errors.map((each) => ({
+    field: String(each.field ?? ""),
+    message: String(each.message ?? ""),
+  }));
+  const text = typeof body.detail === "string" && body.detail ? body.detail : body.title;
+  const message = typeof text === "string" && text ? text : `The server answered ${status}.`;
+  const code = typeof body.code === "string" ? body.code : `http_${status}`;
+  return new ApiProblem(status, code, message, fields);
+}

@@ -1,0 +1,34 @@
+/** Ask for runs and ask things of them. */
+
+import { queryOptions, useMutation } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { Preset, RunDetail, RunVerb } from "@/api/types";
+import type { JsonSchema } from "@/forms/fields";
+
+export type RunConfigSchema = { schema: JsonSchema; presets: Preset[] };
+
+export const schemaQuery = queryOptions({
+  queryKey: ["run-config-schema"],
+  queryFn: async (): Promise<RunConfigSchema> => {
+    const { schema, presets } = await body(api.GET("/api/run-config-schema"));
+    return { schema: schema as JsonSchema, presets };
+  },
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+export type NewRun = { name: string; preset: string; config: Record<string, unknown>; start: boolean };
+
+export function useCreateRun() {
+  return useMutation({
+    mutationFn: (run: NewRun) => body(api.POST("/api/runs", { body: { kind: "fleet", ...run } })),
+  });
+}
+
+export type Asked = { verb: RunVerb; reason: string };
+
+export function useAsk(name: string) {
+  return useMutation({
+    mutationFn: ({ verb, reason }: Asked): Promise<RunDetail> =>
+      body(api.POST(`/api/runs/{run}/${verb}`, { params: { path: { run: name } }, body: { reason } })),
+  });
+}

@@ -1,0 +1,42 @@
+/** Know who is signed in. */
+
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { Session } from "@/api/types";
+
+export const sessionQuery = queryOptions({
+  queryKey: ["session"],
+  queryFn: () => body(api.GET("/api/session")),
+  staleTime: 60_000,
+});
+
+export function useSession(): Session | undefined {
+  return useQuery(sessionQuery).data;
+}
+
+/** Whether this person may change runs. */
+export function useMayOperate(): boolean {
+  const role = useSession()?.role;
+  return role === "operator" || role === "admin";
+}
+
+export function useSignIn() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (credentials: { username: string; password: string }) =>
+      body(api.POST("/api/session", { body: credentials })),
+    onSuccess: (session) => queries.setQueryData(sessionQuery.queryKey, session),
+  });
+}
+
+export function useSignOut() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: () => body(api.DELETE("/api/session")),
+    onSettled: () => {
+      queries.clear();
+      // A fresh page: nothing of the last person stays in memory.
+      location.assign("/login");
+    },
+  });
+}

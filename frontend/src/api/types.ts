@@ -1,0 +1,43 @@
+/** Name what the API and the live topics hand out: the generated types, and the two live shapes. */
+
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+
+export type RunSummary = Schemas["RunSummary"];
+export type RunDetail = Schemas["RunDetail"];
+export type RunStatus = RunSummary["status"];
+export type RunVerb = RunSummary["allowed_verbs"][number];
+export type RunEvent = Schemas["Event"];
+export type FleetPart = Schemas["FleetState"];
+export type WorkerRow = Schemas["WorkerState"];
+export type SlotReport = Schemas["SlotState"];
+export type EpisodeRow = Schemas["EpisodeRow"];
+export type MetricRow = Schemas["MetricRow"];
+export type LedgerPart = Schemas["LedgerAnswer"];
+export type LedgerCounts = Schemas["KindLedger"];
+export type Session = Schemas["Session"];
+export type Preset = Schemas["Preset"];
+
+/** A row of the live runs list: the run, and numbers beside it when they are cheap to know. */
+export type RunRow = RunSummary & {
+  queued?: number | null;
+  return_mean?: number | null;
+  workers?: number | null;
+  observed_at?: string | null;
+  environment?: string | null;
+  config?: Record<string, unknown>;
+};
+
+export type QueuePart = {
+  queued: number;
+  queued_sequences?: number;
+  waiting: number;
+  leased: number;
+  threshold: number;
+  batch_size: number | null;
+  over_threshold: boolean;
+  served_steps: number;
+  admission_remaining?: number | null;
+  items_per_second?: number | null;
+};

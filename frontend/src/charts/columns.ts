@@ -1,0 +1,85 @@
+/** Turn rows of a series into the columns of a chart. Pure. */
+
+import type { EpisodeRow, MetricRow } from "@/api/types";
+
+export type Axis = "time" | "env_steps" | "served_steps";
+export type Column = (number | null)[];
+
+export type EpisodeColumns = {
+  x: number[];
+  mean: Column;
+  min: Column;
+  max: Column;
+  recent: Column;
+  length: Column;
+  lengthMax: Column;
+  version: Column;
+};
+
+const PLACE: Record<Axis, (row: EpisodeRow) => number> = {
+  time: (row) => Date.parse(row.at) / 1000,
+  env_steps: (row) => row.env_steps_total,
+  served_steps: (row) => row.served_steps,
+};
+
+type Bucket = { x: number; count: number; returns: number; min: number; max: number; lengths: number; lengthMax: number; last: EpisodeRow };
+
+function begin(x: number, row: EpisodeRow): Bucket {
+  return { x, count: 0, returns: 0, min: Infinity, max: -Infinity, lengths: 0, lengthMax: 0, last: row };
+}
+
+function add(bucket: Bucket, row: EpisodeRow): void {
+  bucket.count += row.count;
+  bucket.returns += row.return_mean * row.count;
+  bucket.lengths += row.length_mean * row.count;
+  bucket.min = Math.min(bucket.min, row.return_min);
+  bucket.max = Math.max(bucket.max, row.return_max);
+  bucket.lengthMax = Math.max(bucket.lengthMax, row.length_max);
+  bucket.last = row;
+}
+
+/**
+ * Return the columns of the episode charts, x rising.
+ *
+ * Rows at the same x (several workers, or several windows of one train step) become one point:
+ * means weighted by episodes, and the true least and greatest return, so no spike vanishes.
+ */
+export function episodeColumns(rows: EpisodeRow[], axis: Axis): EpisodeColumns {
+  const buckets = new Map<number, Bucket>();
+  for (const row of rows) {
+    const x = PLACE[axis](row);
+    if (row.count <= 0 || !Number.isFinite(x)) continue;
+    const bucket = buckets.get(x) ?? begin(x, row);
+    add(bucket, row);
+    buckets.set(x, bucket);
+  }
+  const points = [...buckets.values()].sort((a, b) => a.x - b.x);
+  return {
+    x: points.map((p) => p.x),
+    mean: points.map((p) => p.returns / p.count),
+    min: points.map((p) => p.min),
+    max: points.map((p) => p.max),
+    recent: points.map((p) => p.last.recent_return_mean),
+    length: points.map((p) => p.lengths / p.count),
+    lengthMax: points.map((p) => p.lengthMax),
+    version: points.map((p) => p.last.policy_step),
+  };
+}
+
+export type MetricColumns = { name: string; x: number[]; y: Column };
+
+/** Return one chart for each metric, by name; the last value sent for a step counts. */
+export function metricColumns(rows: MetricRow[]): MetricColumns[] {
+  const byName = new Map<string, Map<number, number>>();
+  for (const row of rows) {
+    const points = byName.get(row.name) ?? new Map<number, number>();
+    points.set(row.step, row.value);
+    byName.set(row.name, points);
+  }
+  return [...byName.entries()]
+    .sort(([a], [b]) => a.localeCompare(b))
+    .map(([name, points]) => {
+      const sorted = [...points.entries()].sort(([a], [b]) => a - b);
+      return { name, x: sorted.map(([x]) => x), y: sorted.map(([, y]) => y) };
+    });
+}

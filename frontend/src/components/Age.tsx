@@ -1,0 +1,16 @@
+import { Tooltip } from "@mantine/core";
+import { useNow } from "@/components/now";
+import { ageSeconds, duration, utc } from "@/format";
+
+/** How long ago a time was, ticking; the exact time on hover. */
+export function Age({ at, suffix = "" }: { at: string | null | undefined; suffix?: string }) {
+  const now = useNow();
+  return (
+    <Tooltip label={utc(at)}>
+      <time dateTime={at ?? undefined}>
+        {duration(ageSeconds(at, now))}
+        {at ? suffix : ""}
+      </time>
+    </Tooltip>
+  );
+}

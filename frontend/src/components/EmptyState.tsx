@@ -1,0 +1,33 @@
+import { Button, CopyButton } from "@mantine/core";
+import type { ReactNode } from "react";
+
+type Props = {
+  title: string;
+  children: ReactNode;
+  /** What to type, exactly, to get something to see here. */
+  command?: string;
+  action?: ReactNode;
+};
+
+/** Nothing here yet: what would be here, and how to get it. */
+export function EmptyState({ title, children, command, action }: Props) {
+  return (
+    <div className="empty">
+      <h2>{title}</h2>
+      <p>{children}</p>
+      {command && (
+        <div className="command">
+          <code>{command}</code>
+          <CopyButton value={command}>
+            {({ copied, copy }) => (
+              <Button size="compact-xs" variant="default" onClick={copy}>
+                {copied ? "Copied" : "Copy"}
+              </Button>
+            )}
+          </CopyButton>
+        </div>
+      )}
+      {action && <div style={{ marginTop: "1.1rem" }}>{action}</div>}
+    </div>
+  );
+}

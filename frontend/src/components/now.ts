@@ -1,0 +1,36 @@
+/** Tick once a second for every age on the page, with one timer. */
+
+import { useSyncExternalStore } from "react";
+import { live } from "@/live/live";
+
+const listeners = new Set<() => void>();
+let timer: ReturnType<typeof setInterval> | undefined;
+let now = Date.now();
+
+function beat(): void {
+  now = live.serverNow();
+  for (const listener of listeners) listener();
+}
+
+function watch(listener: () => void): () => void {
+  listeners.add(listener);
+  timer ??= setInterval(beat, 1_000);
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size === 0) {
+      clearInterval(timer);
+      timer = undefined;
+    }
+  };
+}
+
+function read(): number {
+  // Without a timer nobody is watching yet, and the value may be old.
+  if (timer === undefined) now = live.serverNow();
+  return now;
+}
+
+/** The server's time in milliseconds, fresh to a second. */
+export function useNow(): number {
+  return useSyncExternalStore(watch, read);
+}

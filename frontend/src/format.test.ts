@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import { ageSeconds, count, duration, number, policyStep, utc, visible } from "./format";
+
+describe("numbers", () => {
+  it("keeps three meaningful digits and groups thousands", () => {
+    expect(number(182.345)).toBe("182");
+    expect(number(4.567)).toBe("4.57");
+    expect(number(0.01234)).toBe("0.0123");
+    expect(number(12400)).toBe("12,400");
+    expect(number(0.00000698)).toBe("6.98e-6");
+    expect(number(-0.0001)).toBe("-1e-4");
+    expect(number(0)).toBe("0");
+  });
+  it("never invents a value", () => {
+    expect(number(null)).toBe("–");
+    expect(number(Number.NaN)).toBe("–");
+    expect(count(undefined)).toBe("–");
+  });
+  it("shortens large counts", () => {
+    expect(count(950)).toBe("950");
+    expect(count(12_400)).toBe("12.4 k");
+    expect(count(3_100_000)).toBe("3.1 M");
+  });
+});
+
+describe("ages", () => {
+  it("are said as people say them", () => {
+    expect(duration(0.42)).toBe("0.4 s");
+    expect(duration(59.9)).toBe("59 s");
+    expect(duration(185)).toBe("3 min");
+    expect(duration(7500)).toBe("2 h 05");
+    expect(duration(4 * 86_400 + 3)).toBe("4 d");
+  });
+  it("are unknown for broken times and never negative", () => {
+    const now = Date.parse("2026-01-01T00:00:10Z");
+    expect(ageSeconds("2026-01-01T00:00:04Z", now)).toBe(6);
+    expect(ageSeconds("2026-01-01T00:00:14Z", now)).toBe(0);
+    expect(ageSeconds("yesterday-ish", now)).toBeNull();
+    expect(ageSeconds(null, now)).toBeNull();
+    expect(utc("nonsense")).toBe("no time known");
+  });
+});
+
+it("names the two policy steps before training", () => {
+  expect(policyStep(-2)).toBe("none");
+  expect(policyStep(-1)).toBe("bootstrap");
+  expect(policyStep(0)).toBe("0");
+});
+
+it("makes control and direction characters visible", () => {
+  expect(visible("a\u202Eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
+  expect(visible("<b>plain</b>\n")).toBe("<b>plain</b>\n");
+});

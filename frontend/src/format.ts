@@ -1,0 +1,78 @@
+/** Write numbers, ages and times the way every screen shows them. */
+
+const NOTHING = "–";
+
+/** A number rounded to three meaningful digits: 6.98e-6, 0.0123, 4.57, 182, 12,400. */
+export function number(value: number | null | undefined, digits = 3): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
+  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential(digits - 1).replace(/\.?0*e/, "e");
+  const magnitude = value === 0 ? 0 : Math.floor(Math.log10(Math.abs(value)));
+  const decimals = Math.min(6, Math.max(0, digits - 1 - magnitude));
+  return value.toLocaleString("en-US", { maximumFractionDigits: decimals });
+}
+
+/** A large count in few characters: 950, 12.4 k, 3.1 M. */
+export function count(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
+  const units: [number, string][] = [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e4, "k"],
+  ];
+  for (const [size, letter] of units) {
+    if (Math.abs(value) >= size) return `${number(value / (letter === "k" ? 1e3 : size))} ${letter}`;
+  }
+  return number(value);
+}
+
+/** Seconds as people say them: 0.4 s, 12 s, 3 min, 2 h 05, 4 d. */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;
+  const whole = Math.max(0, seconds);
+  if (whole < 1) return `${whole.toFixed(1)} s`;
+  if (whole < 60) return `${Math.floor(whole)} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min`;
+  if (whole < 86_400) {
+    const minutes = Math.floor((whole % 3600) / 60);
+    return `${Math.floor(whole / 3600)} h ${String(minutes).padStart(2, "0")}`;
+  }
+  return `${Math.floor(whole / 86_400)} d`;
+}
+
+/** How long before `nowMs` the ISO time was, in seconds; null for no or a broken time. */
+export function ageSeconds(iso: string | null | undefined, nowMs: number): number | null {
+  if (!iso) return null;
+  const at = Date.parse(iso);
+  return Number.isNaN(at) ? null : Math.max(0, (nowMs - at) / 1000);
+}
+
+/** The ISO time in the reader's zone, seconds shown. */
+export function clock(iso: string | null | undefined): string {
+  const at = iso ? new Date(iso) : null;
+  if (!at || Number.isNaN(at.getTime())) return NOTHING;
+  return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+}
+
+/** The ISO time in UTC, for tooltips. */
+export function utc(iso: string | null | undefined): string {
+  const at = iso ? new Date(iso) : null;
+  if (!at || Number.isNaN(at.getTime())) return "no time known";
+  return `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/** A policy step; the two before the first training step have names. */
+export function policyStep(step: number | null | undefined): string {
+  if (step === null || step === undefined || step === -2) return "none";
+  return step === -1 ? "bootstrap" : number(step);
+}
+
+const BIDI_OR_CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+
+/** Text from outside, with control and direction characters made visible. */
+export function visible(text: string): string {
+  return text.replace(
+    BIDI_OR_CONTROL,
+    (character) => `\u27e8U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`,
+  );
+}

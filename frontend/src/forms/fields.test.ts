@@ -1,0 +1,123 @@
+import { describe, expect, it } from "vitest";
+import { answersOf, collect, type JsonSchema, placeErrors, rangeOf, read, sectionsOf, standardText } from "./fields";
+
+/** What the platform's schema looks like, one field of each kind. */
+const schema: JsonSchema = {
+  $ref: "#/$defs/RunConfig",
+  $defs: {
+    RunConfig: {
+      type: "object",
+      properties: {
+        environment: { $ref: "#/$defs/EnvironmentConfig", default: { spec: "gymnasium:CartPole-v1", kwargs: {}, restart_interval_seconds: null } },
+        policy: { $ref: "#/$defs/PolicyConfig", default: { kind: "mlp", hidden_sizes: [64, 64] } },
+        num_steps: { title: "Train steps", description: "Planned.", type: "integer", minimum: 1, maximum: 2147483648, default: 1000 },
+      },
+    },
+    EnvironmentConfig: {
+      title: "EnvironmentConfig",
+      description: "Which environment the fleet steps.",
+      type: "object",
+      properties: {
+        spec: { title: "Environment", type: "string", pattern: "^[a-z_]+:[\\w./:-]{1,120}$", default: "gymnasium:CartPole-v1" },
+        kwargs: { title: "Arguments", type: "object", default: {} },
+        restart_interval_seconds: { title: "Restart interval", "x-unit": "s", anyOf: [{ type: "number", exclusiveMinimum: 0 }, { type: "null" }], default: null },
+      },
+    },
+    PolicyConfig: {
+      description: "The policy.",
+      type: "object",
+      properties: {
+        kind: { title: "Policy", enum: ["mlp"], default: "mlp" },
+        hidden_sizes: { title: "Hidden layers", type: "array", items: { type: "integer", minimum: 1, maximum: 8192 }, minItems: 1, maxItems: 8 },
+      },
+    },
+  },
+};
+const sections = sectionsOf(schema);
+const field = (path: string) => {
+  const found = sections.flatMap((s) => s.fields).find((f) => f.path === path);
+  if (!found) throw new Error(path);
+  return found;
+};
+
+describe("the form", () => {
+  it("has a field for everything in the schema, the loose ones last", () => {
+    expect(sections.map((s) => s.title)).toEqual(["Environment", "Policy", "Length and seed"]);
+    expect(sections.flatMap((s) => s.fields.map((f) => f.path))).toEqual([
+      "environment.spec", "environment.kwargs", "environment.restart_interval_seconds",
+      "policy.kind", "policy.hidden_sizes", "num_steps",
+    ]);
+  });
+  it("knows each field's kind, unit, range and default", () => {
+    expect(field("num_steps")).toMatchObject({ kind: "integer", range: "1 – 2,147,483,648", default: 1000 });
+    expect(field("environment.restart_interval_seconds")).toMatchObject({ kind: "number", unit: "s", optional: true, range: "> 0" });
+    expect(field("policy.hidden_sizes")).toMatchObject({ kind: "numbers", range: "1 – 8,192", default: [64, 64] });
+    expect(field("policy.kind")).toMatchObject({ kind: "choice", choices: ["mlp"] });
+    expect(field("environment.kwargs").kind).toBe("json");
+  });
+  it("says bounds in words", () => {
+    expect(rangeOf({ minimum: 0 })).toBe("≥ 0");
+    expect(rangeOf({ maximum: 5 })).toBe("≤ 5");
+    expect(rangeOf({ exclusiveMinimum: 0, maximum: 60000 })).toBe("> 0 – 60,000");
+    expect(rangeOf({})).toBe("");
+  });
+});
+
+describe("answers", () => {
+  it("round-trip: an untouched form gives the defaults", () => {
+    const { config, problems } = collect(sections, answersOf(sections, {}));
+    expect(problems).toEqual({});
+    expect(config).toEqual({
+      environment: { spec: "gymnasium:CartPole-v1", kwargs: {}, restart_interval_seconds: null },
+      policy: { kind: "mlp", hidden_sizes: [64, 64] },
+      num_steps: 1000,
+    });
+  });
+  it("start from a preset", () => {
+    expect(answersOf(sections, { num_steps: 7, policy: { hidden_sizes: [32] } })).toMatchObject({
+      num_steps: "7", "policy.hidden_sizes": "32", "environment.spec": "gymnasium:CartPole-v1",
+    });
+  });
+  it.each([
+    ["num_steps", "0", "Out of range"],
+    ["num_steps", "1.5", "whole number"],
+    ["num_steps", "many", "number is needed"],
+    ["num_steps", "", "number is needed"],
+    ["environment.spec", "CartPole", "form"],
+    ["environment.kwargs", "[1]", "object"],
+    ["environment.kwargs", "{", "not JSON"],
+    ["environment.restart_interval_seconds", "0", "Out of range"],
+    ["policy.hidden_sizes", "", "At least 1"],
+    ["policy.hidden_sizes", "1,2,3,4,5,6,7,8,9", "At most 8"],
+    ["policy.hidden_sizes", "64, 0", "Out of range"],
+  ])("%s = %j is refused", (path, answer, reason) => {
+    const result = read(field(path), answer);
+    expect("problem" in result && result.problem).toContain(reason);
+  });
+  it("may be empty where the schema allows null", () => {
+    expect(read(field("environment.restart_interval_seconds"), " ")).toEqual({ value: null });
+  });
+});
+
+describe("server errors", () => {
+  it("land on their fields, deeper ones on the field around them", () => {
+    const { placed, loose } = placeErrors(sections, [
+      { field: "config.num_steps", message: "too few" },
+      { field: "config.policy.hidden_sizes[1]", message: "too many" },
+      { field: "name", message: "is taken" },
+    ]);
+    expect(placed).toEqual({ num_steps: "too few", "policy.hidden_sizes": "too many", name: "is taken" });
+    expect(loose).toEqual([]);
+  });
+  it("that fit no field are not lost", () => {
+    expect(placeErrors(sections, [{ field: "config.extra", message: "unknown" }]).loose).toEqual(["config.extra: unknown"]);
+  });
+});
+
+it("says what a field has unless somebody changes it", () => {
+  const fields = sectionsOf(schema).flatMap((section) => section.fields);
+  const field = (path: string) => fields.find((each) => each.path === path) ?? expect.fail(path);
+  expect(standardText(field("num_steps"), "1000")).toBe("1,000");
+  expect(standardText(field("environment.restart_interval_seconds"), "")).toBe("empty");
+  expect(standardText(field("environment.spec"), "x".repeat(25))).toBe("");
+});

@@ -1,0 +1,257 @@
+/** Turn the JSON Schema of a run configuration into fields of a form, and answers back into JSON. */
+
+export type JsonSchema = {
+  $ref?: string;
+  $defs?: Record<string, JsonSchema>;
+  title?: string;
+  description?: string;
+  type?: string;
+  enum?: unknown[];
+  anyOf?: JsonSchema[];
+  items?: JsonSchema;
+  properties?: Record<string, JsonSchema>;
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+  pattern?: string;
+  "x-unit"?: string;
+};
+
+export type FieldKind = "integer" | "number" | "text" | "choice" | "switch" | "numbers" | "json";
+
+export type Field = {
+  /** Dotted path in the configuration: `fleet.num_workers`. */
+  path: string;
+  title: string;
+  help: string;
+  unit: string;
+  kind: FieldKind;
+  choices: string[];
+  optional: boolean;
+  default: unknown;
+  schema: JsonSchema;
+  /** Bounds of a number, or of the numbers of a list, in words: `1 – 1,024`. */
+  range: string;
+};
+
+export type Section = { name: string; title: string; help: string; fields: Field[] };
+export type Answers = Record<string, string | boolean>;
+type Config = Record<string, unknown>;
+
+const isConfig = (value: unknown): value is Config =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {
+  if (!schema.$ref) return schema;
+  const target = root.$defs?.[schema.$ref.replace("#/$defs/", "")];
+  return target ? { ...target, ...schema, title: schema.title ?? target.title } : schema;
+}
+
+function words(name: string): string {
+  const text = name.replaceAll("_", " ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function kindOf(schema: JsonSchema): FieldKind {
+  if (schema.enum) return "choice";
+  if (schema.type === "integer" || schema.type === "number") return schema.type;
+  if (schema.type === "boolean") return "switch";
+  const item = schema.items?.type;
+  if (schema.type === "array" && (item === "integer" || item === "number")) return "numbers";
+  return schema.type === "string" ? "text" : "json";
+}
+
+/** The bounds of a schema in words; empty when there are none worth saying. */
+export function rangeOf(schema: JsonSchema): string {
+  const low = schema.minimum ?? schema.exclusiveMinimum;
+  const high = schema.maximum ?? schema.exclusiveMaximum;
+  const lowText = low === undefined ? "" : `${schema.exclusiveMinimum === undefined ? "" : "> "}${low.toLocaleString("en-US")}`;
+  const highText = high?.toLocaleString("en-US") ?? "";
+  if (lowText && highText) return `${lowText} – ${highText}`;
+  if (lowText) return schema.exclusiveMinimum === undefined ? `≥ ${lowText}` : lowText;
+  return highText ? `≤ ${highText}` : "";
+}
+
+function fieldOf(path: string, name: string, raw: JsonSchema, root: JsonSchema, given: unknown): Field {
+  const schema = resolved(raw, root);
+  const real = schema.anyOf?.find((each) => each.type !== "null");
+  const inner = real ? { ...schema, ...real, anyOf: undefined } : schema;
+  const kind = kindOf(inner);
+  return {
+    path,
+    title: schema.title ?? words(name),
+    help: schema.description ?? "",
+    unit: schema["x-unit"] ?? "",
+    kind,
+    choices: (inner.enum ?? []).map(String),
+    optional: schema.anyOf?.some((each) => each.type === "null") ?? false,
+    default: given === undefined ? schema.default : given,
+    schema: inner,
+    range: rangeOf(kind === "numbers" ? (inner.items ?? {}) : inner),
+  };
+}
+
+/** Return the sections of the form: one for each object of the configuration, the rest last. */
+export function sectionsOf(root: JsonSchema): Section[] {
+  const top = resolved(root, root);
+  const sections: Section[] = [];
+  const loose: Field[] = [];
+  for (const [name, raw] of Object.entries(top.properties ?? {})) {
+    const schema = resolved(raw, root);
+    if (!schema.properties) {
+      loose.push(fieldOf(name, name, raw, root, undefined));
+      continue;
+    }
+    const given = isConfig(raw.default) ? raw.default : {};
+    sections.push({
+      name,
+      title: words(name),
+      help: schema.description ?? "",
+      fields: Object.entries(schema.properties).map(([key, property]) =>
+        fieldOf(`${name}.${key}`, key, property, root, given[key]),
+      ),
+    });
+  }
+  if (loose.length > 0) sections.push({ name: "", title: "Length and seed", help: "", fields: loose });
+  return sections;
+}
+
+function at(config: unknown, path: string): unknown {
+  return path.split(".").reduce<unknown>((value, key) => (isConfig(value) ? value[key] : undefined), config);
+}
+
+/** Return how a value is written in its field. */
+export function written(field: Field, value: unknown): string | boolean {
+  if (field.kind === "switch") return value === true;
+  if (value === null || value === undefined) return "";
+  if (field.kind === "numbers" && Array.isArray(value)) return value.join(", ");
+  if (field.kind === "json") return JSON.stringify(value);
+  return String(value);
+}
+
+/** What a field has unless somebody changes it, in words; empty when it is too long to repeat. */
+export function standardText(field: Field, standard: string | boolean): string {
+  if (typeof standard === "boolean") return standard ? "on" : "off";
+  if (standard === "") return field.optional ? "empty" : "";
+  const text = field.kind === "integer" ? Number(standard).toLocaleString("en-US") : standard;
+  return text.length <= 24 ? text : "";
+}
+
+/** Return every field's text for a configuration; what it leaves out has the schema's default. */
+export function answersOf(sections: Section[], config: Config): Answers {
+  const answers: Answers = {};
+  for (const field of sections.flatMap((section) => section.fields)) {
+    const value = at(config, field.path);
+    answers[field.path] = written(field, value === undefined ? field.default : value);
+  }
+  return answers;
+}
+
+type Read = { value: unknown } | { problem: string };
+
+function readNumber(text: string, schema: JsonSchema, integer: boolean): Read {
+  const value = Number(text.replaceAll(",", ""));
+  if (text.trim() === "" || !Number.isFinite(value)) return { problem: "A number is needed here." };
+  if (integer && !Number.isInteger(value)) return { problem: "A whole number is needed here." };
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema;
+  const within =
+    (minimum === undefined || value >= minimum) &&
+    (maximum === undefined || value <= maximum) &&
+    (exclusiveMinimum === undefined || value > exclusiveMinimum) &&
+    (exclusiveMaximum === undefined || value < exclusiveMaximum);
+  return within ? { value } : { problem: `Out of range: ${rangeOf(schema)}.` };
+}
+
+function readNumbers(text: string, schema: JsonSchema): Read {
+  const pieces = text.split(/[\s,;]+/).filter(Boolean);
+  const { minItems = 0, maxItems = Infinity } = schema;
+  if (pieces.length < minItems) return { problem: `At least ${minItems} number is needed.` };
+  if (pieces.length > maxItems) return { problem: `At most ${maxItems} numbers fit.` };
+  const read = pieces.map((piece) => readNumber(piece, schema.items ?? {}, schema.items?.type === "integer"));
+  const bad = read.find((each) => "problem" in each);
+  return bad ?? { value: read.map((each) => ("value" in each ? each.value : null)) };
+}
+
+function readJson(text: string): Read {
+  try {
+    const value: unknown = JSON.parse(text || "{}");
+    return isConfig(value) ? { value } : { problem: 'A JSON object is needed, such as {"key": 1}.' };
+  } catch {
+    return { problem: 'This is not JSON. An object is needed, such as {"key": 1}.' };
+  }
+}
+
+function readText(text: string, schema: JsonSchema): Read {
+  if (schema.pattern && !new RegExp(schema.pattern, "u").test(text)) {
+    return { problem: `This does not have the form ${schema.pattern}` };
+  }
+  return { value: text };
+}
+
+/** Return the value of a field's text, or what is wrong with it. */
+export function read(field: Field, answer: string | boolean): Read {
+  if (typeof answer === "boolean") return { value: answer };
+  if (field.optional && answer.trim() === "") return { value: null };
+  switch (field.kind) {
+    case "integer":
+    case "number":
+      return readNumber(answer, field.schema, field.kind === "integer");
+    case "numbers":
+      return readNumbers(answer, field.schema);
+    case "json":
+      return readJson(answer);
+    case "text":
+      return readText(answer, field.schema);
+    default:
+      return { value: answer };
+  }
+}
+
+export type Collected = { config: Config; problems: Record<string, string> };
+
+/** Return the configuration that the answers describe, and a problem for each field that has one. */
+export function collect(sections: Section[], answers: Answers): Collected {
+  const config: Config = {};
+  const problems: Record<string, string> = {};
+  for (const field of sections.flatMap((section) => section.fields)) {
+    const result = read(field, answers[field.path] ?? "");
+    if ("problem" in result) {
+      problems[field.path] = result.problem;
+      continue;
+    }
+    const keys = field.path.split(".");
+    const last = keys.pop() as string;
+    const place = keys.reduce<Config>((inner, key) => (inner[key] ??= {}) as Config, config);
+    place[last] = result.value;
+  }
+  return { config, problems };
+}
+
+/**
+ * Return server errors by field. `config.fleet.num_workers` lands on `fleet.num_workers`, and so
+ * does what lies deeper than a field (`policy.hidden_sizes[1]`); what fits nowhere is returned apart.
+ */
+export function placeErrors(
+  sections: Section[],
+  errors: { field: string; message: string }[],
+): { placed: Record<string, string>; loose: string[] } {
+  const paths = sections.flatMap((section) => section.fields.map((field) => field.path));
+  const placed: Record<string, string> = {};
+  const loose: string[] = [];
+  for (const { field, message } of errors) {
+    const path = field.replace(/^config\.?/, "");
+    const home =
+      field === "name"
+        ? "name"
+        : paths.find((each) => path === each || path.startsWith(`${each}.`) || path.startsWith(`${each}[`));
+    if (home) placed[home] = placed[home] ? `${placed[home]} ${message}` : message;
+    else loose.push(field ? `${field}: ${message}` : message);
+  }
+  return { placed, loose };
+}

@@ -1,0 +1,266 @@
+/** Hold the tab's one socket: subscribe, resync, reconnect, and poll when it cannot open. */
+
+import { type Frame, type Message, type Parts, parseFrame, type Row, type SeriesRows } from "@/live/frames";
+import {
+  applyDelta,
+  applyError,
+  applyPast,
+  applyPoll,
+  applySnapshot,
+  disconnected,
+  nothingYet,
+  type Step,
+  type TopicState,
+} from "@/live/reducer";
+
+export const POLL_AFTER_MS = 5_000;
+export const POLL_EVERY_MS = 3_000;
+export const RESYNC_AGAIN_MS = 2_000;
+/** The server sends a beat every five seconds; after four missed ones the socket is dead. */
+export const SILENCE_MS = 20_000;
+/** After this long without a frame the page says that it lags. */
+export const LAGGING_MS = 7_000;
+/** The server closes with this code when nobody is signed in any more. */
+export const NOT_SIGNED_IN = 4401;
+const FIRST_PAUSE_MS = 400;
+const LONGEST_PAUSE_MS = 8_000;
+
+/** The part of WebSocket that is used. */
+export type Socket = Pick<WebSocket, "send" | "close" | "readyState"> & {
+  onopen: (() => void) | null;
+  onclose: ((event: { code: number }) => void) | null;
+  onmessage: ((event: { data: string }) => void) | null;
+};
+
+export type PollAnswer = { parts: Parts; series: SeriesRows };
+
+export type Outside = {
+  open: () => Socket;
+  poll: (topic: string, shown: TopicState) => Promise<PollAnswer>;
+  now: () => number;
+  random: () => number;
+  isHidden: () => boolean;
+  onSignedOut: () => void;
+};
+
+export type LiveMode = "connecting" | "live" | "lagging" | "polling";
+export type LiveStatus = { mode: LiveMode; silentMs: number };
+
+type Topic = { state: TopicState; watchers: number; listeners: Set<() => void>; askedAt: number };
+
+const OPEN = 1;
+
+export class LiveConnection {
+  private topics = new Map<string, Topic>();
+  private socket: Socket | null = null;
+  private attempts = 0;
+  private retry: ReturnType<typeof setTimeout> | undefined;
+  private ticker: ReturnType<typeof setInterval> | undefined;
+  private lostAt: number;
+  private heardAt: number | null = null;
+  private polledAt = 0;
+  private polling = false;
+  private offsets: number[] = [];
+  private statusListeners = new Set<() => void>();
+  private status: LiveStatus = { mode: "connecting", silentMs: 0 };
+
+  constructor(private readonly outside: Outside) {
+    this.lostAt = outside.now();
+  }
+
+  start(): void {
+    this.lostAt = this.outside.now();
+    this.connect();
+    this.ticker = setInterval(() => this.tick(), 1_000);
+  }
+
+  stop(): void {
+    clearInterval(this.ticker);
+    clearTimeout(this.retry);
+    const socket = this.socket;
+    this.socket = null;
+    this.heardAt = null;
+    this.polling = false;
+    for (const topic of this.topics.values()) topic.state = disconnected(topic.state);
+    if (socket) {
+      socket.onclose = socket.onmessage = socket.onopen = null;
+      socket.close();
+    }
+  }
+
+  /** Watch a topic until the returned function is called. */
+  watch(name: string, listener: () => void): () => void {
+    const topic = this.topic(name);
+    topic.listeners.add(listener);
+    topic.watchers += 1;
+    if (topic.watchers === 1) {
+      this.send({ type: "subscribe", topic: name });
+      if (this.polling) void this.poll();
+    }
+    return () => {
+      topic.listeners.delete(listener);
+      topic.watchers -= 1;
+      if (topic.watchers === 0) {
+        this.send({ type: "unsubscribe", topic: name });
+        topic.state = disconnected(topic.state);
+      }
+    };
+  }
+
+  read(name: string): TopicState {
+    return this.topics.get(name)?.state ?? nothingYet;
+  }
+
+  /** Show older rows of a series before those the socket sent. */
+  addPast(name: string, series: string, rows: Row[]): void {
+    const topic = this.topic(name);
+    this.set(topic, applyPast(topic.state, series, rows));
+  }
+
+  watchStatus(listener: () => void): () => void {
+    this.statusListeners.add(listener);
+    return () => this.statusListeners.delete(listener);
+  }
+
+  readStatus(): LiveStatus {
+    return this.status;
+  }
+
+  /** The server's time now, so that ages are right on a machine whose clock is not. */
+  serverNow(): number {
+    return this.outside.now() + (this.offsets.length > 0 ? Math.max(...this.offsets) : 0);
+  }
+
+  setVisible(visible: boolean): void {
+    this.send({ type: "visible", visible });
+    if (visible) this.tick();
+  }
+
+  private topic(name: string): Topic {
+    let topic = this.topics.get(name);
+    if (!topic) {
+      topic = { state: nothingYet, watchers: 0, listeners: new Set(), askedAt: 0 };
+      this.topics.set(name, topic);
+    }
+    return topic;
+  }
+
+  private connect(): void {
+    const socket = this.outside.open();
+    this.socket = socket;
+    socket.onopen = () => {
+      this.polling = false;
+      this.heardAt = this.outside.now();
+      for (const [name, topic] of this.topics) {
+        if (topic.watchers > 0) this.send({ type: "subscribe", topic: name });
+      }
+      if (this.outside.isHidden()) this.send({ type: "visible", visible: false });
+      this.tick();
+    };
+    socket.onmessage = (event) => {
+      const frame = parseFrame(event.data);
+      if (frame) this.take(frame);
+    };
+    socket.onclose = ({ code }) => this.lost(socket, code);
+  }
+
+  private lost(socket: Socket, code: number): void {
+    if (this.socket !== socket) return;
+    this.socket = null;
+    if (this.heardAt !== null) this.lostAt = this.outside.now();
+    this.heardAt = null;
+    for (const topic of this.topics.values()) topic.state = disconnected(topic.state);
+    if (code === NOT_SIGNED_IN) {
+      this.outside.onSignedOut();
+      return;
+    }
+    const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.attempts);
+    this.attempts += 1;
+    // Spread out, so that a restarted server does not meet every tab at once.
+    this.retry = setTimeout(() => this.connect(), pause * (0.5 + this.outside.random() / 2));
+    this.tick();
+  }
+
+  private take(frame: Frame): void {
+    const now = this.outside.now();
+    this.heardAt = now;
+    // Only a server that speaks is well; one that accepts and hangs up is not asked at once again.
+    this.attempts = 0;
+    if ("at" in frame) this.learnOffset(Date.parse(frame.at) - now);
+    if (frame.type === "beat" || frame.topic === undefined) {
+      this.tick();
+      return;
+    }
+    const topic = this.topic(frame.topic);
+    const step = this.step(topic.state, frame);
+    this.set(topic, step.state);
+    const waiting = frame.type === "delta" && topic.state.sequence === null;
+    if (step.resync || (waiting && now - topic.askedAt > RESYNC_AGAIN_MS)) {
+      topic.askedAt = now;
+      this.send({ type: "resync", topic: frame.topic });
+    }
+    if (this.status.mode !== "live") this.tick();
+  }
+
+  private step(state: TopicState, frame: Exclude<Frame, { type: "beat" }>): Step {
+    if (frame.type === "snapshot") return applySnapshot(state, frame);
+    return frame.type === "delta" ? applyDelta(state, frame) : applyError(state, frame);
+  }
+
+  private set(topic: Topic, state: TopicState): void {
+    if (topic.state === state) return;
+    topic.state = state;
+    for (const listener of topic.listeners) listener();
+  }
+
+  private learnOffset(offset: number): void {
+    if (!Number.isFinite(offset)) return;
+    // The least delayed of the last frames is nearest the truth.
+    this.offsets = [...this.offsets, offset].slice(-12);
+  }
+
+  private send(message: Message): void {
+    if (this.socket?.readyState === OPEN) this.socket.send(JSON.stringify(message));
+  }
+
+  private tick(): void {
+    const now = this.outside.now();
+    const silentMs = this.heardAt === null ? now - this.lostAt : now - this.heardAt;
+    if (this.heardAt !== null && silentMs > SILENCE_MS) this.socket?.close();
+    if (this.heardAt === null && silentMs > POLL_AFTER_MS) {
+      this.polling = true;
+      if (now - this.polledAt >= POLL_EVERY_MS && !this.outside.isHidden()) void this.poll();
+    }
+    this.setStatus({ mode: this.mode(silentMs), silentMs });
+  }
+
+  private mode(silentMs: number): LiveMode {
+    if (this.heardAt === null) return this.polling ? "polling" : "connecting";
+    return silentMs > LAGGING_MS ? "lagging" : "live";
+  }
+
+  private setStatus(status: LiveStatus): void {
+    const same = status.mode === this.status.mode;
+    const sameSecond = Math.floor(status.silentMs / 1000) === Math.floor(this.status.silentMs / 1000);
+    if (same && (status.mode === "live" || sameSecond)) return;
+    this.status = status;
+    for (const listener of this.statusListeners) listener();
+  }
+
+  private async poll(): Promise<void> {
+    this.polledAt = this.outside.now();
+    const watched = [...this.topics].filter(([, topic]) => topic.watchers > 0);
+    await Promise.all(
+      watched.map(async ([name, topic]) => {
+        try {
+          const answer = await this.outside.poll(name, topic.state);
+          if (!this.polling) return;
+          const at = new Date(this.serverNow()).toISOString();
+          this.set(topic, applyPoll(topic.state, at, answer.parts, answer.series));
+        } catch {
+          // The server is away altogether; the indicator already says so.
+        }
+      }),
+    );
+  }
+}

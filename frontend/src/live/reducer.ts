@@ -1,0 +1,112 @@
+/** Keep one topic right whatever the network drops, doubles or reorders. Pure: no clock, no socket. */
+
+import type { DeltaFrame, ErrorFrame, Parts, Row, SeriesRows, SnapshotFrame } from "@/live/frames";
+
+/** Rows kept of each series; older ones fall off the left of a chart. */
+export const ROWS_KEPT = 5000;
+
+export type TopicState = {
+  /** Number of the last frame applied; null while only a snapshot can be applied. */
+  sequence: number | null;
+  /** Server time of the last frame applied. */
+  at: string | null;
+  parts: Parts;
+  series: SeriesRows;
+  error: { code: string; detail: string } | null;
+};
+
+export type Step = { state: TopicState; resync: boolean };
+
+export const nothingYet: TopicState = { sequence: null, at: null, parts: {}, series: {}, error: null };
+
+/** Join rows by id, in order of id; doubled ones count once, the newer wins. */
+export function mergeRows(old: Row[], fresh: Row[]): Row[] {
+  if (fresh.length === 0) return old;
+  const last = old.at(-1)?.id ?? -Infinity;
+  const rising = fresh.every((row, i) => row.id > (i === 0 ? last : (fresh[i - 1] as Row).id));
+  if (rising) return [...old, ...fresh].slice(-ROWS_KEPT);
+  const byId = new Map([...old, ...fresh].map((row) => [row.id, row]));
+  return [...byId.values()].sort((a, b) => a.id - b.id).slice(-ROWS_KEPT);
+}
+
+function mergeSeries(old: SeriesRows, fresh: SeriesRows): SeriesRows {
+  const merged = { ...old };
+  for (const [name, rows] of Object.entries(fresh)) merged[name] = mergeRows(old[name] ?? [], rows);
+  return merged;
+}
+
+/** Which run a topic shows; after a reset the same name belongs to another one. */
+function subject(parts: Parts): unknown {
+  return (parts.run as { id?: unknown } | null | undefined)?.id;
+}
+
+/**
+ * Apply a snapshot. It replaces everything, but for one thing: rows of a series that are older than
+ * the snapshot's window stay, so that a chart does not lose its past at every reconnect.
+ * A late snapshot (older than what is shown) is dropped.
+ */
+export function applySnapshot(state: TopicState, frame: SnapshotFrame): Step {
+  if (state.sequence !== null && frame.sequence < state.sequence) return { state, resync: false };
+  const series: SeriesRows = {};
+  const past = subject(state.parts) === subject(frame.parts) ? state.series : {};
+  for (const [name, rows] of Object.entries(frame.series)) {
+    const first = rows[0]?.id;
+    const before = first === undefined ? [] : (past[name] ?? []).filter((row) => row.id < first);
+    series[name] = [...before, ...rows].slice(-ROWS_KEPT);
+  }
+  return {
+    state: { sequence: frame.sequence, at: frame.at, parts: frame.parts, series, error: null },
+    resync: false,
+  };
+}
+
+/**
+ * Apply a delta if it follows the last frame. An old one is dropped. A gap is never papered over:
+ * what is shown stays as it was, and the caller asks for a snapshot.
+ */
+export function applyDelta(state: TopicState, frame: DeltaFrame): Step {
+  if (state.sequence === null) return { state, resync: false };
+  if (frame.sequence <= state.sequence) return { state, resync: false };
+  if (frame.previous !== state.sequence) {
+    return { state: { ...state, sequence: null }, resync: true };
+  }
+  return {
+    state: {
+      sequence: frame.sequence,
+      at: frame.at,
+      parts: { ...state.parts, ...frame.parts },
+      series: mergeSeries(state.series, frame.series),
+      error: null,
+    },
+    resync: false,
+  };
+}
+
+export function applyError(state: TopicState, frame: ErrorFrame): Step {
+  return { state: { ...state, error: { code: frame.code, detail: frame.detail } }, resync: false };
+}
+
+/** A new connection knows nothing of the old one's frames: only a snapshot may come first. */
+export function disconnected(state: TopicState): TopicState {
+  return state.sequence === null ? state : { ...state, sequence: null };
+}
+
+/** Add older rows of a series, read over REST, to what the socket's window showed. */
+export function applyPast(state: TopicState, name: string, rows: Row[]): TopicState {
+  const shown = state.series[name] ?? [];
+  const first = shown[0]?.id ?? Infinity;
+  const older = rows.filter((row) => row.id < first);
+  if (older.length === 0) return state;
+  return { ...state, series: { ...state.series, [name]: [...older, ...shown].slice(-ROWS_KEPT) } };
+}
+
+/** Apply what polling read: the newest parts, and rows that may be here already. */
+export function applyPoll(state: TopicState, at: string, parts: Parts, series: SeriesRows): TopicState {
+  return {
+    sequence: null,
+    at,
+    parts: { ...state.parts, ...parts },
+    series: mergeSeries(state.series, series),
+    error: null,
+  };
+}

@@ -1,0 +1,68 @@
+import { Button, PasswordInput, TextInput } from "@mantine/core";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { type FormEvent, useState } from "react";
+import { ApiProblem } from "@/api/problems";
+import { useSignIn } from "@/api/session";
+import { ErrorState } from "@/components/ErrorState";
+import { Mark } from "@/shell/Mark";
+
+/** Only places on this dashboard may be asked for. */
+export function safePlace(next: string | undefined): string {
+  return next && /^\/(?![/\\])/.test(next) && !next.startsWith("/login") ? next : "/runs";
+}
+
+export function LoginPage() {
+  const { next } = useSearch({ from: "/login" });
+  const navigate = useNavigate();
+  const signIn = useSignIn();
+  const [username, setUsername] = useState("");
+  const [password, setPassword] = useState("");
+
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    signIn.mutate({ username, password }, { onSuccess: () => void navigate({ href: safePlace(next), replace: true }) });
+  };
+  const refused = signIn.error instanceof ApiProblem && signIn.error.code === "login_failed";
+
+  return (
+    <main className="login" id="main">
+      <form onSubmit={submit} className="panel login-box">
+        <div className="login-brand">
+          <Mark size={34} />
+          <h1>Rolldeck</h1>
+        </div>
+        <p className="soft">Sign in to the control deck of your rollouts.</p>
+        <TextInput
+          label="User name"
+          autoComplete="username"
+          autoFocus
+          required
+          withAsterisk={false}
+          value={username}
+          onChange={(event) => setUsername(event.currentTarget.value)}
+        />
+        <PasswordInput
+          label="Password"
+          autoComplete="current-password"
+          required
+          withAsterisk={false}
+          mt="sm"
+          value={password}
+          error={refused ? "User name and password do not match." : undefined}
+          onChange={(event) => setPassword(event.currentTarget.value)}
+        />
+        <Button type="submit" fullWidth mt="lg" loading={signIn.isPending}>
+          Sign in
+        </Button>
+        {signIn.error && !refused && (
+          <div style={{ marginTop: "1rem" }}>
+            <ErrorState title="Could not sign in" error={signIn.error} />
+          </div>
+        )}
+        <p className="faint small login-hint">
+          No account yet? On the deck&rsquo;s machine: <code className="mono">python manage.py createsuperuser</code>
+        </p>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,49 @@
+import type { ReactNode } from "react";
+import type { EpisodeRow, FleetPart, QueuePart, RunDetail } from "@/api/types";
+import { count, number, policyStep } from "@/format";
+
+type FigureProps = { name: string; label: string; value: ReactNode; unit?: string; raw?: number | null };
+
+function Figure({ name, label, value, unit, raw }: FigureProps) {
+  return (
+    <div className="figure-box">
+      <dt>{label}</dt>
+      <dd data-figure={name} data-value={raw ?? ""}>
+        <span className="figure">{value}</span> {unit && <span className="figure-unit">{unit}</span>}
+      </dd>
+    </div>
+  );
+}
+
+type Props = {
+  run: RunDetail;
+  fleet: FleetPart | undefined;
+  queue: QueuePart | undefined;
+  last: EpisodeRow | undefined;
+  speed: number | null;
+};
+
+/** The handful of numbers that say how the run is. */
+export function Figures({ run, fleet, queue, last, speed }: Props) {
+  const steps = fleet?.env_steps_total ?? last?.env_steps_total ?? null;
+  const served = queue?.served_steps ?? run.served_steps;
+  const planned = run.num_steps > 0 ? `of ${count(run.num_steps)}` : undefined;
+  const recent = last?.recent_return_mean;
+  const held = queue && queue.threshold > 0 ? `of ${number(queue.threshold)}` : undefined;
+  return (
+    <dl className="figures panel">
+      <Figure name="return" label="Return, last 20 episodes" value={number(recent)} raw={recent} />
+      <Figure name="served-steps" label="Train steps served" value={number(served)} unit={planned} raw={served} />
+      <Figure
+        name="policy"
+        label="Policy version"
+        value={policyStep(run.policy_step)}
+        unit={`epoch ${run.epoch}`}
+        raw={run.policy_step}
+      />
+      {run.kind === "fleet" && <Figure name="env-steps" label="Env steps" value={count(steps)} raw={steps} />}
+      {run.kind === "fleet" && <Figure name="speed" label="Env steps per second" value={count(speed)} raw={speed} />}
+      <Figure name="queued" label="Queued" value={count(queue?.queued)} unit={held} raw={queue?.queued} />
+    </dl>
+  );
+}

@@ -1,0 +1,195 @@
+import { ActionIcon, Tooltip } from "@mantine/core";
+import { Fragment, useState } from "react";
+import type { FleetPart, RunDetail, SlotReport, WorkerRow } from "@/api/types";
+import { EmptyState } from "@/components/EmptyState";
+import { Panel } from "@/components/Panel";
+import { StateChip } from "@/components/StateChip";
+import { count, number, policyStep, visible } from "@/format";
+import { WORKER_PROOF_SECONDS } from "@/theme/chips";
+
+function Slots({ slots }: { slots: SlotReport[] }) {
+  if (slots.length === 0) return <p className="faint small">No env slots reported yet.</p>;
+  return (
+    <ul className="slots" aria-label="Env slots">
+      {slots.map((slot) => (
+        <li key={slot.slot}>
+          <StateChip state={slot.state} reason={slot.error} />
+          <span className="small">
+            slot {slot.slot}
+            <span className="faint">
+              {" "}
+              · {count(slot.episodes)} episodes{slot.pid ? ` · pid ${slot.pid}` : ""}
+              {slot.restarts > 0 ? ` · ${slot.restarts} restarts` : ""}
+            </span>
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Stages({ stages }: { stages: WorkerRow["stages"] }) {
+  const named = Object.entries(stages);
+  if (named.length === 0) return null;
+  const most = Math.max(...named.map(([, timing]) => timing.mean_ms * timing.count), 1e-9);
+  return (
+    <table className="table stages">
+      <caption>Where its time goes</caption>
+      <thead>
+        <tr>
+          <th scope="col">Stage</th>
+          <th scope="col" className="num">
+            mean ms
+          </th>
+          <th scope="col" className="num">
+            p95 ms
+          </th>
+          <th scope="col" className="wide-only">
+            <span className="unseen">Share of the time</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {named.map(([name, timing]) => (
+          <tr key={name}>
+            <td>{visible(name).replaceAll("_", " ")}</td>
+            <td className="num">{number(timing.mean_ms)}</td>
+            <td className="num">{number(timing.p95_ms)}</td>
+            <td className="wide-only">
+              <span className="share" style={{ width: `${(100 * timing.mean_ms * timing.count) / most}%` }} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Versions({ worker }: { worker: WorkerRow }) {
+  return (
+    <Tooltip label="Weights this worker was told of, has downloaded, and acts with.">
+      <span>
+        {policyStep(worker.announced_step)} <span className="faint">›</span> {policyStep(worker.staged_step)}{" "}
+        <span className="faint">›</span> <b>{policyStep(worker.active_step)}</b>
+      </span>
+    </Tooltip>
+  );
+}
+
+function WorkerLine({ worker }: { worker: WorkerRow }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <Fragment>
+      <tr data-worker={worker.index} data-env-steps={worker.env_steps}>
+        <td className="expander">
+          <ActionIcon
+            variant="subtle"
+            color="gray"
+            aria-expanded={open}
+            aria-label={`Slots of worker ${worker.index}`}
+            onClick={() => setOpen(!open)}
+          >
+            <span aria-hidden="true">{open ? "▾" : "▸"}</span>
+          </ActionIcon>
+        </td>
+        <td>
+          <b>{worker.index}</b>
+        </td>
+        <td>
+          <StateChip
+            state={worker.state}
+            provenAt={worker.heartbeat_at}
+            allowedSeconds={WORKER_PROOF_SECONDS}
+            reason={worker.reason}
+          />
+        </td>
+        <td className="num soft">{worker.pid ?? "–"}</td>
+        <td className="num">{number(worker.env_steps_per_second)}</td>
+        <td className="num">
+          <Versions worker={worker} />
+        </td>
+        <td className="num">{number(worker.to_send)}</td>
+        <td className="num">{number(worker.restarts)}</td>
+        <td className="soft anywhere verdict">{visible(worker.verdict) || "–"}</td>
+      </tr>
+      {open && (
+        <tr>
+          <td />
+          <td colSpan={8}>
+            <Slots slots={worker.slots} />
+            <Stages stages={worker.stages} />
+          </td>
+        </tr>
+      )}
+    </Fragment>
+  );
+}
+
+const ENDED = new Set(["stopped", "completed", "failed"]);
+
+function NoWorkers({ run }: { run: RunDetail }) {
+  if (run.kind === "outside") {
+    return (
+      <EmptyState title="No fleet" command={`rollout_server_url=${location.origin}/atropos/${run.name}`}>
+        The data of this run comes from environments that run elsewhere. Point an Atropos environment at this address.
+      </EmptyState>
+    );
+  }
+  if (ENDED.has(run.status)) {
+    return <EmptyState title="No workers">The run is {run.status}, and its fleet is gone. Its history stays.</EmptyState>;
+  }
+  return (
+    <EmptyState title="No workers yet" command={`python examples/ppo_cartpole.py --url ${location.origin} --run ${run.name}`}>
+      Workers appear when the fleet has started. They generate once a trainer has published its first weights.
+    </EmptyState>
+  );
+}
+
+/** Every worker: alive when, doing what, with which weights. */
+export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDetail }) {
+  const workers = fleet?.workers ?? [];
+  const slots = workers.reduce((sum, worker) => sum + worker.slots.length, 0);
+  const word = workers.length === 1 ? "worker" : "workers";
+  return (
+    <Panel title="Fleet" note={workers.length > 0 ? `${workers.length} ${word}, ${slots} env slots` : undefined} className="span-12">
+      {workers.length === 0 ? (
+        <NoWorkers run={run} />
+      ) : (
+        <div className="table-scroll" tabIndex={0} role="group" aria-label="Workers of the fleet">
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">
+                  <span className="unseen">Open</span>
+                </th>
+                <th scope="col">Worker</th>
+                <th scope="col">State · heartbeat</th>
+                <th scope="col" className="num">
+                  pid
+                </th>
+                <th scope="col" className="num">
+                  Env steps/s
+                </th>
+                <th scope="col" className="num">
+                  Weights: told › staged › active
+                </th>
+                <th scope="col" className="num" title="Fragments waiting to be sent">
+                  To send
+                </th>
+                <th scope="col" className="num">
+                  Restarts
+                </th>
+                <th scope="col">Verdict</th>
+              </tr>
+            </thead>
+            <tbody>
+              {workers.map((worker) => (
+                <WorkerLine key={worker.index} worker={worker} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,55 @@
+import { Tooltip } from "@mantine/core";
+import type { LedgerPart, RunDetail } from "@/api/types";
+import { Panel } from "@/components/Panel";
+import { number, visible } from "@/format";
+import { type Fate, fatesOf, missing } from "@/pages/run/fates";
+
+function Terms({ fates, dropped }: { fates: Fate[]; dropped: Record<string, number> }) {
+  const reasons = Object.entries(dropped).filter(([, n]) => n > 0);
+  return fates.map(({ name, count, meaning }, i) => (
+    <span key={name} className="ledger-term">
+      {i > 0 && <span className="faint">+</span>}
+      <span className={`swatch fate-${name}`} aria-hidden="true" />
+      <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>
+        <span tabIndex={0}>
+          <span className="soft">{name}</span> <b>{number(count)}</b>
+        </span>
+      </Tooltip>
+      {name === "dropped" && reasons.length > 0 && (
+        <span className="faint tiny">
+          ({reasons.map(([reason, n]) => `${visible(reason).replaceAll("_", " ")} ${number(n)}`).join(", ")})
+        </span>
+      )}
+    </span>
+  ));
+}
+
+/** accepted = served + leased + queued + waiting + dropped, always; and whether it is true now. */
+export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | undefined }) {
+  const unit = run.kind === "fleet" ? "fragments" : "groups";
+  const counts = ledger?.[unit];
+  if (!counts) return null;
+  const fates = fatesOf(counts);
+  const check = counts.balanced ? "✓ balanced" : `✕ out by ${number(missing(counts))}`;
+  return (
+    <Panel
+      title="Ledger"
+      note={`what became of every ${unit.slice(0, -1)} taken in`}
+      aside={<span className={`small ${counts.balanced ? "soft" : "bad"}`}>{check}</span>}
+      className="span-12"
+    >
+      <div className="ledger-bar" aria-hidden="true">
+        {fates.filter(({ count }) => count > 0).map(({ name, count }) => (
+          <span key={name} className={`fate-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
+        ))}
+      </div>
+      <div className="ledger-terms">
+        <span className="ledger-term">
+          <span className="soft">accepted</span> <b data-ledger="accepted">{number(counts.accepted)}</b>
+          <span className="faint">=</span>
+        </span>
+        <Terms fates={fates} dropped={counts.dropped} />
+      </div>
+    </Panel>
+  );
+}

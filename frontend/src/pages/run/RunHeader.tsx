@@ -1,0 +1,41 @@
+import { Link } from "@tanstack/react-router";
+import type { useAsk } from "@/api/runs";
+import type { FleetPart, RunDetail } from "@/api/types";
+import { RunChip } from "@/components/RunChip";
+import { policyStep, visible } from "@/format";
+import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
+import { arrival } from "@/pages/run/verbs";
+
+type Props = { run: RunDetail; fleet: FleetPart | undefined; ask: ReturnType<typeof useAsk> };
+
+/** Which run, how it is, why, and what may be done. */
+export function RunHeader({ run, fleet, ask }: Props) {
+  const arrived = arrival(run, fleet);
+  return (
+    <>
+      <nav aria-label="Where you are" className="crumbs">
+        <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">{run.name}</span>
+      </nav>
+      <div className="page-title run-title" data-status={run.status}>
+        <h1>{run.name}</h1>
+        <RunChip run={run} observedAt={fleet?.observed_at} reason={fleet?.reason} />
+        <span className="spacer" />
+        <VerbButtons run={run} ask={ask} />
+      </div>
+      <div className="run-facts small soft">
+        {arrived && (
+          <span className={`arrival-${arrived.state}`} data-arrival={arrived.state} role="status">
+            <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
+          </span>
+        )}
+        <span>{run.kind === "fleet" ? "fleet run" : "outside run"}</span>
+        <span>
+          epoch {run.epoch} · policy {policyStep(run.policy_step)}
+        </span>
+        {run.created_by && <span className="anywhere">by {visible(run.created_by)}</span>}
+        {run.status_reason && <span className="anywhere">“{visible(run.status_reason)}”</span>}
+      </div>
+      <VerbProblem ask={ask} />
+    </>
+  );
+}

@@ -1,0 +1,74 @@
+import { Button } from "@mantine/core";
+import { Link, useParams } from "@tanstack/react-router";
+import { useAsk } from "@/api/runs";
+import type { EpisodeRow, FleetPart, LedgerPart, MetricRow, QueuePart, RunDetail, RunEvent } from "@/api/types";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
+import { usePast } from "@/live/past";
+import { Events } from "@/pages/run/Events";
+import { Figures } from "@/pages/run/Figures";
+import { FleetTable } from "@/pages/run/FleetTable";
+import { Ledger } from "@/pages/run/Ledger";
+import { MetricCharts, RunCharts } from "@/pages/run/RunCharts";
+import { RunHeader } from "@/pages/run/RunHeader";
+import { newer } from "@/pages/run/verbs";
+
+function Missing({ name, error }: { name: string; error: { code: string; detail: string } }) {
+  if (error.code !== "not_found") return <ErrorState title="This run cannot be shown" error={error.detail} />;
+  return (
+    <div className="panel">
+      <h1 className="unseen">{name}</h1>
+      <EmptyState
+        title={`There is no run called ${name}`}
+        action={
+          <Button component={Link} to="/runs" variant="default">
+            All runs
+          </Button>
+        }
+      >
+        It may have been archived by a reset; the admin still knows it.
+      </EmptyState>
+    </div>
+  );
+}
+
+function LiveRun({ name }: { name: string }) {
+  const topic = `run:${name}`;
+  const shown = usePart<RunDetail>(topic, "run");
+  const fleet = usePart<FleetPart>(topic, "fleet");
+  const queue = usePart<QueuePart>(topic, "queue");
+  const ledger = usePart<LedgerPart>(topic, "ledger");
+  const episodes = useSeries<EpisodeRow>(topic, "episodes");
+  const events = useSeries<RunEvent>(topic, "events");
+  const metrics = useSeries<MetricRow>(topic, "metrics");
+  const at = useTopicAt(topic);
+  const error = useTopicError(topic);
+  const ask = useAsk(name);
+  usePast(name, topic, shown !== undefined);
+  const run = newer(shown, ask.data);
+  const workers = fleet?.workers ?? [];
+  const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
+
+  if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 76, 330, 230]} />;
+  return (
+    <>
+      <RunHeader run={run} fleet={fleet} ask={ask} />
+      <Figures run={run} fleet={fleet} queue={queue} last={episodes.at(-1)} speed={speed} />
+      <div className="charts">
+        <RunCharts run={run} queue={queue} fleet={fleet} episodes={episodes} at={at} speed={speed} />
+        <Ledger run={run} ledger={ledger} />
+        <FleetTable fleet={fleet} run={run} />
+        <MetricCharts rows={metrics} />
+        <Events events={events} />
+      </div>
+    </>
+  );
+}
+
+export function RunPage() {
+  const { name } = useParams({ from: "/shell/runs/$name" });
+  // A page for each run: nothing of one is shown under the name of another.
+  return <LiveRun key={name} name={name} />;
+}

@@ -1,0 +1,15 @@
+import { expect, it } from "vitest";
+import { fatesOf, missing } from "./fates";
+
+const counts = {
+  accepted: 20, queued: 3, waiting: 1, leased: 4, served: 9, dropped: { stale_version: 2, killed: 1 }, balanced: true,
+};
+
+it("adds up the reasons of what was dropped", () => {
+  expect(fatesOf(counts).find((fate) => fate.name === "dropped")?.count).toBe(3);
+});
+
+it("names what has no fate", () => {
+  expect(missing(counts)).toBe(0);
+  expect(missing({ ...counts, accepted: 22 })).toBe(2);
+});

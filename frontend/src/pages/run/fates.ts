@@ -1,0 +1,22 @@
+/** Say what became of everything a run accepted. Pure. */
+
+import type { LedgerCounts } from "@/api/types";
+
+export type Fate = { name: "served" | "leased" | "queued" | "waiting" | "dropped"; count: number; meaning: string };
+
+/** The fates of what was accepted; every item has exactly one. */
+export function fatesOf(counts: LedgerCounts): Fate[] {
+  const dropped = Object.values(counts.dropped).reduce((sum, n) => sum + n, 0);
+  return [
+    { name: "served", count: counts.served, meaning: "Trained on: the trainer confirmed their batch." },
+    { name: "leased", count: counts.leased, meaning: "In a batch that a trainer holds now." },
+    { name: "queued", count: counts.queued, meaning: "Ready to go into a batch." },
+    { name: "waiting", count: counts.waiting, meaning: "Kept until enough of their kind have come." },
+    { name: "dropped", count: dropped, meaning: "Not served, each for a reason that is counted." },
+  ];
+}
+
+/** How many accepted items have no fate; anything but zero is a bug of ours, and shown. */
+export function missing(counts: LedgerCounts): number {
+  return counts.accepted - fatesOf(counts).reduce((sum, fate) => sum + fate.count, 0);
+}

@@ -1,0 +1,68 @@
+/** Say which address shows which page; pages beyond the list are loaded when they are opened. */
+
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from "@tanstack/react-router";
+import { EmptyState } from "@/components/EmptyState";
+import { Skeletons } from "@/components/Skeletons";
+import { LoginPage } from "@/pages/LoginPage";
+import { RunsPage } from "@/pages/RunsPage";
+import { Shell } from "@/shell/Shell";
+
+const text = (value: unknown): string | undefined =>
+  typeof value === "string" || typeof value === "number" ? String(value) : undefined;
+
+const root = createRootRoute({ notFoundComponent: NotFound });
+
+const login = createRoute({
+  getParentRoute: () => root,
+  path: "/login",
+  component: LoginPage,
+  validateSearch: (search): { next?: string } => ({ next: text(search.next) }),
+});
+const shell = createRoute({ getParentRoute: () => root, id: "shell", component: Shell });
+const home = createRoute({
+  getParentRoute: () => shell,
+  path: "/",
+  beforeLoad: () => {
+    throw redirect({ to: "/runs", replace: true });
+  },
+});
+const runs = createRoute({
+  getParentRoute: () => shell,
+  path: "/runs",
+  component: RunsPage,
+  validateSearch: (search): { q?: string } => ({ q: text(search.q) }),
+});
+const launch = createRoute({
+  getParentRoute: () => shell,
+  path: "/runs/new",
+  component: lazyRouteComponent(() => import("@/pages/LaunchPage"), "LaunchPage"),
+});
+const run = createRoute({
+  getParentRoute: () => shell,
+  path: "/runs/$name",
+  component: lazyRouteComponent(() => import("@/pages/run/RunPage"), "RunPage"),
+});
+
+function NotFound() {
+  return (
+    <main className="page">
+      <div className="panel">
+        <EmptyState title="There is no such page" action={<Link to="/runs">All runs</Link>}>
+          Look at the address again, or go on from the runs.
+        </EmptyState>
+      </div>
+    </main>
+  );
+}
+
+export const router = createRouter({
+  routeTree: root.addChildren([login, shell.addChildren([home, runs, launch, run])]),
+  defaultPreload: "intent",
+  defaultPendingComponent: () => <Skeletons heights={[64, 330, 230]} />,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

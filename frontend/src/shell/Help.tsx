@@ -1,0 +1,34 @@
+import { Kbd, Modal } from "@mantine/core";
+
+const KEYS: [string[], string][] = [
+  [["?"], "This help"],
+  [["g", "r"], "Go to the runs"],
+  [["g", "n"], "Launch a new run"],
+  [["/"], "Filter the list"],
+  [["p"], "On a run: pause it, or resume it"],
+  [["Shift", "D"], "Switch between light and dark"],
+  [["Esc"], "Close what is open"],
+];
+
+export function Help({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  return (
+    <Modal opened={opened} onClose={onClose} title="Keyboard">
+      <table className="table">
+        <tbody>
+          {KEYS.map(([keys, meaning]) => (
+            <tr key={meaning}>
+              <td style={{ whiteSpace: "nowrap" }}>
+                {keys.map((key) => (
+                  <Kbd key={key} mr={4}>
+                    {key}
+                  </Kbd>
+                ))}
+              </td>
+              <td>{meaning}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Modal>
+  );
+}

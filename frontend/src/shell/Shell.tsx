@@ -1,0 +1,63 @@
+import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Outlet, useNavigate } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { whenSignedOut } from "@/api/client";
+import { sessionQuery } from "@/api/session";
+import { ErrorState } from "@/components/ErrorState";
+import { startLive, stopLive } from "@/live/live";
+import { Header } from "@/shell/Header";
+import { Help } from "@/shell/Help";
+import { focusFilter, useShortcuts } from "@/shell/keyboard";
+
+/** Everything around a page: who is signed in, the header, the keys. */
+export function Shell() {
+  const session = useQuery(sessionQuery);
+  const navigate = useNavigate();
+  const [help, setHelp] = useState(false);
+  const { setColorScheme } = useMantineColorScheme();
+  const scheme = useComputedColorScheme("dark");
+  const authenticated = session.data?.authenticated;
+
+  useEffect(() => {
+    const leave = () => {
+      const here = location.pathname + location.search;
+      if (location.pathname !== "/login") void navigate({ to: "/login", search: { next: here }, replace: true });
+    };
+    whenSignedOut(() => {
+      stopLive();
+      leave();
+    });
+    if (authenticated === false) leave();
+    if (authenticated) startLive();
+  }, [authenticated, navigate]);
+
+  useShortcuts({
+    "?": () => setHelp(true),
+    "g r": () => void navigate({ to: "/runs" }),
+    "g n": () => void navigate({ to: "/runs/new" }),
+    "/": focusFilter,
+    D: () => setColorScheme(scheme === "dark" ? "light" : "dark"),
+  });
+
+  if (session.isError) {
+    return (
+      <main className="page" id="main">
+        <ErrorState title="The deck does not answer" error={session.error} onRetry={() => void session.refetch()} />
+      </main>
+    );
+  }
+  if (!authenticated) return null;
+  return (
+    <>
+      <a href="#main" className="skip">
+        Skip to the content
+      </a>
+      <Header onHelp={() => setHelp(true)} />
+      <main className="page" id="main">
+        <Outlet />
+      </main>
+      <Help opened={help} onClose={() => setHelp(false)} />
+    </>
+  );
+}

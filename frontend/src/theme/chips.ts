@@ -1,0 +1,40 @@
+/** Say for each state which tone and sign it has, and what it means. Pure, for tests. */
+
+export type Tone = "good" | "busy" | "held" | "bad" | "quiet";
+export type Look = { tone: Tone; sign: string; meaning: string };
+
+const LOOKS: Record<string, Look> = {
+  draft: { tone: "quiet", sign: "◌", meaning: "Created, not started." },
+  queued: { tone: "busy", sign: "◔", meaning: "Waiting for its fleet to be launched." },
+  starting: { tone: "busy", sign: "◑", meaning: "The fleet is starting." },
+  running: { tone: "good", sign: "●", meaning: "Rolling out." },
+  stepping: { tone: "good", sign: "●", meaning: "Stepping its environment." },
+  paused: { tone: "held", sign: "❚❚", meaning: "Nothing new is generated; what was made is still served." },
+  waiting: { tone: "held", sign: "◷", meaning: "Ready, with nothing to do yet." },
+  draining: { tone: "busy", sign: "◕", meaning: "Open episodes finish, the queue is served until empty." },
+  drained: { tone: "quiet", sign: "✓", meaning: "Everything was delivered." },
+  completed: { tone: "quiet", sign: "✓", meaning: "Drained and done." },
+  stopped: { tone: "quiet", sign: "■", meaning: "Stopped; it may be started again." },
+  failed: { tone: "bad", sign: "✕", meaning: "Ended by an error." },
+  respawning: { tone: "held", sign: "↻", meaning: "It died and is being started again." },
+  restarting: { tone: "held", sign: "↻", meaning: "It is being started again." },
+  degraded: { tone: "held", sign: "▲", meaning: "Some of its workers are down." },
+  unknown: { tone: "quiet", sign: "?", meaning: "No proof of life for too long." },
+};
+
+/** How a state looks; one nobody told us about is shown as it is, quietly. */
+export function lookOf(state: string): Look {
+  return LOOKS[state] ?? { tone: "quiet", sign: "·", meaning: "" };
+}
+
+/** After this long without a heartbeat a worker's state is no longer claimed. */
+export const WORKER_PROOF_SECONDS = 5;
+/** After this long without a report nobody claims that a run rolls out. */
+export const RUN_PROOF_SECONDS = 15;
+const CLAIMS_LIFE = new Set(["starting", "running", "paused", "draining", "respawning", "waiting", "stepping"]);
+
+/** The state that may be claimed: `unknown` when its last proof is older than allowed. */
+export function honest(state: string, proofAgeSeconds: number | null, allowedSeconds: number): string {
+  const lapsed = proofAgeSeconds !== null && proofAgeSeconds > allowedSeconds;
+  return lapsed && CLAIMS_LIFE.has(state) ? "unknown" : state;
+}

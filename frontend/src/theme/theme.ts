@@ -1,0 +1,65 @@
+/** Set type, spacing and colour once; screens use roles, never raw colours. */
+
+import { createTheme, type MantineColorsTuple } from "@mantine/core";
+
+const deck: MantineColorsTuple = [
+  "#eef1ff",
+  "#dbe1ff",
+  "#b5c1ff",
+  "#8c9eff",
+  "#6b81fb",
+  "#5570f5",
+  "#465fe6",
+  "#3b50c9",
+  "#3345a6",
+  "#2b3a85",
+];
+
+/** Greys with a breath of blue, dark enough at the end for a control room at night. */
+const dark: MantineColorsTuple = [
+  "#e3e6ec",
+  "#b4bac6",
+  "#8d95a5",
+  "#646d7f",
+  "#3a4252",
+  "#2a313f",
+  "#1b212c",
+  "#141922",
+  "#0e1219",
+  "#0a0d12",
+];
+
+// Help stands below its input, so that inputs of one row stand on one line.
+const below = { inputWrapperOrder: ["label", "input", "error", "description"] };
+
+export const theme = createTheme({
+  primaryColor: "deck",
+  primaryShade: { light: 6, dark: 5 },
+  colors: { deck, dark },
+  fontFamily: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', Ubuntu, Cantarell, sans-serif",
+  fontFamilyMonospace: "ui-monospace, SFMono-Regular, 'Cascadia Code', Menlo, 'DejaVu Sans Mono', monospace",
+  fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.875rem", lg: "1rem", xl: "1.25rem" },
+  lineHeights: { xs: "1.35", sm: "1.45", md: "1.5", lg: "1.5", xl: "1.3" },
+  spacing: { xs: "0.5rem", sm: "0.75rem", md: "1rem", lg: "1.5rem", xl: "2.25rem" },
+  defaultRadius: "md",
+  radius: { xs: "3px", sm: "5px", md: "8px", lg: "12px", xl: "20px" },
+  headings: {
+    fontWeight: "620",
+    sizes: {
+      h1: { fontSize: "1.375rem", lineHeight: "1.25" },
+      h2: { fontSize: "0.9375rem", lineHeight: "1.35" },
+      h3: { fontSize: "0.8125rem", lineHeight: "1.35" },
+    },
+  },
+  focusRing: "auto",
+  cursorType: "pointer",
+  respectReducedMotion: true,
+  components: {
+    ...Object.fromEntries(
+      ["InputWrapper", "TextInput", "PasswordInput", "Select", "Textarea"].map((name) => [name, { defaultProps: below }]),
+    ),
+    Tooltip: { defaultProps: { openDelay: 200, multiline: true, maw: 340, withArrow: true } },
+    Button: { defaultProps: { size: "sm" } },
+    Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.5 } } },
+  },
+});

@@ -1,0 +1,11 @@
+"""Route every address of the dashboard to its one page."""
+
+from django.urls import path
+
+from frontend.pages import index
+
+urlpatterns = [
+    path("login", index, name="login"),
+    path("runs", index, name="runs"),
+    path("runs/<path:place>", index, name="run"),
+]

@@ -1,0 +1,190 @@
+"""Answer errors as problem details, with a code from one table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views import defaults
+from rest_framework import exceptions
+from rest_framework.views import set_rollback
+
+from buffer import services as buffer_services
+from buffer.api.batches import WrongKind
+from rollouts.core.reports import InvalidReport, StaleIncarnation
+from runs import selectors
+from runs.api.bodies import InvalidBody
+from runs.api.sessions import LoginFailed, TooManyLogins
+from runs.core.lifecycle import MoveNotAllowed
+from runs.core.run_config import InvalidRunConfig
+from runs.services import lifecycle, registry, tokens
+from runs.services import weights as run_weights
+from runs.wire import FieldProblem, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """How one error is answered.
+
+    `inside` is the request field that the error's own `field` is a path in.
+    """
+
+    status: int
+    code: str
+    title: str
+    inside: str = ""
+    retry_after_seconds: int | None = None
+
+
+# The most specific class of an error counts. Each public error of the apps has a row here.
+ERRORS: Final[dict[type[Exception], ApiError]] = {
+    # The framework's own.
+    exceptions.NotAuthenticated: ApiError(401, "not_authenticated", "Not signed in"),
+    exceptions.AuthenticationFailed: ApiError(401, "not_authenticated", "Not signed in"),
+    exceptions.PermissionDenied: ApiError(403, "forbidden", "Not allowed"),
+    PermissionDenied: ApiError(403, "forbidden", "Not allowed"),
+    exceptions.NotFound: ApiError(404, "not_found", "Not found"),
+    Http404: ApiError(404, "not_found", "Not found"),
+    exceptions.MethodNotAllowed: ApiError(405, "method_not_allowed", "Method not allowed"),
+    exceptions.NotAcceptable: ApiError(406, "not_acceptable", "No such representation"),
+    exceptions.UnsupportedMediaType: ApiError(415, "unsupported_media_type", "Unknown media type"),
+    exceptions.Throttled: ApiError(429, "too_many_requests", "Too many requests"),
+    exceptions.ValidationError: ApiError(400, "invalid", "Invalid request"),
+    exceptions.ParseError: ApiError(400, "invalid", "Invalid request"),
+    # Runs.
+    InvalidBody: ApiError(400, "invalid", "Invalid request"),
+    InvalidRunConfig: ApiError(400, "invalid", "Invalid configuration", inside="config"),
+    lifecycle.InvalidRunName: ApiError(400, "invalid", "Invalid request"),
+    lifecycle.UnknownPreset: ApiError(400, "invalid", "Invalid request"),
+    lifecycle.UnexpectedConfig: ApiError(400, "invalid", "Invalid request"),
+    tokens.UnknownScope: ApiError(400, "invalid", "Invalid request"),
+    tokens.TokenTooShort: ApiError(400, "invalid", "Invalid request"),
+    LoginFailed: ApiError(403, "login_failed", "Sign-in failed"),
+    TooManyLogins: ApiError(
+        429, "too_many_requests", "Too many failed sign-ins", retry_after_seconds=60
+    ),
+    selectors.RunNotFound: ApiError(404, "not_found", "Not found"),
+    selectors.NoWeights: ApiError(404, "no_weights", "No such weights"),
+    tokens.TokenNotFound: ApiError(404, "not_found", "Not found"),
+    lifecycle.RunExists: ApiError(409, "run_exists", "Name taken"),
+    MoveNotAllowed: ApiError(409, "move_not_allowed", "Not possible in this state"),
+    registry.RunIsOver: ApiError(409, "run_over", "The run is over"),
+    run_weights.StaleEpoch: ApiError(409, "stale_epoch", "Another trainer session is open"),
+    run_weights.VersionNotNewer: ApiError(409, "version_not_newer", "Not a newer version"),
+    run_weights.WeightsTooLarge: ApiError(413, "too_large", "Too large"),
+    run_weights.ManifestMismatch: ApiError(
+        422, "manifest_mismatch", "The file is not what the manifest says"
+    ),
+    # Buffer.
+    buffer_services.InvalidKey: ApiError(400, "invalid", "Invalid request"),
+    buffer_services.BatchNotFound: ApiError(404, "not_found", "Not found"),
+    buffer_services.LeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
+    buffer_services.TrainerNotRegistered: ApiError(409, "trainer_not_registered", "Register first"),
+    buffer_services.RunNotAccepting: ApiError(409, "run_not_accepting", "The run takes no data"),
+    WrongKind: ApiError(409, "wrong_kind", "Not what this run hands out"),
+    buffer_services.KeyInFlight: ApiError(
+        409, "in_flight", "The first push is not answered yet", retry_after_seconds=1
+    ),
+    buffer_services.KeyReused: ApiError(422, "idempotency_conflict", "Key used for another body"),
+    buffer_services.InvalidFragments: ApiError(422, "invalid_data", "Invalid data"),
+    buffer_services.QueueFull: ApiError(503, "over_quota", "The queue is full"),
+    # Rollouts.
+    InvalidReport: ApiError(400, "invalid", "Invalid request"),
+    StaleIncarnation: ApiError(409, "stale_incarnation", "Another manager has taken over"),
+}
+
+
+def handle(exc: Exception, _context: dict[str, Any]) -> HttpResponse | None:
+    """Return the answer to `exc`, or None for an error nobody expects."""
+    found = _row(exc)
+    if found is None:
+        return None
+    set_rollback()
+    return respond(found, detail=_detail(exc), errors=list(_fields(exc, found)), exc=exc)
+
+
+def respond(
+    error: ApiError,
+    *,
+    detail: str,
+    errors: list[FieldProblem] | None = None,
+    exc: Exception | None = None,
+) -> HttpResponse:
+    """Return a problem-details answer."""
+    problem = Problem(
+        type="about:blank",
+        title=error.title,
+        status=error.status,
+        code=error.code,
+        detail=detail,
+        errors=errors or [],
+    )
+    response = HttpResponse(
+        msgspec.json.encode(problem),
+        status=error.status,
+        content_type="application/problem+json",
+    )
+    authenticate = getattr(exc, "auth_header", None)
+    if authenticate:
+        response["WWW-Authenticate"] = authenticate
+    wait = getattr(exc, "retry_after_seconds", None) or error.retry_after_seconds
+    if wait:
+        response["Retry-After"] = str(int(wait))
+    return response
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a path that nobody serves: as a problem below /api/, as a page elsewhere."""
+    if request.path.startswith("/api/"):
+        return respond(ERRORS[Http404], detail=f"there is nothing at {request.path}")
+    return defaults.page_not_found(request, exception)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer an error that nobody expected; the log has it."""
+    if request.path.startswith("/api/"):
+        return respond(ApiError(500, "internal", "Internal error"), detail="see the server's log")
+    return defaults.server_error(request)
+
+
+def _row(exc: Exception) -> ApiError | None:
+    for kind in type(exc).__mro__:
+        if kind in ERRORS:
+            return ERRORS[kind]
+    if isinstance(exc, exceptions.APIException):
+        return ApiError(exc.status_code, str(exc.default_code), "Request failed")
+    return None
+
+
+def _detail(exc: Exception) -> str:
+    if isinstance(exc, exceptions.ValidationError):
+        return "; ".join(f"{e.field}: {e.message}" for e in _flat(exc.detail))
+    if isinstance(exc, exceptions.APIException):
+        return str(exc.detail)
+    return str(exc)
+
+
+def _fields(exc: Exception, error: ApiError) -> Iterator[FieldProblem]:
+    if isinstance(exc, exceptions.ValidationError):
+        yield from _flat(exc.detail)
+        return
+    field = getattr(exc, "field", None)
+    if isinstance(field, str):
+        path = ".".join(part for part in (error.inside, field) if part)
+        yield FieldProblem(field=path, message=str(getattr(exc, "message", exc)))
+
+
+def _flat(detail: Any, path: str = "") -> Iterator[FieldProblem]:
+    """Yield one problem for each message in the nested detail of a serializer."""
+    if isinstance(detail, dict):
+        for key, below in detail.items():
+            inner = path if key == "non_field_errors" else f"{path}.{key}" if path else str(key)
+            yield from _flat(below, inner)
+    elif isinstance(detail, list):
+        for index, below in enumerate(detail):
+            nested = isinstance(below, dict | list)
+            yield from _flat(below, f"{path}[{index}]" if nested else path)
+    else:
+        yield FieldProblem(field=path, message=str(detail))

@@ -1,0 +1,255 @@
+"""Count request bodies while they are read, and refuse what is too much, broken or too slow.
+
+Django below sees a plain body with its length, whatever was sent. A body that says its length
+streams through; one that does not (chunked), or that is compressed, is held in memory first, up
+to the limits, because REST framework takes a body without a length for an empty one.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from django.conf import settings
+
+from config.decompression import BodyBroken, BodyTooLarge, UnknownEncoding, decompress
+
+Message = Mapping[str, Any]
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# A client that sends nothing for this long in the middle of a body has gone.
+IDLE_SECONDS: Final = 30.0
+# How long a refused client may go on sending before it is cut off: many clients read an answer
+# only when they have sent everything.
+DRAIN_SECONDS: Final = 5.0
+# Unpacking more than this happens in a thread, so that other requests go on.
+INLINE_BYTES: Final = 64 * 1024
+WEIGHTS_PATH: Final = re.compile(r"/api/runs/[^/]+/weights/?")
+
+
+class BodyTooSlow(Exception):
+    """The client stopped in the middle of its body."""
+
+
+class LengthMissing(Exception):
+    """Weights do not say how long they are."""
+
+
+class LengthInvalid(Exception):
+    """`Content-Length` is no number."""
+
+
+class _Disconnected(Exception):
+    """The client has gone; nobody waits for an answer."""
+
+
+# status, code, title
+ANSWERS: Final[dict[type[Exception], tuple[HTTPStatus, str, str]]] = {
+    BodyBroken: (HTTPStatus.BAD_REQUEST, "invalid", "Body cannot be unpacked"),
+    LengthInvalid: (HTTPStatus.BAD_REQUEST, "invalid", "Content-Length cannot be read"),
+    BodyTooSlow: (HTTPStatus.REQUEST_TIMEOUT, "too_slow", "Body did not arrive"),
+    LengthMissing: (HTTPStatus.LENGTH_REQUIRED, "length_required", "Length missing"),
+    BodyTooLarge: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "Body too large"),
+    UnknownEncoding: (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unknown_encoding", "Unknown encoding"),
+}
+REFUSALS: Final = tuple(ANSWERS)
+
+
+class BodyLimits:
+    """ASGI middleware around Django's HTTP application."""
+
+    def __init__(self, app: App, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._app = app
+        self._idle_seconds = idle_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it here."""
+        if scope["type"] != "http" or not _has_body(scope):
+            await self._app(scope, receive, send)
+            return
+        started = _Started(send)
+        body = _CountedBody(receive, idle_seconds=self._idle_seconds)
+        try:
+            await self._pass_on(scope, body, started)
+        except _Disconnected:
+            return
+        except REFUSALS as refusal:
+            if started.yes:
+                raise
+            await _refuse(refusal, body, send, expects_continue=_expects_continue(scope))
+
+    async def _pass_on(self, scope: Scope, body: "_CountedBody", send: "_Started") -> None:
+        length = _content_length(scope)
+        encoding = _header(scope, b"content-encoding").strip().lower()
+        is_weights = WEIGHTS_PATH.fullmatch(scope["path"]) is not None
+        plain = encoding in {"", "identity"}
+        body.limit_bytes = (
+            settings.ROLLDECK_MAX_WEIGHTS_BYTES
+            if is_weights and plain
+            else settings.ROLLDECK_MAX_BODY_BYTES
+        )
+        if length is not None and length > body.limit_bytes:
+            raise BodyTooLarge(f"the body is larger than {body.limit_bytes} bytes")
+        if plain and length is not None:
+            await self._app(scope, body.receive_or_hang_up, send)
+            if body.refusal is not None:
+                raise body.refusal
+            return
+        if is_weights and length is None:
+            raise LengthMissing("weights are sent with their Content-Length")
+        whole: bytes | bytearray = await body.read_all()
+        if not plain:
+            whole = await _unpacked(bytes(whole), encoding)
+        await self._app(_plain_scope(scope, len(whole)), body.replaying(whole), send)
+
+
+class _Started:
+    """A send channel that knows whether an answer has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.yes = False
+
+    async def __call__(self, message: Message) -> None:
+        self.yes = True
+        await self._send(message)
+
+
+class _CountedBody:
+    """The body of one request, counted as it comes in."""
+
+    def __init__(self, receive: Receive, *, idle_seconds: float) -> None:
+        self._receive = receive
+        self._idle_seconds = idle_seconds
+        self._seen_bytes = 0
+        self.limit_bytes = 0
+        self.complete = False
+        self.refusal: Exception | None = None
+
+    async def receive_or_hang_up(self) -> Message:
+        """Return the next message; to Django, a refused body looks like a client that left."""
+        try:
+            return await self.receive()
+        except REFUSALS as refusal:
+            self.refusal = refusal
+            return {"type": "http.disconnect"}
+
+    async def receive(self) -> Message:
+        """Return the next message.
+
+        Raises:
+            BodyTooLarge: As soon as more than `limit_bytes` have come.
+            BodyTooSlow: If nothing comes for a while.
+        """
+        if self.complete:  # from here on Django only waits for the client to go
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._idle_seconds):
+                message = await self._receive()
+        except TimeoutError:
+            raise BodyTooSlow(f"no byte came for {self._idle_seconds:g} seconds") from None
+        if message["type"] == "http.request":
+            self._seen_bytes += len(message.get("body", b""))
+            self.complete = not message.get("more_body", False)
+            if self._seen_bytes > self.limit_bytes:
+                raise BodyTooLarge(f"the body is larger than {self.limit_bytes} bytes")
+        else:
+            self.complete = True
+        return message
+
+    async def read_all(self) -> bytearray:
+        """Return the whole body."""
+        whole = bytearray()
+        while not self.complete:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise _Disconnected
+            whole += message.get("body", b"")
+        return whole
+
+    async def drain(self) -> None:
+        """Drop what still comes, for a bounded time."""
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while not self.complete:
+                    message = await self._receive()
+                    self.complete = not message.get("more_body", False)
+        except TimeoutError:
+            return
+
+    def replaying(self, whole: bytes | bytearray) -> Receive:
+        """Return a receive channel that gives a body once, then what the client does."""
+        left = [whole]
+
+        async def receive() -> Message:
+            if left:
+                return {"type": "http.request", "body": left.pop(), "more_body": False}
+            return await self._receive()
+
+        return receive
+
+
+async def _unpacked(body: bytes, encoding: str) -> bytearray:
+    limit = settings.ROLLDECK_MAX_DECOMPRESSED_BYTES
+    if len(body) <= INLINE_BYTES:
+        return decompress(body, encoding=encoding, limit_bytes=limit)
+    return await asyncio.to_thread(decompress, body, encoding=encoding, limit_bytes=limit)
+
+
+async def _refuse(
+    refusal: Exception, body: _CountedBody, send: Send, *, expects_continue: bool
+) -> None:
+    status, code, title = ANSWERS[type(refusal)]
+    content = msgspec.json.encode(
+        {
+            "type": "about:blank",
+            "title": title,
+            "status": status.value,
+            "code": code,
+            "detail": str(refusal),
+            "errors": [],
+        }
+    )
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(content)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status.value, "headers": headers})
+    await send({"type": "http.response.body", "body": content, "more_body": True})
+    # Asking for more would tell a client that waits for "100 Continue" to go on.
+    if not expects_continue and not isinstance(refusal, BodyTooSlow):
+        await body.drain()
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(name in {b"content-length", b"transfer-encoding"} for name, _ in scope["headers"])
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
+    return ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == wanted)
+
+
+def _expects_continue(scope: Scope) -> bool:
+    return _header(scope, b"expect").lower() == "100-continue"
+
+
+def _content_length(scope: Scope) -> int | None:
+    raw = _header(scope, b"content-length")
+    if not raw:
+        return None
+    if not raw.isascii() or not raw.isdigit():
+        raise LengthInvalid(f"Content-Length is {raw!r}")
+    return int(raw)
+
+
+def _plain_scope(scope: Scope, length: int) -> Scope:
+    dropped = {b"content-length", b"content-encoding", b"transfer-encoding"}
+    headers = [(name, value) for name, value in scope["headers"] if name not in dropped]
+    return scope | {"headers": [*headers, (b"content-length", str(length).encode())]}

@@ -1,0 +1,44 @@
+"""Configure Celery; background work lives in each app's jobs.py."""
+
+import ctypes
+import os
+import signal
+import sys
+from typing import Any, Final
+
+from celery import Celery
+from celery.signals import worker_process_init
+
+from config.schedule import SCHEDULE
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
+
+PR_SET_PDEATHSIG: Final = 1
+
+app = Celery("rolldeck")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.conf.update(
+    task_serializer="json",
+    result_serializer="json",
+    accept_content=["json"],
+    task_ignore_result=True,
+    # Ray writes to the real stdout of its process; Celery's proxy has no file number.
+    worker_redirect_stdouts=False,
+    worker_hijack_root_logger=False,
+    worker_prefetch_multiplier=1,
+    task_acks_late=True,
+    # Jobs are short reconcilers; one that hangs is ended, and the next pass mends the rest.
+    task_soft_time_limit=45,
+    task_time_limit=60,
+    broker_connection_retry_on_startup=True,
+    beat_schedule=SCHEDULE,
+    timezone="UTC",
+)
+app.autodiscover_tasks(related_name="jobs")
+
+
+@worker_process_init.connect
+def die_with_the_worker(**_: Any) -> None:
+    """Let a pool process end with its worker, even when that is killed; a job may end anywhere."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -1,0 +1,61 @@
+"""Make what the demo shows: somebody to sign in, a run, and a token for its trainer."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+
+from runs import services
+from runs.core.lifecycle import RunVerb
+from runs.models import Run
+
+USER_NAME: Final = "demo"
+PRESET: Final = "cartpole"
+RUN_NAME: Final = "demo-{number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What was made.
+
+    Attributes:
+        run_id: The run, started.
+        run_name: Its name.
+        trainer_token: Lets a trainer work on this run alone.
+        login_path: Signs the demo's user in, once, and shows the run.
+    """
+
+    run_id: int
+    run_name: str
+    trainer_token: str
+    login_path: str
+
+
+def prepare(*, now: datetime) -> Scenario:
+    """Make a user if there is none yet, and a new run through the dashboard's own services."""
+    user = _demo_user()
+    run = services.create(name=_free_name(), kind="fleet", preset=PRESET, created_by=user, now=now)
+    services.ask(run_id=run.pk, verb=RunVerb.START, actor=f"user:{USER_NAME}", now=now)
+    _, token = services.mint_token(
+        name=f"trainer of {run.name}", scopes=["trainer"], run_id=run.pk, created_by=user, now=now
+    )
+    path = f"{services.one_time_login_path(user)}?next=/runs/{run.name}"
+    return Scenario(run_id=run.pk, run_name=run.name, trainer_token=token, login_path=path)
+
+
+def _demo_user() -> User:
+    """Return the demo's user; nobody knows the password, the link signs in."""
+    users = get_user_model().objects
+    found = users.filter(username=USER_NAME).first()
+    return found or users.create_superuser(USER_NAME, password=secrets.token_urlsafe(24))
+
+
+def _free_name() -> str:
+    taken = set(Run.objects.filter(name__startswith="demo-").values_list("name", flat=True))
+    number = 1
+    while RUN_NAME.format(number=number) in taken:
+        number += 1
+    return RUN_NAME.format(number=number)

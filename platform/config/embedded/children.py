@@ -1,0 +1,130 @@
+"""Start and stop child processes that never outlive their supervisor."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+DIE_WITH_PARENT: Final = Path(__file__).with_name("die_with_parent.py")
+MAX_LOG_BYTES: Final = 16 * 1024 * 1024
+
+
+class StartFailed(Exception):
+    """A part of the deck did not come up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What to start, and with which signals to end it.
+
+    Attributes:
+        name: Word in terminal lines and the name of the log file.
+        argv: Program and arguments.
+        env: The whole environment of the child.
+        stop_signal: Asks the child to end by itself.
+        death_signal: What the kernel sends when the supervisor is killed.
+        stop_seconds: Grace between the stop signal and SIGKILL.
+        pass_fds: Open files that the child inherits.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    stop_signal: signal.Signals = signal.SIGTERM
+    death_signal: signal.Signals = signal.SIGINT
+    stop_seconds: float = 5.0
+    pass_fds: tuple[int, ...] = ()
+
+
+class Child:
+    """One running child in a session of its own, writing to ``<log folder>/<name>.log``.
+
+    Start it from a thread that lives as long as the child should: the kernel's parent-death
+    signal follows the thread, not the process.
+    """
+
+    def __init__(self, command: Command, *, log_folder: Path) -> None:
+        self.command = command
+        self.log_path = log_folder / f"{command.name}.log"
+        self.started_at = time.monotonic()
+        self._log_starts_at = 0
+        self._process = self._spawn()
+
+    @property
+    def pid(self) -> int:
+        """Process id; also the id of the child's process group."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code (negative: the signal that ended it), or None while it runs."""
+        return self._process.poll()
+
+    def ask_to_stop(self) -> None:
+        """Send the stop signal and return at once."""
+        if self.exit_code is None:
+            self._process.send_signal(self.command.stop_signal)
+
+    def stop(self, *, deadline: float | None = None) -> None:
+        """End the child: stop signal, grace, then SIGKILL to its whole group.
+
+        Args:
+            deadline: Moment on the monotonic clock that cuts the grace short.
+        """
+        self.ask_to_stop()
+        grace = self.command.stop_seconds
+        if deadline is not None:
+            grace = min(grace, max(deadline - time.monotonic(), 0.1))
+        try:
+            self._process.wait(timeout=grace)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._kill_group()
+
+    def kill(self) -> None:
+        """End the child now."""
+        self._kill_group()
+        self._process.kill()
+        self._process.wait()
+
+    def last_lines(self, count: int = 15) -> str:
+        """Return the end of what this child has logged since it was started."""
+        lines = self.logged()[-8192:].splitlines()
+        return "\n".join(f"    {line}" for line in lines[-count:])
+
+    def logged(self) -> str:
+        """Return what this child has logged since it was started."""
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_starts_at)
+            return log.read().decode(errors="replace")
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        if self.log_path.exists() and self.log_path.stat().st_size > MAX_LOG_BYTES:
+            self.log_path.replace(self.log_path.with_suffix(".log.1"))
+        shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT)]
+        watched = [str(int(self.command.death_signal)), str(os.getpid())]
+        with self.log_path.open("ab") as log:
+            self._log_starts_at = log.tell()
+            # A session of its own: Ctrl-C in the terminal reaches the supervisor alone, which
+            # then ends the children in order.
+            return subprocess.Popen(
+                [*shim, *watched, *self.command.argv],
+                env=dict(self.command.env),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=self.command.pass_fds,
+            )
+
+    def _kill_group(self) -> None:
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return  # nobody of the group is left

@@ -1,0 +1,25 @@
+"""Become another program that is sent a signal when its parent dies (Linux only).
+
+Run as ``python -I -S die_with_parent.py SIGNAL PARENT_PID COMMAND…``. A small program of its own
+instead of a ``preexec_fn``: Python code between fork and exec may hang in a threaded parent.
+"""
+
+import ctypes
+import os
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def become() -> None:
+    """Ask for the signal, then replace this process; the request survives exec."""
+    signal_number, parent, *command = sys.argv[1:]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)
+    if os.getppid() != int(parent):
+        sys.exit(0)  # the parent died before it could be watched
+    os.execvp(command[0], command)  # noqa: S606 no shell is wanted here
+
+
+if __name__ == "__main__":
+    become()

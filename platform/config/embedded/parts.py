@@ -1,0 +1,152 @@
+"""List the parts of a deck: what starts each, and when it is ready."""
+
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from config.embedded import ray_head
+from config.embedded.children import Child, Command
+from config.embedded.folders import Folders
+from config.embedded.postgres import Postgres
+from config.embedded.valkey import Valkey
+from config.embedded.watching import Part
+
+JOB_PROCESSES: Final = 2
+# A quiet log level hides Celery's own word for it.
+JOBS_READY_AFTER_SECONDS: Final = 8.0
+BEAT_READY_AFTER_SECONDS: Final = 0.5
+
+
+def postgres_part(postgres: Postgres) -> Part:
+    """Return the database."""
+    return Part(name="postgres", prepare=postgres.prepare, is_ready=lambda _: postgres.answers())
+
+
+def valkey_part(valkey: Valkey) -> Part:
+    """Return the broker."""
+    return Part(name="valkey", prepare=valkey.prepare, is_ready=lambda _: valkey.answers())
+
+
+def ray_part(*, address: str, cpus: int, temp_folder: Path, environment: Mapping[str, str]) -> Part:
+    """Return the head of the Ray cluster."""
+    command = ray_head.command(
+        address=address, cpus=cpus, temp_folder=temp_folder, environment=environment
+    )
+    return Part(
+        name="ray",
+        prepare=lambda: command,
+        is_ready=lambda child: (
+            "Ray runtime started" in child.logged() and ray_head.answers(address)
+        ),
+        start_seconds=90.0,
+    )
+
+
+def web_part(listener: socket.socket, *, workers: int, environment: Mapping[str, str]) -> Part:
+    """Return the web server on a socket that is bound already."""
+    command = Command(
+        name="web",
+        argv=(
+            sys.executable,
+            "-m",
+            "config.embedded.web",
+            str(listener.fileno()),
+            str(workers),
+        ),
+        env=environment,
+        death_signal=signal.SIGTERM,
+        stop_seconds=3.0,
+        pass_fds=(listener.fileno(),),
+    )
+    first_answer = FirstAnswer(listener)
+    return Part(name="web", prepare=lambda: command, is_ready=lambda _: first_answer.has_come())
+
+
+def jobs_part(*, environment: Mapping[str, str]) -> Part:
+    """Return the worker that runs the reconcilers."""
+    command = _celery(
+        "jobs",
+        (
+            "worker",
+            f"--concurrency={JOB_PROCESSES}",
+            "--pool=prefork",
+            "--hostname=jobs@%h",
+            "--without-gossip",
+            "--without-mingle",
+            "--loglevel=INFO",
+        ),
+        environment,
+        stop_seconds=2.5,
+    )
+    return Part(
+        name="jobs",
+        prepare=lambda: command,
+        is_ready=lambda child: (
+            " ready." in child.logged() or _age(child) > JOBS_READY_AFTER_SECONDS
+        ),
+    )
+
+
+def beat_part(folders: Folders, *, environment: Mapping[str, str]) -> Part:
+    """Return the clock of the reconcilers."""
+    schedule = folders.run / "beat-schedule"
+    words = ("beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO")
+    command = _celery("beat", words, environment, stop_seconds=1.0)
+    return Part(
+        name="beat",
+        prepare=lambda: command,
+        is_ready=lambda child: _age(child) > BEAT_READY_AFTER_SECONDS,
+    )
+
+
+class FirstAnswer:
+    """Waits for the first answer of a web server without blocking.
+
+    The listening socket exists before the server, so the question waits in it.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        host, port = listener.getsockname()[:2]
+        self._address = ({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)  # noqa: S104
+        self._asked: socket.socket | None = None
+
+    def has_come(self) -> bool:
+        """Return whether the server answers requests; asks again after each refusal."""
+        if self._asked is None:
+            self._asked = socket.create_connection(self._address, timeout=2.0)
+            self._asked.sendall(
+                b"GET /healthz/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            )
+            self._asked.setblocking(False)
+        try:
+            answer = self._asked.recv(64)
+        except BlockingIOError:
+            return False
+        except OSError:
+            answer = b""
+        self._asked.close()
+        self._asked = None
+        # A host name of one's own makes this 400: the server answers all the same.
+        return answer.startswith(b"HTTP/1.1 ") and answer[9:10] != b"5"
+
+
+def _celery(
+    name: str, words: tuple[str, ...], environment: Mapping[str, str], *, stop_seconds: float
+) -> Command:
+    return Command(
+        name=name,
+        argv=(sys.executable, "-m", "celery", "--app=config", *words),
+        env=environment,
+        # Even a cold shutdown waits for a broker that has died with the supervisor. The worker's
+        # processes die with it (config.celery), and jobs may end at any line.
+        death_signal=signal.SIGKILL,
+        stop_seconds=stop_seconds,
+    )
+
+
+def _age(child: Child) -> float:
+    return time.monotonic() - child.started_at

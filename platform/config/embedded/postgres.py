@@ -1,0 +1,163 @@
+"""Run a PostgreSQL of our own on a unix socket."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import psycopg
+
+from config.embedded.binaries import postgres_folder
+from config.embedded.children import Child, Command, StartFailed
+from config.embedded.root_user import unprivileged
+
+USER: Final = "rolldeck"
+DATABASE: Final = "rolldeck"
+START_SECONDS: Final = 30.0
+# Web workers, jobs and shells each hold a pool of connections.
+MAX_CONNECTIONS: Final = 200
+
+
+class Postgres:
+    """A server whose data lies in one folder and whose socket lies in another.
+
+    Args:
+        data_folder: Created at the first start.
+        socket_folder: Private to this user and short: a socket's path has 107 bytes at most.
+    """
+
+    def __init__(self, *, data_folder: Path, socket_folder: Path, log_folder: Path) -> None:
+        self._data_folder = data_folder
+        self._socket_folder = socket_folder
+        self._log_folder = log_folder
+
+    @property
+    def url(self) -> str:
+        """Address of the deck's database for libpq."""
+        return f"postgresql:///{DATABASE}?host={quote(str(self._socket_folder))}&user={USER}"
+
+    def start(self) -> Child:
+        """Start the server and wait until it answers.
+
+        Raises:
+            StartFailed: With the reason, when the server cannot run on this data.
+        """
+        child = Child(self.prepare(), log_folder=self._log_folder)
+        deadline = time.monotonic() + START_SECONDS
+        while not self.answers():
+            if child.exit_code is not None or time.monotonic() > deadline:
+                child.stop()
+                raise StartFailed(f"PostgreSQL did not start; its log ends:\n{child.last_lines()}")
+            time.sleep(0.02)
+        return child
+
+    def prepare(self) -> Command:
+        """Return what starts the server, on a data folder that is made now if there is none.
+
+        Raises:
+            StartFailed: With the reason, when the server cannot run on this data.
+        """
+        binaries = postgres_folder()
+        self._data_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        prefix = unprivileged((self._data_folder, self._socket_folder))
+        if (self._data_folder / "PG_VERSION").is_file():
+            _refuse_other_major(self._data_folder, binaries)
+            _wait_for_predecessor(self._data_folder)
+        else:
+            _initialise(self._data_folder, binaries, prefix)
+        return self._command(binaries, prefix)
+
+    def answers(self) -> bool:
+        """Return whether the deck's database takes queries; creates it if need be."""
+        server = f"postgresql:///postgres?host={quote(str(self._socket_folder))}&user={USER}"
+        try:
+            with psycopg.connect(server, autocommit=True, connect_timeout=5) as connection:
+                _create_database(connection)
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _command(self, binaries: Path, prefix: tuple[str, ...]) -> Command:
+        # fsync and synchronous_commit stay as they are: on.
+        options = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self._socket_folder),
+            "unix_socket_permissions": "0700",
+            "max_connections": str(MAX_CONNECTIONS),
+            "logging_collector": "off",
+        }
+        words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        return Command(
+            name="postgres",
+            argv=(*prefix, str(binaries / "postgres"), "-D", str(self._data_folder), *words),
+            # SIGINT is PostgreSQL's fast shutdown: it ends sessions and writes a checkpoint.
+            stop_signal=signal.SIGINT,
+            death_signal=signal.SIGINT,
+            stop_seconds=3.0,
+        )
+
+
+def _create_database(connection: psycopg.Connection) -> None:
+    found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
+    if found.fetchone() is None:
+        connection.execute(f'CREATE DATABASE "{DATABASE}"')
+
+
+def _initialise(data_folder: Path, binaries: Path, prefix: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [
+            *prefix,
+            str(binaries / "initdb"),
+            f"--pgdata={data_folder}",
+            f"--username={USER}",
+            "--auth=trust",  # the folder of the socket lets only this user in
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",  # the wheel's build has no ICU
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise StartFailed(f"initdb failed in {data_folder}:\n{done.stdout}{done.stderr}")
+
+
+def _refuse_other_major(data_folder: Path, binaries: Path) -> None:
+    stored = (data_folder / "PG_VERSION").read_text(encoding="ascii").strip()
+    shown = subprocess.run(
+        [str(binaries / "postgres"), "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    ours = shown.split()[2].split(".")[0]
+    if stored != ours:
+        raise StartFailed(
+            f"{data_folder} was written by PostgreSQL {stored}, and the server at hand is "
+            f"PostgreSQL {ours}. Dump it with the old version and load it into a new ROLLDECK_VAR, "
+            "or let ROLLDECK_POSTGRES_BIN name the old version's programs."
+        )
+
+
+def _wait_for_predecessor(data_folder: Path) -> None:
+    """Give the server of a supervisor that was just killed the time to write its checkpoint."""
+    pid_file = data_folder / "postmaster.pid"
+    deadline = time.monotonic() + 10.0
+    while pid_file.is_file():
+        first_line = pid_file.read_text(encoding="ascii").partition("\n")[0]
+        if not first_line.isdigit() or not _is_postgres(first_line):
+            # Left behind by a crash. After a restart of the machine the number may belong to
+            # anybody, and PostgreSQL would refuse to start; the deck's lock says it is ours.
+            pid_file.unlink(missing_ok=True)
+            return
+        if time.monotonic() > deadline:
+            raise StartFailed(
+                f"another PostgreSQL (process {first_line}) works in {data_folder}; stop it first"
+            )
+        time.sleep(0.05)
+
+
+def _is_postgres(pid: str) -> bool:
+    try:
+        return b"postgres" in Path("/proc", pid, "cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,80 @@
+"""Run a Ray head of our own, closed to others by a token."""
+
+import importlib.util
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from config.embedded.children import Command
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+def is_installed() -> bool:
+    """Return whether this environment can run fleets."""
+    return importlib.util.find_spec("ray") is not None
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody uses at the moment."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def command(
+    *, address: str, cpus: int, temp_folder: Path, environment: Mapping[str, str]
+) -> Command:
+    """Return what starts the head.
+
+    Args:
+        address: ``host:port`` where it listens.
+        cpus: How many actors of one CPU each the cluster takes.
+        temp_folder: Private and short. A folder that others share may hold the notes of a dead
+            cluster, and clients then hang on it.
+        environment: Holds the cluster's token.
+    """
+    host, _, port = address.partition(":")
+    words = [
+        "start",
+        "--head",
+        "--block",
+        f"--node-ip-address={host}",
+        f"--port={port}",
+        f"--num-cpus={cpus}",
+        f"--temp-dir={temp_folder}",
+        "--include-dashboard=false",
+        "--disable-usage-stats",
+        # Any free port, so that several decks live beside each other.
+        "--min-worker-port=0",
+        "--max-worker-port=0",
+    ]
+    return Command(
+        name="ray",
+        argv=(sys.executable, "-m", "ray.scripts.scripts", *words),
+        # The address of a cluster in the environment would make `ray start` refuse.
+        env={name: value for name, value in environment.items() if name != "RAY_ADDRESS"},
+        stop_signal=signal.SIGTERM,
+        death_signal=signal.SIGTERM,
+        stop_seconds=3.0,
+    )
+
+
+def answers(address: str) -> bool:
+    """Return whether the head accepts connections."""
+    host, _, port = address.partition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=0.5):
+            return True
+    except OSError:
+        return False
+
+
+def default_cpus() -> int:
+    """Return how many CPUs to offer: a demo on one core still needs room for two actors."""
+    return max(os.cpu_count() or 1, 2)

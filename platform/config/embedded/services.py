@@ -1,0 +1,121 @@
+"""Name the servers of a deck, and tell children, shells and this process about them."""
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from django.conf import settings
+
+from config import celery_app, env
+from config.settings.connections import celery_broker, database
+
+MODE_PRIVATE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Where the servers of one deck are.
+
+    Attributes:
+        database_url: libpq URL of the database.
+        redis_url: URL of the broker.
+        ray_address: ``host:port`` of the Ray head; empty where fleets cannot be launched.
+        ray_token: Secret of the Ray cluster.
+        secret_key: Signs sessions and login links.
+    """
+
+    database_url: str = ""
+    redis_url: str = ""
+    ray_address: str = ""
+    ray_token: str = ""
+    secret_key: str
+
+    @classmethod
+    def from_environment(cls, *, secret_key_file: Path) -> Self:
+        """Return what the environment names; the rest is empty and ours to start."""
+        return cls(
+            database_url=env.text("DATABASE_URL"),
+            redis_url=env.text("REDIS_URL"),
+            ray_address=env.text("RAY_ADDRESS"),
+            ray_token=env.text("RAY_AUTH_TOKEN"),
+            secret_key=env.text("ROLLDECK_SECRET_KEY") or _kept_secret(secret_key_file),
+        )
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """Return what a running deck wrote."""
+        written = json.loads(path.read_text(encoding="utf-8"))
+        return cls(
+            database_url=written["DATABASE_URL"],
+            redis_url=written["REDIS_URL"],
+            ray_address=written["RAY_ADDRESS"],
+            secret_key=written["SECRET_KEY"],
+        )
+
+    def write(self, path: Path) -> None:
+        """Write what settings read, for this user's eyes only."""
+        _write_private(
+            path,
+            json.dumps(
+                {
+                    "DATABASE_URL": self.database_url,
+                    "REDIS_URL": self.redis_url,
+                    "RAY_ADDRESS": self.ray_address,
+                    "SECRET_KEY": self.secret_key,
+                }
+            ),
+        )
+
+    def child_environment(self, *, base_folder: Path, var: Path) -> dict[str, str]:
+        """Return the environment of a child: this process' own, and the servers."""
+        sources = [str(base_folder / name) for name in ("", "platform", "client")]
+        given = os.environ.get("PYTHONPATH")
+        named = {
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": self.redis_url,
+            "RAY_ADDRESS": self.ray_address,
+            "RAY_AUTH_TOKEN": self.ray_token,
+            "ROLLDECK_SECRET_KEY": self.secret_key,
+        }
+        own = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+        return own | {
+            **{name: value for name, value in named.items() if value},
+            **({"RAY_AUTH_MODE": "token"} if self.ray_token else {}),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "DJANGO_SETTINGS_MODULE": os.environ.get(
+                "DJANGO_SETTINGS_MODULE", "config.settings.base"
+            ),
+            "ROLLDECK_VAR": str(var),
+            "PYTHONPATH": os.pathsep.join([*sources, *([given] if given else [])]),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def adopt(self) -> None:
+        """Let this process' Django use these servers; its settings were read before they ran."""
+        settings.DATABASES["default"].update(database(self.database_url))
+        settings.REDIS_URL = self.redis_url
+        settings.CELERY_BROKER_URL = celery_broker(self.redis_url)
+        celery_app.conf.broker_url = settings.CELERY_BROKER_URL
+        layer: dict[str, Any] = settings.CHANNEL_LAYERS["default"]
+        layer["CONFIG"]["hosts"][0]["address"] = self.redis_url
+        settings.RAY_ADDRESS = self.ray_address
+        settings.SECRET_KEY = self.secret_key
+
+
+def _kept_secret(path: Path) -> str:
+    """Return the deck's own secret, made at the first start."""
+    if not path.is_file():
+        _write_private(path, secrets.token_urlsafe(48))
+    return path.read_text(encoding="utf-8").strip()
+
+
+def _write_private(path: Path, content: str) -> None:
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE_PRIVATE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
+    part.replace(path)

@@ -1,0 +1,191 @@
+"""Start every part of a deck, keep it running, and end it tidily."""
+
+import secrets
+import shutil
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, cast
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import OperationalError, connections
+from django.db.backends.postgresql.base import DatabaseWrapper
+
+from config import binding, env
+from config.embedded import parts, ray_head
+from config.embedded.children import StartFailed
+from config.embedded.folders import Folders
+from config.embedded.postgres import Postgres
+from config.embedded.schema import adopt_bootstrap_token, migrate
+from config.embedded.services import Services
+from config.embedded.valkey import Valkey
+from config.embedded.watching import Say, StopAsked, Watch
+
+STOP_ORDER: Final = ("web", "jobs", "beat", "ray", "valkey", "postgres")
+
+
+class Supervisor:
+    """One deck in the foreground.
+
+    Args:
+        say: Shows one line to whoever started the deck.
+    """
+
+    def __init__(self, *, say: Say) -> None:
+        self._say = say
+        self._folders = Folders(settings.ROLLDECK_VAR)
+        self._watch = Watch(log_folder=self._folders.log, say=say)
+
+    def run(self) -> None:
+        """Run the deck until SIGTERM or Ctrl-C.
+
+        Raises:
+            StartFailed: With a reason for people, when it cannot start; nothing is left running.
+        """
+        self._watch.obey_signals()
+        self._folders.create()
+        lock = self._folders.lock()
+        sockets = self._folders.new_socket_folder()
+        try:
+            with _listener() as listener:
+                self._start(listener, sockets)
+                self._watch.run()
+            self._say("Stopping …")
+        except StopAsked:
+            self._say("Stopping …")
+        finally:
+            self._watch.stop(order=STOP_ORDER)
+            self._folders.services.unlink(missing_ok=True)
+            self._folders.remove_socket_folder(sockets)
+            lock.close()
+
+    def _start(self, listener: socket.socket, sockets: Path) -> None:
+        given = Services.from_environment(secret_key_file=self._folders.var / "secret_key")
+        _refuse_dangers(given)
+        self._say(f"Rolldeck keeps its data in {self._folders.var}")
+        services = self._start_servers(given, sockets)
+        services.adopt()
+        services.write(self._folders.services)
+        self._migrate()
+        adopt_bootstrap_token()
+        environment = services.child_environment(
+            base_folder=settings.BASE_DIR, var=self._folders.var
+        )
+        self._start_platform(listener, environment)
+        names = ["jobs", "beat"]
+        if not given.ray_address and services.ray_address:
+            self._start_ray(services, sockets, environment)
+            names.append("ray")
+        self._watch.wait_until_ready(names)
+        self._greet(services)
+        # Nothing below asks the database; an idle pool would only chase it through restarts.
+        database = cast(DatabaseWrapper, connections["default"])
+        database.close()
+        database.close_pool()
+
+    def _start_servers(self, given: Services, sockets: Path) -> Services:
+        """Start the servers that the environment does not name; return where all are."""
+        services, names = given, []
+        if not given.redis_url:
+            valkey = Valkey(socket_folder=sockets, log_folder=self._folders.log)
+            self._watch.start(parts.valkey_part(valkey))
+            services = replace(services, redis_url=valkey.url)
+            names.append("valkey")
+        if not given.database_url:
+            postgres = Postgres(
+                data_folder=self._folders.postgres,
+                socket_folder=sockets,
+                log_folder=self._folders.log,
+            )
+            self._watch.start(parts.postgres_part(postgres))
+            services = replace(services, database_url=postgres.url)
+            names.append("postgres")
+        self._watch.wait_until_ready(names)
+        if not given.ray_address and ray_head.is_installed():
+            services = replace(
+                services,
+                ray_address=f"{ray_head.LOOPBACK}:{ray_head.free_port()}",
+                ray_token=given.ray_token or secrets.token_hex(32),
+            )
+        return services
+
+    def _migrate(self) -> None:
+        applied = migrate()
+        if applied:
+            self._watch.report_ready("schema", f"{applied} migrations")
+        self._watch.continue_or_stop()
+
+    def _start_platform(self, listener: socket.socket, environment: Mapping[str, str]) -> None:
+        workers = env.integer("ROLLDECK_WEB_WORKERS", 1, at_least=1, at_most=64)
+        self._watch.start(parts.web_part(listener, workers=workers, environment=environment))
+        self._watch.start(parts.jobs_part(environment=environment))
+        self._watch.start(parts.beat_part(self._folders, environment=environment))
+        self._watch.wait_until_ready(["web"])
+
+    def _start_ray(self, services: Services, sockets: Path, environment: Mapping[str, str]) -> None:
+        cpus = env.integer("ROLLDECK_RAY_CPUS", ray_head.default_cpus(), at_least=1)
+        folder = sockets / "r"
+        shutil.rmtree(folder, ignore_errors=True)
+        self._watch.start(
+            parts.ray_part(
+                address=services.ray_address,
+                cpus=cpus,
+                temp_folder=folder,
+                environment=environment,
+            )
+        )
+
+    def _greet(self, services: Services) -> None:
+        if not services.ray_address:
+            self._say("  Ray is not installed: fleets cannot be launched. Outside runs work.")
+        self._say(f"Ready on {settings.ROLLDECK_PUBLIC_URL}  (logs: {self._folders.log})")
+        if not _has_users():
+            self._say(
+                "Nobody can sign in yet; create somebody in another terminal:\n"
+                f"  {sys.executable} manage.py createsuperuser"
+            )
+
+
+def _listener() -> socket.socket:
+    """Return a socket that listens where the deck is to be reached.
+
+    Raises:
+        StartFailed: If the address is taken or not ours.
+    """
+    host, port = settings.ROLLDECK_HOST, settings.ROLLDECK_PORT
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError as error:
+        raise StartFailed(
+            f"cannot listen on {host}:{port}: {error.strerror}. Another program may use the port; "
+            "set ROLLDECK_PORT to a free one."
+        ) from error
+    return listener
+
+
+def _refuse_dangers(services: Services) -> None:
+    found = binding.dangers(
+        host=settings.ROLLDECK_HOST,
+        auth=settings.ROLLDECK_AUTH,
+        debug=settings.DEBUG,
+        has_own_secret=services.secret_key != settings.INSECURE_SECRET_KEY,
+    )
+    if found:
+        raise StartFailed("\n".join(found))
+
+
+def _has_users() -> bool:
+    try:
+        return get_user_model().objects.exists()
+    except OperationalError:
+        # PostgreSQL died just now and is being restarted; a hint is not worth ending for.
+        return True

@@ -1,0 +1,105 @@
+"""Say whether this process lives, is ready, and how much lies in its queues."""
+
+import threading
+from typing import Any, Final
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from drf_spectacular.utils import extend_schema
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.selectors import queue_depth
+from runs.api.permissions import scoped
+from runs.core.lifecycle import RunStatus
+from runs.models import Run
+
+REDIS_TIMEOUT_SECONDS: Final = 0.5
+# Runs whose queues may hold something that somebody waits for.
+ACTIVE: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
+
+_migrated = threading.Event()
+
+
+def live(_request: HttpRequest) -> HttpResponse:
+    """Answer as long as the process serves requests at all."""
+    return JsonResponse({"status": "live"})
+
+
+def ready(_request: HttpRequest) -> HttpResponse:
+    """Answer 200 when requests can be served, 503 with what is missing otherwise.
+
+    Redis only carries nudges: without it everything works, a second slower.
+    """
+    parts = {"database": _database(), "redis": _redis()}
+    is_ready = parts["database"] == "up"
+    answer: dict[str, Any] = {"status": "ready" if is_ready else "not ready", **parts}
+    return JsonResponse(answer, status=200 if is_ready else 503)
+
+
+class Metrics(APIView):
+    """Gauges in Prometheus' text format."""
+
+    permission_classes = [scoped("metrics")]
+
+    @extend_schema(exclude=True)
+    def get(self, _request: Request) -> HttpResponse:
+        """Return the state of the runs as of now."""
+        return HttpResponse(_gauges(), content_type=CONTENT_TYPE_LATEST)
+
+
+metrics = Metrics.as_view()
+
+
+def _database() -> str:
+    """Return "up", "down", or "not migrated"; applied migrations are looked up only once."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        if not _migrated.is_set():
+            executor = MigrationExecutor(connection)
+            if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+                return "not migrated"
+            _migrated.set()
+    except DatabaseError:
+        return "down"
+    return "up"
+
+
+def _redis() -> str:
+    client = redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=REDIS_TIMEOUT_SECONDS,
+        socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
+    )
+    try:
+        client.ping()
+    except (redis.RedisError, OSError):
+        return "down"
+    finally:
+        client.close()
+    return "up"
+
+
+def _gauges() -> bytes:
+    registry = CollectorRegistry()
+    runs = Gauge("rolldeck_runs", "Runs by status.", ["status"], registry=registry)
+    queued = Gauge(
+        "rolldeck_queued_items",
+        "Groups or fragments waiting for a trainer, of runs that are not over.",
+        ["run"],
+        registry=registry,
+    )
+    counts = dict(Run.objects.current().values_list("status").annotate(Count("pk")).order_by())
+    for status in RunStatus:
+        runs.labels(status).set(counts.get(str(status), 0))
+    for run in Run.objects.current().filter(status__in=ACTIVE).only("pk", "name"):
+        queued.labels(run.name).set(queue_depth(run.pk).queued)
+    text: bytes = generate_latest(registry)
+    return text

@@ -1,0 +1,27 @@
+"""Run the whole deck in the foreground."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from config.embedded.children import StartFailed
+from config.embedded.supervisor import Supervisor
+
+
+class Command(BaseCommand):
+    """Start PostgreSQL, Valkey, Ray, the web server and the jobs; stop them at Ctrl-C."""
+
+    help = "Run the whole deck in the foreground: database, broker, Ray, web server and jobs."
+    # The supervisor makes its own checks, once the servers are there.
+    requires_system_checks: list[str] = []
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        """Run until SIGTERM or Ctrl-C."""
+        try:
+            Supervisor(say=self._say).run()
+        except StartFailed as error:
+            raise CommandError(str(error)) from error
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()

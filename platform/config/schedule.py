@@ -1,0 +1,17 @@
+"""Say which periodic jobs run, and how often."""
+
+from typing import Any, Final
+
+SCHEDULE: Final[dict[str, dict[str, Any]]] = {
+    # A lost message costs at most one of these periods.
+    "reconcile fleets": {
+        "task": "rollouts.jobs.reconcile_fleets",
+        "schedule": 3.0,
+        "options": {"expires": 3.0},
+    },
+    "reclaim lapsed leases": {
+        "task": "buffer.jobs.reclaim_lapsed_leases",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
+}

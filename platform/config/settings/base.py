@@ -1,0 +1,181 @@
+"""Settings of the platform; every value that may change comes from the environment."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from config import env
+from config.settings.connections import celery_broker, database
+
+BASE_DIR = Path(__file__).resolve().parents[3]
+
+# --- Where this deck keeps its files, and how it is reached ---
+ROLLDECK_VAR = Path(env.text("ROLLDECK_VAR", str(BASE_DIR / "var"))).resolve()
+ROLLDECK_HOST = env.text("ROLLDECK_HOST", "127.0.0.1")
+ROLLDECK_PORT = env.integer("ROLLDECK_PORT", 8000, at_least=1, at_most=65535)
+# The address under which fleets and trainers reach this platform.
+ROLLDECK_PUBLIC_URL = env.text("ROLLDECK_PUBLIC_URL", f"http://127.0.0.1:{ROLLDECK_PORT}")
+# open: the Atropos routes need no credentials from loopback.
+ROLLDECK_AUTH = env.choice("ROLLDECK_AUTH", "open", of=("open", "required"))
+ROLLDECK_BOOTSTRAP_TOKEN = env.text("ROLLDECK_BOOTSTRAP_TOKEN")
+
+# A running embedded deck says where its database and broker are, so that
+# `manage.py shell` beside it finds them.
+_running = ROLLDECK_VAR / "run" / "services.json"
+_embedded: dict[str, str] = json.loads(_running.read_text()) if _running.is_file() else {}
+DATABASE_URL = env.text("DATABASE_URL", _embedded.get("DATABASE_URL", ""))
+REDIS_URL = env.text("REDIS_URL", _embedded.get("REDIS_URL", ""))
+RAY_ADDRESS = env.text("RAY_ADDRESS", _embedded.get("RAY_ADDRESS", ""))
+
+# --- Secrets and hosts ---
+INSECURE_SECRET_KEY = "insecure-only-for-loopback"
+SECRET_KEY = env.text("ROLLDECK_SECRET_KEY", _embedded.get("SECRET_KEY", INSECURE_SECRET_KEY))
+DEBUG = env.flag("ROLLDECK_DEBUG")
+ALLOWED_HOSTS = env.words("ROLLDECK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.words("ROLLDECK_TRUSTED_ORIGINS")
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.flag("ROLLDECK_HTTPS")
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+
+# --- Applications ---
+INSTALLED_APPS = [
+    "unfold",  # before the admin, whose templates it replaces
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",  # Swagger UI's files: a page loads nothing from elsewhere
+    "runs",
+    "buffer",
+    "rollouts",
+    "frontend",
+    "config",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+APPEND_SLASH = False
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# --- Data ---
+DATABASES = {"default": database(DATABASE_URL)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+MEDIA_ROOT = ROLLDECK_VAR / "media"
+
+# --- Nudges: Celery's broker and the channel layer; nothing in them is the truth ---
+CELERY_BROKER_URL = celery_broker(REDIS_URL)
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        # redis-py 8 gives idle sockets five seconds; a quiet page must live longer.
+        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
+    },
+}
+
+# --- Limits of what comes in ---
+# Bodies are counted while they are read (config.body_limits); these two only keep Django from
+# spooling them to disk first and from refusing them at 2.5 MB.
+FILE_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = None
+ROLLDECK_MAX_BODY_BYTES = env.integer("ROLLDECK_MAX_BODY_BYTES", 32 * 1024 * 1024)
+ROLLDECK_MAX_DECOMPRESSED_BYTES = env.integer("ROLLDECK_MAX_DECOMPRESSED_BYTES", 256 * 1024 * 1024)
+ROLLDECK_MAX_WEIGHTS_BYTES = env.integer("ROLLDECK_MAX_WEIGHTS_BYTES", 16 * 1024**3)
+# Groups that may wait in one run before pushes are answered with 503 and Retry-After.
+ROLLDECK_MAX_QUEUED_GROUPS = env.integer("ROLLDECK_MAX_QUEUED_GROUPS", 1_000_000, at_least=1)
+
+# --- API ---
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "runs.api.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["runs.api.permissions.Denied"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "config.api_errors.handle",
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "runs.api.negotiation.OneForm",
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Rolldeck",
+    "DESCRIPTION": "The control deck for reinforcement-learning rollouts.",
+    "VERSION": "0.1.0",
+    "OAS_VERSION": "3.1.1",  # whose schemas are JSON Schema 2020-12, as msgspec's are
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # The one default hook names enums, and cannot read those of our messages.
+    "POSTPROCESSING_HOOKS": [],
+}
+
+# --- People ---
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+
+# --- Static files: the built dashboard and the admin's ---
+STATIC_URL = "static/"
+STATIC_ROOT = ROLLDECK_VAR / "static"
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns about a missing folder
+FRONTEND_DIST = BASE_DIR / "frontend" / "dist"
+STATICFILES_DIRS = [("app", FRONTEND_DIST)] if FRONTEND_DIST.is_dir() else []
+WHITENOISE_USE_FINDERS = True
+# Vite puts a hash of the content into these names: what was loaded once is never asked for again.
+WHITENOISE_IMMUTABLE_FILE_TEST = r"^/static/app/assets/.+-[\w-]{8}\.\w+$"
+
+# --- Time: without this Django moves the process clock to Chicago ---
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.text("ROLLDECK_LOG_LEVEL", "INFO")},
+    # Two jobs every few seconds; that they were sent and done is no news.
+    "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.app.trace")},
+}

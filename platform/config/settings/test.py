@@ -1,0 +1,8 @@
+"""Settings of the tests: the same PostgreSQL and Valkey, started by tests/conftest.py."""
+
+from config.settings.base import *
+
+SECRET_KEY = "test-only"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# A test opens few connections, and each closes with its test.
+DATABASES["default"]["OPTIONS"] = {}

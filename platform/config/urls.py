@@ -1,0 +1,34 @@
+"""Route URLs to apps."""
+
+from django.contrib import admin
+from django.urls import include, path
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+
+from config import health
+from config.root import root
+from runs.api.permissions import Anyone
+from runs.api.sessions import OneTimeLogin
+
+handler404 = "config.api_errors.not_found"
+handler500 = "config.api_errors.server_error"
+
+urlpatterns = [
+    path("healthz/live", health.live),
+    path("healthz/ready", health.ready),
+    path("metrics", health.metrics),
+    path(
+        "openapi.json", SpectacularJSONAPIView.as_view(permission_classes=[Anyone]), name="schema"
+    ),
+    path("docs", SpectacularSwaggerView.as_view(permission_classes=[Anyone])),
+    path("login/once/<str:token>", OneTimeLogin.as_view()),
+    path("admin/", admin.site.urls),
+    path("api/", include("runs.api.urls")),
+    path("api/", include("buffer.api.urls")),
+    path("api/", include("rollouts.api.urls")),
+    # The routes of the Atropos trajectory API: at the root for the default run, and by name.
+    path("atropos/<slug:run>/", include("buffer.api.atropos_urls")),
+    path("", root),
+    path("", include("buffer.api.atropos_urls")),
+    # The dashboard takes every other path.
+    path("", include("frontend.urls")),
+]

@@ -1,0 +1,13 @@
+"""Route the API of fleets, episodes and metrics."""
+
+from django.urls import path
+
+from rollouts.api import views
+
+urlpatterns = [
+    path("runs/<slug:run>/fleet", views.FleetView.as_view()),
+    path("runs/<slug:run>/fleet/control", views.FleetControlView.as_view()),
+    path("runs/<slug:run>/fleet/report", views.FleetReportView.as_view()),
+    path("runs/<slug:run>/episodes", views.EpisodesView.as_view()),
+    path("runs/<slug:run>/metrics", views.MetricsView.as_view()),
+]

@@ -1,0 +1,183 @@
+"""Answer fleets, trainers and pages about fleets, episodes and metrics."""
+
+import time
+from typing import Final
+
+from django.db import connection
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rolldeck.wire import FleetControl, FleetReport
+from rollouts import selectors, services
+from rollouts.core import control as rules
+from rollouts.wire import Episodes, FleetState, Metrics, MetricsPush, MetricsReceipt
+from runs.api import bodies
+from runs.api.openapi import problems
+from runs.api.permissions import Readers, scoped
+from runs.live import wakeups
+from runs.selectors import run_named
+
+LONGEST_WAIT_SECONDS: Final = 30
+LOOK_AGAIN_SECONDS: Final = 1.0
+"""A nudge may be lost: look at the database at least this often."""
+GATHER_SECONDS: Final = 0.5
+"""How long changes of the buffer's room may gather before a fleet is told."""
+_LONGEST_ID: Final = 2**63 - 1
+
+_AFTER = OpenApiParameter("after", int, description="Only rows with a higher id, oldest first.")
+_LIMIT = OpenApiParameter(
+    "limit", int, description=f"Rows at most; 1 to {selectors.ROWS_AT_MOST}, 500 if absent."
+)
+
+
+class FleetView(APIView):
+    """The fleet of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="fleet", responses={200: FleetState, **problems(401, 403, 404)}, tags=["fleet"]
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return what is wanted of the fleet and what was last seen of it."""
+        found = run_named(run)
+        return bodies.answer(selectors.fleet_state(found.pk, now=timezone.now()))
+
+
+class FleetControlView(APIView):
+    """What the platform wants of a fleet."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="fleet_control",
+        parameters=[
+            OpenApiParameter("after", str, description="Fingerprint of the last answer."),
+            OpenApiParameter(
+                "wait", float, description="Seconds to wait for another fingerprint; 0 to 30."
+            ),
+        ],
+        responses={200: FleetControl, **problems(400, 401, 403, 404)},
+        tags=["fleet"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return the control state, once it is another than `after` or the time is over."""
+        seconds = _wait_of(request)
+        after = request.query_params.get("after", "")
+        found = run_named(run)
+        return bodies.answer(_changed_control(found.pk, after=after, seconds=seconds))
+
+
+class FleetReportView(APIView):
+    """What a fleet says of itself."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="fleet_report",
+        request=FleetReport,
+        responses={200: FleetControl, **problems(400, 401, 403, 404, 409)},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Store a report, once however often it is sent, and return the control state."""
+        report = bodies.read(request, FleetReport)
+        found = run_named(run)
+        services.accept_report(run_id=found.pk, report=report, now=timezone.now())
+        return bodies.answer(selectors.control_of(found.pk))
+
+
+class EpisodesView(APIView):
+    """Statistics of ended episodes."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes",
+        parameters=[_AFTER, _LIMIT],
+        responses={200: Episodes, **problems(400, 401, 403, 404)},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return windows of episodes, oldest first; the newest ones without `after`."""
+        after, limit = _page_of(request)
+        rows = selectors.episodes(run_named(run).pk, after=after, limit=limit)
+        return bodies.answer(Episodes(results=rows))
+
+
+class MetricsView(APIView):
+    """Numbers that trainers wrote down."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: trainers write, everybody of the run reads."""
+        return [scoped("trainer")() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="metrics",
+        parameters=[
+            OpenApiParameter("names", str, description="Comma-separated; absent for all."),
+            _AFTER,
+            _LIMIT,
+        ],
+        responses={200: Metrics, **problems(400, 401, 403, 404)},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return samples, oldest first; the newest ones without `after`."""
+        after, limit = _page_of(request)
+        names = [name for name in request.query_params.get("names", "").split(",") if name]
+        rows = selectors.metrics(run_named(run).pk, names=names, after=after, limit=limit)
+        return bodies.answer(Metrics(results=rows))
+
+    @extend_schema(
+        operation_id="record_metrics",
+        request=MetricsPush,
+        responses={201: MetricsReceipt, **problems(400, 401, 403, 404)},
+        tags=["metrics"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Store samples: all of them, or none when one is wrong."""
+        push = bodies.read(request, MetricsPush)
+        stored = services.record_metrics(run_id=run_named(run).pk, push=push, now=timezone.now())
+        return bodies.answer(MetricsReceipt(stored=stored), status=201)
+
+
+def _page_of(request: Request) -> tuple[int | None, int]:
+    after = bodies.whole_number(request, "after", default=None, at_least=0, at_most=_LONGEST_ID)
+    limit = bodies.whole_number(
+        request, "limit", default=500, at_least=1, at_most=selectors.ROWS_AT_MOST
+    )
+    return after, limit or 1
+
+
+def _wait_of(request: Request) -> float:
+    """Return the query's `wait` in seconds."""
+    try:
+        seconds = float(request.query_params.get("wait", "0"))
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST_WAIT_SECONDS:
+        raise bodies.InvalidBody("wait", f"must be a number from 0 to {LONGEST_WAIT_SECONDS}")
+    return seconds
+
+
+def _changed_control(run_id: int, *, after: str, seconds: float) -> FleetControl:
+    """Return the control state when it differs from what the fleet knows, or in the end."""
+    began = time.monotonic()
+    while True:
+        ticket = wakeups.ticket(run_id)
+        state = selectors.control_of(run_id)
+        waited = time.monotonic() - began
+        pause = min(seconds - waited, LOOK_AGAIN_SECONDS)
+        if state.fingerprint != after:
+            if rules.is_urgent(seen=after, current=state.fingerprint):
+                return state
+            pause = min(pause, GATHER_SECONDS - waited)
+        if pause <= 0:
+            return state
+        # Others need the connection more than a request that waits.
+        connection.close()
+        wakeups.wait(ticket, pause)

@@ -1,0 +1,28 @@
+"""Tell Django about fleets, and the live pages what may be shown of them."""
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.utils import timezone
+from msgspec import to_builtins
+
+
+class RolloutsConfig(AppConfig):
+    """Fleets of rollout workers."""
+
+    name = "rollouts"
+    verbose_name = "Rollout fleets"
+
+    def ready(self) -> None:
+        """Register what the live pages show, and look at a fleet when its run changes."""
+        from rollouts import jobs, selectors
+        from runs import live
+        from runs.services import changes
+
+        def fleet_part(run_id: int) -> Any:
+            return to_builtins(selectors.fleet_state(run_id, now=timezone.now()))
+
+        live.register_part("fleet", fleet_part)
+        live.register_series("episodes", selectors.episode_series)
+        live.register_series("metrics", selectors.metric_series)
+        changes.subscribe(jobs.nudge)

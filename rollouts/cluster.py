@@ -1,0 +1,205 @@
+"""Start, watch and end fleet managers on a Ray cluster.
+
+Ray is imported inside the functions: the web side imports this module and has no Ray. Each
+visit connects, asks and disconnects again (0.02 to 0.3 s): a process that stayed connected
+would be ended by Ray a minute after its head died.
+"""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from rollouts.core.launch import LaunchOrder
+from rollouts.core.reconcile import ActorState
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE: Final = "rolldeck"
+REACH_SECONDS: Final = 1.0
+"""How long a cluster may take to accept a connection at all."""
+VISIT_SECONDS: Final = 25.0
+"""How long one visit to the cluster may take."""
+ANSWER_SECONDS: Final = 5.0
+"""How long a manager may take to answer a call."""
+
+
+class ClusterUnreachable(Exception):
+    """No Ray cluster answers at the address."""
+
+
+class LaunchRefused(Exception):
+    """The cluster answers and does not take the manager."""
+
+
+class Cluster(Protocol):
+    """Where managers run.
+
+    Every method raises :class:`ClusterUnreachable` when the cluster does not answer, and
+    returns within half a minute whatever happens.
+    """
+
+    def reach(self) -> None:
+        """Return at once if something listens where the cluster should be."""
+
+    def launch(self, order: LaunchOrder) -> None:
+        """Start a manager; one that has this name already is left as it is.
+
+        Raises:
+            LaunchRefused: If the cluster answers and does not take it.
+        """
+
+    def actor_state(self, name: str) -> ActorState:
+        """Return whether the manager exists and answers."""
+
+    def kill(self, name: str) -> None:
+        """End a manager at once; one that is not there is ended already."""
+
+
+class RayCluster:
+    """The Ray cluster whose head is at `address` (host:port)."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def reach(self) -> None:
+        """Fail fast where nobody listens: Ray itself would try for many seconds."""
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
+        except (OSError, ValueError) as error:
+            where = self.address or "an address (RAY_ADDRESS is empty)"
+            raise ClusterUnreachable(f"no Ray cluster at {where}: {error}") from error
+
+    def launch(self, order: LaunchOrder) -> None:
+        """Start a detached, named manager."""
+        self._visit(lambda: self._launch(order))
+
+    def actor_state(self, name: str) -> ActorState:
+        """Return whether the manager exists and answers."""
+        return ActorState(self._visit(lambda: _actor_state(name)))
+
+    def kill(self, name: str) -> None:
+        """End a manager at once."""
+        self._visit(lambda: _kill(name))
+
+    def _launch(self, order: LaunchOrder) -> None:
+        try:
+            from rollouts.fleet.launch import launch
+            from rollouts.fleet.settings import FleetSettings
+
+            settings = FleetSettings(
+                platform_url=order.platform_url,
+                token=order.token,
+                run=order.run,
+                run_config=order.config,
+                incarnation=order.incarnation,
+            )
+            launch(
+                address=self.address,
+                namespace=NAMESPACE,
+                name=order.actor_name,
+                settings=settings,
+            )
+        except Exception as error:
+            raise LaunchRefused(f"the cluster refused the manager: {error}") from error
+        _see_it_start(order.actor_name)
+
+    def _visit(self, errand: Callable[[], Any]) -> Any:
+        self.reach()
+        return _within(VISIT_SECONDS, lambda: self._connected(errand), self.address)
+
+    def _connected(self, errand: Callable[[], Any]) -> Any:
+        with _connection(self.address):
+            return errand()
+
+
+@contextmanager
+def _connection(address: str) -> Iterator[None]:
+    try:
+        import ray
+
+        ray.init(
+            address=address,
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            ignore_reinit_error=True,
+            configure_logging=False,
+        )
+    except Exception as error:
+        raise ClusterUnreachable(f"no Ray cluster at {address}: {error}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+_visiting = threading.Lock()
+
+
+def _within(seconds: float, errand: Callable[[], Any], address: str) -> Any:
+    """Run `errand` in a thread and give it up after `seconds`.
+
+    A visit that hangs keeps the lock, so that no second one meets Ray half connected; Celery's
+    time limit or the end of the visit frees the process.
+    """
+    outcome: list[Any] = []
+    failure: list[BaseException] = []
+
+    def go() -> None:
+        try:
+            outcome.append(errand())
+        except BaseException as error:  # noqa: BLE001 carried over to the caller's thread
+            failure.append(error)
+        finally:
+            _visiting.release()
+
+    if not _visiting.acquire(timeout=seconds):
+        raise ClusterUnreachable(f"an earlier visit to {address} still hangs")
+    visitor = threading.Thread(target=go, name="ray-visit", daemon=True)
+    visitor.start()
+    visitor.join(seconds)
+    if failure:
+        raise failure[0]
+    if not outcome:
+        raise ClusterUnreachable(f"Ray at {address} did not answer within {seconds:.0f} s")
+    return outcome[0]
+
+
+def _see_it_start(name: str) -> None:
+    """Wait a moment for the first answer: a manager that cannot even begin says why now."""
+    import ray
+
+    try:
+        ray.get(ray.get_actor(name, namespace=NAMESPACE).ping.remote(), timeout=ANSWER_SECONDS)
+    except ray.exceptions.GetTimeoutError:
+        logger.info("manager %s is still starting", name)
+    except (ray.exceptions.RayError, ValueError) as error:
+        cause = str(error).strip().splitlines()
+        raise LaunchRefused(f"the manager could not start: {cause[-1] if cause else ''}") from error
+
+
+def _actor_state(name: str) -> ActorState:
+    import ray
+
+    try:
+        actor = ray.get_actor(name, namespace=NAMESPACE)
+        ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS)
+    except ValueError:
+        return ActorState.MISSING
+    except (ray.exceptions.GetTimeoutError, ray.exceptions.ActorUnavailableError):
+        return ActorState.SILENT
+    except ray.exceptions.RayActorError:
+        return ActorState.MISSING
+    return ActorState.ALIVE
+
+
+def _kill(name: str) -> None:
+    import ray
+
+    try:
+        ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
+    except ValueError:
+        logger.info("manager %s is gone already", name)

@@ -1,0 +1,90 @@
+"""Sum up the episodes that ended in a window of time, per environment and mode.
+
+Returns and lengths describe episodes that came to an end of their own. An aborted episode is
+counted, but its unfinished return would be mistaken for a bad one; only a window in which
+every episode was aborted is described by what those had reached.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from rolldeck.wire import EpisodeWindow
+
+Mode = Literal["train", "eval"]
+RETURNS_KEPT: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """One episode that is over."""
+
+    environment: str
+    total_return: float
+    """Sum of its rewards."""
+    discounted_return: float
+    length: int
+    """Env steps."""
+    outcome: Literal["terminated", "truncated", "aborted"]
+    mode: Mode = "train"
+    policy_step: int = -2
+    """Step of the version that acted last."""
+
+
+class EpisodeStatistics:
+    """Gathers the episodes of one worker until somebody takes the window."""
+
+    def __init__(self, *, worker: int, now: float) -> None:
+        """Open the first window.
+
+        Args:
+            worker: Index of the worker in its fleet.
+            now: Seconds of a clock that never goes back.
+        """
+        self._worker = worker
+        self._since = now
+        self._episodes: dict[tuple[str, Mode], list[Episode]] = {}
+
+    def add(self, episode: Episode) -> None:
+        """Count an episode that has just ended."""
+        key = (episode.environment, episode.mode)
+        self._episodes.setdefault(key, []).append(episode)
+
+    def take(self, now: float) -> list[EpisodeWindow]:
+        """Return a row for each environment and mode that had episodes; open a new window."""
+        seconds = max(0.0, now - self._since)
+        ended, self._episodes, self._since = self._episodes, {}, now
+        return [_window(rows, self._worker, seconds) for rows in ended.values()]
+
+
+def _window(episodes: Sequence[Episode], worker: int, seconds: float) -> EpisodeWindow:
+    complete = [episode for episode in episodes if episode.outcome != "aborted"]
+    described = complete or list(episodes)
+    returns = np.array([episode.total_return for episode in described])
+    lengths = np.array([episode.length for episode in described])
+    p10, p50, p90 = np.percentile(returns, [10, 50, 90])
+    outcomes = [episode.outcome for episode in episodes]
+    return EpisodeWindow(
+        environment=episodes[0].environment,
+        mode=episodes[0].mode,
+        worker=worker,
+        seconds=seconds,
+        count=len(episodes),
+        return_sum=float(returns.sum()),
+        return_mean=float(returns.mean()),
+        return_min=float(returns.min()),
+        return_max=float(returns.max()),
+        return_p10=float(p10),
+        return_p50=float(p50),
+        return_p90=float(p90),
+        discounted_return_mean=float(np.mean([e.discounted_return for e in described])),
+        length_mean=float(lengths.mean()),
+        length_max=int(lengths.max()),
+        terminated=outcomes.count("terminated"),
+        truncated=outcomes.count("truncated"),
+        aborted=outcomes.count("aborted"),
+        returns=[episode.total_return for episode in complete[-RETURNS_KEPT:]],
+        policy_step=episodes[-1].policy_step,
+    )

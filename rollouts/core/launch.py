@@ -1,0 +1,27 @@
+"""Describe the launch of a fleet's manager."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOrder:
+    """Everything a new manager must be told; the rest it asks the platform for."""
+
+    actor_name: str
+    """Unique in the cluster and over time: no two managers ever share one."""
+    incarnation: str
+    run: str
+    config: dict[str, Any]
+    """A run configuration, every default written out."""
+    platform_url: str
+    token: str
+    """Worker scope, bound to the run. A secret: never logged, never in `repr`."""
+
+    def __repr__(self) -> str:
+        return f"LaunchOrder({self.actor_name!r}, incarnation={self.incarnation!r})"
+
+
+def actor_name(*, run: str, attempt: int) -> str:
+    """Return the name of a run's manager."""
+    return f"rolldeck-{run}-{attempt}"

@@ -1,0 +1,50 @@
+"""Check what a single field of a fleet's report cannot say about itself."""
+
+from collections.abc import Iterable
+
+from rolldeck.wire import FleetReport
+
+
+class InvalidReport(ValueError):
+    """A report contradicts itself; `field` names where."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+class StaleIncarnation(Exception):
+    """The report comes from a manager that was replaced."""
+
+
+def check(report: FleetReport) -> None:
+    """Refuse a report that names a worker or a slot twice.
+
+    Raises:
+        InvalidReport: If it does.
+    """
+    _refuse_repeats("workers", "index", (worker.index for worker in report.workers))
+    for position, worker in enumerate(report.workers):
+        _refuse_repeats(f"workers[{position}].slots", "slot", (slot.slot for slot in worker.slots))
+
+
+def env_steps_since(*, before: tuple[str, int] | None, incarnation: str, env_steps: int) -> int:
+    """Return how many env steps a worker has made since its last report.
+
+    Args:
+        before: Incarnation and env steps of that report; None if there was none.
+        incarnation: Of the worker now; a new one counts from zero.
+        env_steps: Since this incarnation began.
+    """
+    if before is None or before[0] != incarnation:
+        return env_steps
+    return max(0, env_steps - before[1])
+
+
+def _refuse_repeats(where: str, field: str, numbers: Iterable[int]) -> None:
+    seen: set[int] = set()
+    for position, number in enumerate(numbers):
+        if number in seen:
+            raise InvalidReport(f"{where}[{position}].{field}", f"{number} was named before")
+        seen.add(number)

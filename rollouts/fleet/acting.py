@@ -1,0 +1,61 @@
+"""Say what a policy is to a rollout worker, without any framework.
+
+A worker starts its environments before it imports one: that takes seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.fleet.environments import Space
+
+State = Mapping[str, NDArray[Any]]
+"""Recurrent state by name, each ``[B, …]``; empty for policies that keep none."""
+
+
+class WeightsDoNotFit(ValueError):
+    """The tensors are not those of the policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a policy chose for B observations."""
+
+    actions: NDArray[Any]
+    """``[B]`` int64 for discrete actions, ``[B, …]`` float32 otherwise."""
+    logprobs: NDArray[np.float32]
+    """``[B]``, natural log."""
+    values: NDArray[np.float32]
+    """``[B]``."""
+    state: State = field(default_factory=dict)
+
+
+class Policy(Protocol):
+    """Acts on batches of observations with the weights it was last given."""
+
+    def initial_state(self, batch: int) -> State:
+        """Return the state at the start of `batch` episodes."""
+
+    def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
+        """Choose actions for ``obs [B, …]``; `first` marks where an episode begins."""
+
+    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take new weights, whole or not at all.
+
+        Raises:
+            WeightsDoNotFit: If names or shapes are not the policy's own.
+        """
+
+
+def for_environment(actions: NDArray[Any], space: Space) -> NDArray[Any]:
+    """Return what the environments get for a policy's ``actions [B, …]``: inside bounds."""
+    if space.kind == "discrete":
+        return actions + space.start if space.start else actions
+    if not space.low:
+        return actions.astype(space.dtype, copy=False)
+    low = np.asarray(space.low, dtype=actions.dtype).reshape(space.shape)
+    high = np.asarray(space.high, dtype=actions.dtype).reshape(space.shape)
+    return np.clip(actions, low, high).astype(space.dtype, copy=False)

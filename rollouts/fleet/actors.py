@@ -1,0 +1,118 @@
+"""Put managers and workers into Ray actors; everything they do is in plain classes.
+
+Those classes are imported where they are built: whoever only launches actors needs no torch.
+"""
+
+import os
+from concurrent.futures import Future
+from typing import Any, Final
+
+import msgspec
+import ray
+
+from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.workers import WorkerHandle
+
+CONCURRENCY: Final = 8
+"""Calls that an actor answers at a time: a slow one must not hold up a ping."""
+
+
+@ray.remote
+class WorkerActor:
+    """A :class:`RolloutWorkerWrapper` in a process of its own, supervised by its manager."""
+
+    def __init__(self, settings: bytes) -> None:
+        from rollouts.fleet.wrapper import RolloutWorkerWrapper
+
+        self._wrapper = RolloutWorkerWrapper(msgspec.json.decode(settings, type=WorkerSettings))
+
+    def exchange(self, orders: Orders) -> WorkerState:
+        """Take orders; return how the worker is."""
+        return self._wrapper.exchange(orders)
+
+    def update_weights(self, record: WeightsRecord) -> tuple[int, int]:
+        """Stage a version; return the newest that is staged."""
+        return self._wrapper.update_weights(record)
+
+    def stop(self) -> None:
+        """End loops and environments."""
+        self._wrapper.stop()
+
+
+class RayHandle:
+    """A worker in an actor."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        fleet = settings.fleet.config.fleet
+        self._actor = WorkerActor.options(  # type: ignore[attr-defined]
+            name=f"worker {settings.fleet.run} {settings.incarnation}",
+            num_cpus=fleet.num_cpus_per_worker,
+            num_gpus=fleet.num_gpus_per_worker,
+            max_restarts=0,
+            max_concurrency=CONCURRENCY,
+        ).remote(msgspec.json.encode(settings))
+
+    def submit(self, method: str, *arguments: object) -> Future[Any]:
+        """Call a method of the actor."""
+        future: Future[Any] = getattr(self._actor, method).remote(*arguments).future()
+        return future
+
+    def kill(self) -> None:
+        """End the actor's process at once."""
+        ray.kill(self._actor, no_restart=True)
+
+
+class RayWorkers:
+    """Starts workers on the cluster that this process is part of."""
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self._fleet = settings.config.fleet
+
+    def spawn(self, settings: WorkerSettings) -> WorkerHandle:
+        """Ask the cluster for a worker."""
+        return RayHandle(settings)
+
+    def share(self, record: WeightsRecord) -> object:
+        """Put the record into the object store once; workers map the same memory."""
+        return ray.put(record)
+
+    def obstacle(self) -> str:
+        """Return what the cluster lacks for one worker, or for one more."""
+        wanted = {"CPU": self._fleet.num_cpus_per_worker, "GPU": self._fleet.num_gpus_per_worker}
+        total, free = ray.cluster_resources(), ray.available_resources()
+        for name, amount in wanted.items():
+            has, left = total.get(name, 0.0), free.get(name, 0.0)
+            if amount > has:
+                return f"a worker needs {amount:g} {name}, the cluster has {has:g}"
+            if amount > left:
+                return f"a worker needs {amount:g} {name}, {left:g} of {has:g} are free"
+        return ""
+
+
+@ray.remote
+class ManagerActor:
+    """The :class:`RolloutManager` of one run: detached, named, restarted by the cluster."""
+
+    def __init__(self, settings: bytes) -> None:
+        from rollouts.fleet.rollout_manager import RolloutManager
+
+        decoded = msgspec.json.decode(settings, type=FleetSettings)
+        self._manager = RolloutManager(decoded, RayWorkers(decoded))
+
+    def ping(self) -> str:
+        """Return the fingerprint of the settings."""
+        return self._manager.ping()
+
+    def pid(self) -> int:
+        """Return the id of the manager's process."""
+        return os.getpid()
+
+    def snapshot(self) -> bytes:
+        """Return how the fleet is, as a JSON :class:`rolldeck.wire.FleetReport`."""
+        return msgspec.json.encode(self._manager.snapshot())
+
+    def shutdown(self) -> None:
+        """End every worker."""
+        self._manager.shutdown()

@@ -1,0 +1,313 @@
+"""Keep a worker's env processes and their slots going.
+
+A slot whose environment raises is built anew inside its process; a process that dies, hangs or
+has reached its restart interval is replaced. Both wait longer with each crash, and both are
+given up when they crash in a loop: their slots are `failed`, all others go on.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any, Final, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from rolldeck.wire import SlotReport
+from rollouts.core.backoff import RestartBudget, RestartRule
+from rollouts.fleet.env_process import Began, Broke, Ready, Stepped
+from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
+from rollouts.fleet.loops import EventLog
+from runs.core.run_config import RunConfig
+
+ENV_RULE: Final = RestartRule(
+    most_crashes=6, window_seconds=60.0, first_seconds=0.1, most_seconds=10.0
+)
+HUNG_SECONDS: Final = 120.0
+"""Silence after which an env process that owes an answer is replaced."""
+
+SLOT_FAILED: Final = ("slot_failed", "given up")
+SLOT_RESTARTED: Final = ("slot_restarted", "restarting")
+
+SlotState = Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
+
+
+class CrewListener(Protocol):
+    """Hears what happens in the slots."""
+
+    def introduced(self, ready: Ready) -> None:
+        """A process has told the form of observations and actions."""
+
+    def began(self, slot: int, obs: NDArray[Any]) -> None:
+        """A new environment waits for its first action."""
+
+    def stepped(self, slots: list[int], came: Stepped) -> None:
+        """Actions were carried out; `slots` name the rows of `came`."""
+
+    def lost(self, slot: int) -> None:
+        """The slot's environment is gone, in the middle of whatever it did."""
+
+    def given_up(self, slot: int) -> None:
+        """The slot, lost before, gets no further environment."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    process: "_Process"
+    budget: RestartBudget
+    state: SlotState = "starting"
+    episodes: int = 0
+    restarts: int = 0
+    error: str = ""
+    build_at: float | None = None
+
+
+@dataclass(slots=True)
+class _Process:
+    worker: EnvWorker
+    budget: RestartBudget
+    start_at: float | None = 0.0
+    """When it is to be started; None while it runs or is given up."""
+    started_at: float = 0.0
+    heard_at: float = 0.0
+    """Last message, or when the first of the awaited ones was asked for."""
+    awaited: set[int] = field(default_factory=set)
+    """Slots whose answer has not come yet."""
+    held: set[int] = field(default_factory=set)
+    """Slots kept between two episodes until the process is replaced."""
+
+
+class EnvCrew:
+    """All env processes of one worker; its caller gives it turns and the time."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        base_seed: int,
+        events: EventLog,
+        listener: CrewListener,
+        rule: RestartRule = ENV_RULE,
+    ) -> None:
+        """Start nothing yet; the first `tend` does."""
+        self._restart_interval = config.environment.restart_interval_seconds
+        self._events = events
+        self._listener = listener
+        self._slots: list[_Slot] = []
+        self._processes: list[_Process] = []
+        count, size = config.fleet.envs_per_worker, config.fleet.envs_per_process
+        for first in range(0, count, size):
+            worker = EnvWorker(
+                spec=config.environment.spec,
+                kwargs=config.environment.kwargs,
+                slots=range(first, min(first + size, count)),
+                base_seed=base_seed,
+            )
+            process = _Process(worker, RestartBudget(rule))
+            self._processes.append(process)
+            self._slots += [_Slot(process, RestartBudget(rule)) for _ in worker.slots]
+
+    @property
+    def pipes(self) -> list[Connection]:
+        """What to wait on."""
+        return [p.worker.pipe for p in self._processes if p.worker.pipe is not None]
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether every slot was given up."""
+        return all(slot.state == "failed" for slot in self._slots)
+
+    @property
+    def restarts(self) -> int:
+        """Environments built anew, over all slots."""
+        return sum(slot.restarts for slot in self._slots)
+
+    def reports(self) -> list[SlotReport]:
+        """Return the state of every slot."""
+        return [
+            SlotReport(
+                slot=number,
+                state=slot.state,
+                pid=slot.process.worker.pid,
+                episodes=slot.episodes,
+                restarts=slot.restarts,
+                error=slot.error[-2000:],
+            )
+            for number, slot in enumerate(self._slots)
+        ]
+
+    def step(self, slots: Sequence[int], actions: NDArray[Any], now: float) -> None:
+        """Send each slot its action, ``actions [N, …]``."""
+        for process in self._processes:
+            mine = [at for at, slot in enumerate(slots) if self._slots[slot].process is process]
+            if not mine:
+                continue
+            chosen = [slots[at] for at in mine]
+            rows = actions if len(mine) == len(slots) else actions[mine]
+            try:
+                process.worker.step(chosen, rows)
+            except EnvWorkerDied as death:
+                self._bury(process, str(death), now)
+                continue
+            self._expect(process, chosen, now)
+            for slot in chosen:
+                self._slots[slot].state = "stepping"
+
+    def hear(self, pipes: Iterable[object], now: float) -> None:
+        """Read one message from each of `pipes` and tell the listener."""
+        ready = set(map(id, pipes))
+        for process in self._processes:
+            if process.worker.pipe is None or id(process.worker.pipe) not in ready:
+                continue
+            try:
+                message = process.worker.receive()
+            except EnvWorkerDied as death:
+                self._bury(process, str(death), now)
+                continue
+            process.heard_at = now
+            self._take(process, message, now)
+
+    def tend(self, now: float) -> None:
+        """Start, replace and build whatever is due."""
+        for process in self._processes:
+            if process.start_at is not None and now >= process.start_at:
+                self._start(process, now)
+            elif process.awaited and now - process.heard_at > HUNG_SECONDS:
+                self._bury(process, f"env process {process.worker.pid} hangs", now)
+            else:
+                self._replace_when_due(process, now)
+        for number, slot in enumerate(self._slots):
+            if slot.build_at is not None and now >= slot.build_at:
+                slot.build_at = None
+                self._build(number, slot, now)
+
+    def soonest_due(self, now: float) -> float:
+        """Return the seconds until `tend` has something to do, at most 1."""
+        times = [p.start_at for p in self._processes if p.start_at is not None]
+        times += [s.build_at for s in self._slots if s.build_at is not None]
+        return min([1.0, *(max(0.0, at - now) for at in times)])
+
+    def close(self) -> None:
+        """End every process."""
+        for process in self._processes:
+            process.worker.close()
+        for slot in self._slots:
+            slot.state = "failed" if slot.state == "failed" else "stopped"
+
+    def _start(self, process: _Process, now: float) -> None:
+        process.start_at = None
+        process.held.clear()
+        process.worker.start()
+        process.started_at = process.heard_at = now
+        process.awaited.update(process.worker.slots)
+
+    def _take(self, process: _Process, message: Any, now: float) -> None:
+        if isinstance(message, Ready):
+            self._listener.introduced(message)
+            return
+        if isinstance(message, Stepped):
+            self._took_steps(process, message)
+            return
+        number = process.worker.slots[message.row]
+        process.awaited.discard(number)
+        # A new process also builds what was given up; it stays given up.
+        if self._slots[number].state == "failed":
+            return
+        if isinstance(message, Began):
+            self._slots[number].state = "waiting"
+            self._listener.began(number, message.obs)
+        elif isinstance(message, Broke):
+            self._mend(number, message.error, now)
+
+    def _took_steps(self, process: _Process, came: Stepped) -> None:
+        numbers = process.worker.slots
+        slots = [numbers[row] for row in came.rows]
+        process.awaited.difference_update(slots)
+        for number in slots:
+            self._slots[number].state = "waiting"
+        for position, _ in came.finals:
+            number = slots[position]
+            self._slots[number].episodes += 1
+            if self._is_due(process):
+                process.held.add(number)
+        self._listener.stepped(slots, came)
+
+    def is_held(self, slot: int) -> bool:
+        """Whether the slot must not act: its process is about to be replaced."""
+        return slot in self._slots[slot].process.held
+
+    def _is_due(self, process: _Process) -> bool:
+        interval = self._restart_interval
+        return interval is not None and process.heard_at - process.started_at >= interval
+
+    def _replace_when_due(self, process: _Process, now: float) -> None:
+        going = [n for n in process.worker.slots if self._slots[n].state != "failed"]
+        if not process.held or not process.held.issuperset(going):
+            return
+        for number in going:
+            self._listener.lost(number)
+            self._slots[number].restarts += 1
+            self._slots[number].state = "restarting"
+        process.worker.close()
+        self._start(process, now)
+
+    def _bury(self, process: _Process, reason: str, now: float) -> None:
+        process.worker.kill()
+        process.awaited.clear()
+        process.held.clear()
+        wait = process.budget.crashed(now)
+        process.start_at = None if wait is None else now + wait
+        hit = [n for n in process.worker.slots if self._slots[n].state != "failed"]
+        for number in hit:
+            slot = self._slots[number]
+            slot.state = "failed" if wait is None else "restarting"
+            slot.error, slot.build_at = reason, None
+            slot.restarts += 1
+            self._tell_lost(number)
+        kind, what = (
+            ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarting")
+        )
+        self._events.add(
+            kind,
+            f"{reason}; {what}: {len(hit)} slots",
+            level="error" if wait is None else "warning",
+            slots=hit,
+        )
+
+    def _mend(self, number: int, error: str, now: float) -> None:
+        slot = self._slots[number]
+        wait = slot.budget.crashed(now)
+        slot.build_at = None if wait is None else now + wait
+        slot.state = "failed" if wait is None else "restarting"
+        slot.error = error
+        slot.restarts += 1
+        slot.process.held.discard(number)
+        self._tell_lost(number)
+        last_line = error.strip().rpartition("\n")[2]
+        kind, what = (
+            ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarted")
+        )
+        self._events.add(
+            kind,
+            f"Slot {number}: {what} after an error: {last_line}",
+            level="error" if wait is None else "warning",
+            slot=number,
+            error=error[-2000:],
+        )
+
+    def _tell_lost(self, number: int) -> None:
+        self._listener.lost(number)
+        if self._slots[number].state == "failed":
+            self._listener.given_up(number)
+
+    def _build(self, number: int, slot: _Slot, now: float) -> None:
+        try:
+            slot.process.worker.build(number)
+        except EnvWorkerDied as death:
+            self._bury(slot.process, str(death), now)
+            return
+        self._expect(slot.process, [number], now)
+
+    def _expect(self, process: _Process, slots: list[int], now: float) -> None:
+        if not process.awaited:
+            process.heard_at = now
+        process.awaited.update(slots)

@@ -1,0 +1,273 @@
+"""Keep one rollout worker of a fleet alive, and pass it orders and weights."""
+
+import secrets
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from rolldeck.wire import EpisodeWindow, WorkerReport
+from rollouts.core.backoff import RestartBudget, RestartRule
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.workers import WorkerHandle, WorkerSource
+
+RESPAWN_RULE: Final = RestartRule(
+    most_crashes=10, window_seconds=300.0, first_seconds=0.2, most_seconds=20.0
+)
+ANSWER_SECONDS: Final = 15.0
+"""How long a worker may owe an answer before it counts as hung."""
+START_SECONDS: Final = 90.0
+"""How long its first answer may take, where nothing is in the way of starting it."""
+WEIGHTS_SECONDS: Final = 60.0
+SAY_WAITING_AFTER_SECONDS: Final = 5.0
+
+
+@dataclass(slots=True)
+class _Call:
+    future: Future[Any]
+    since: float
+    credits: int = 0
+    version: tuple[int, int] = (0, 0)
+
+
+class Member:
+    """The worker with a certain index, through all its incarnations.
+
+    Nothing here waits for the worker: a dead or hung one never holds up the others.
+    """
+
+    def __init__(
+        self, index: int, *, settings: FleetSettings, source: WorkerSource, events: EventLog
+    ) -> None:
+        """Spawn nothing yet; the first turn does."""
+        self.index = index
+        self.episodes: list[EpisodeWindow] = []
+        """Statistics that wait to be reported."""
+        self._settings = settings
+        self._source = source
+        self._events = events
+        self._budget = RestartBudget(RESPAWN_RULE)
+        self._handle: WorkerHandle | None = None
+        self._incarnation = "none"
+        self._spawn_at: float | None = 0.0
+        self._spawned_at = 0.0
+        self._exchange: _Call | None = None
+        self._fan_out: _Call | None = None
+        self._state: WorkerState | None = None
+        self._measured: WorkerReport | None = None
+        self._accepted_before = 0
+        self._loaded: tuple[int, int] = (-1, -2)
+        self._reason = ""
+        self.obstacle = ""
+        """What keeps the cluster from starting it, if anything does."""
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it crashed in a loop and is left alone."""
+        return self._handle is None and self._spawn_at is None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of the worker remains to be waited for in a drain."""
+        return self.is_given_up or (
+            self._state is not None
+            and self._state.is_drained
+            and self._state.report.state in {"draining", "failed"}
+        )
+
+    @property
+    def condition(self) -> str:
+        """State for the report."""
+        return self.report(0).state
+
+    @property
+    def accepted(self) -> int:
+        """Fragments of all incarnations that the platform accepted."""
+        return self._accepted_before + (self._state.accepted if self._state else 0)
+
+    @property
+    def outstanding(self) -> int:
+        """Credits that are out, those under way included."""
+        known = self._state.outstanding if self._state else 0
+        return known + (self._exchange.credits if self._exchange else 0)
+
+    def wants(self, policy_step: int) -> int:
+        """Return how many credits it could use now: two for every slot.
+
+        A worker that does not act with version `policy_step` yet wants none: room that came with
+        a version is for what that version samples, anything older would be too old in the end.
+        """
+        if self._state is None or self._exchange is not None:
+            return 0
+        report = self._state.report
+        if report.state != "running" or report.active_step < policy_step:
+            return 0
+        slots = self._settings.config.fleet.envs_per_worker
+        return max(0, 2 * slots - self._state.unspent)
+
+    def waits_since(self, now: float) -> float:
+        """Return for how many seconds it has been starting; 0 if it is not."""
+        is_starting = self._handle is not None and self._state is None
+        return now - self._spawned_at if is_starting else 0.0
+
+    def turn(self, now: float) -> None:
+        """Spawn what is due and take what came back."""
+        if self._handle is None:
+            if self._spawn_at is not None and now >= self._spawn_at:
+                self._spawn(now)
+            return
+        self._take_state(now)
+        self._take_fan_out(now)
+
+    def give(self, orders: Orders, now: float) -> None:
+        """Pass orders on, unless the last ones are still under way."""
+        if self._handle is not None and self._exchange is None:
+            future = self._handle.submit("exchange", orders)
+            self._exchange = _Call(future, now, credits=orders.credits)
+
+    def give_weights(self, version: tuple[int, int], shared: object, now: float) -> None:
+        """Pass a version on, unless the worker has it or it is under way."""
+        if self._handle is None or self._fan_out is not None or version <= self._loaded:
+            return
+        future = self._handle.submit("update_weights", shared)
+        self._fan_out = _Call(future, now, version=version)
+
+    def stop(self) -> Future[Any] | None:
+        """Ask the worker to end; it is not spawned again."""
+        self._spawn_at = None
+        return self._handle.submit("stop") if self._handle else None
+
+    def kill(self) -> None:
+        """End the worker at once; it is not spawned again."""
+        self._spawn_at = None
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.kill()
+
+    def report(self, announced_step: int) -> WorkerReport:
+        """Return how the worker is."""
+        if self._state is not None and self._handle is not None:
+            return replace(self._state.report, restarts=self._budget.total)
+        state = "starting"
+        if self.is_given_up:
+            state = "failed"
+        elif self._budget.total:
+            state = "respawning"
+        return WorkerReport(
+            index=self.index,
+            incarnation=self._incarnation,
+            state=state,  # type: ignore[arg-type]
+            reason=self.obstacle or self._reason,
+            restarts=self._budget.total,
+            announced_step=announced_step,
+        )
+
+    def _spawn(self, now: float) -> None:
+        self._spawn_at = None
+        # The manager itself may have been restarted: a counter could repeat.
+        self._incarnation = f"{self._settings.incarnation}-{secrets.token_hex(3)}"
+        settings = WorkerSettings(
+            fleet=self._settings, index=self.index, incarnation=self._incarnation
+        )
+        self._spawned_at = now
+        self._exchange = self._fan_out = None
+        try:
+            self._handle = self._source.spawn(settings)
+        except Exception as error:  # noqa: BLE001 whatever a cluster may raise
+            self._bury(f"it did not start: {error}", now)
+
+    def _take_state(self, now: float) -> None:
+        call = self._exchange
+        if call is None:
+            return
+        if not call.future.done():
+            self._judge_silence(call, now)
+            return
+        self._exchange = None
+        try:
+            state: WorkerState = call.future.result()
+        except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+            self._bury(_first_line(error), now)
+            return
+        if state.report.state == "failed":
+            self._take(state)
+            self._bury(state.report.reason, now)
+            return
+        self._take(state)
+
+    def _take(self, state: WorkerState) -> None:
+        if state.report.stages or state.episodes:
+            self._measured = state.report
+        self.episodes += state.episodes
+        for event in state.events:
+            details = {**event.details, "worker": self.index}
+            self._events.pass_on(replace(event, details=details))
+        self.obstacle = ""
+        if self._measured is not None:
+            report = replace(
+                state.report, stages=self._measured.stages, verdict=self._measured.verdict
+            )
+            state = replace(state, report=report)
+        self._state = state
+
+    def _judge_silence(self, call: _Call, now: float) -> None:
+        if self._state is not None:
+            if now - call.since > ANSWER_SECONDS:
+                self._bury(f"it did not answer for {ANSWER_SECONDS:.0f} s", now)
+            return
+        if self.waits_since(now) > SAY_WAITING_AFTER_SECONDS:
+            self.obstacle = self._source.obstacle()
+            if self.obstacle:
+                # Nothing is wrong with the worker: its time to start has not begun.
+                call.since = now
+            elif now - call.since > START_SECONDS:
+                self._bury(f"it did not start within {START_SECONDS:.0f} s", now)
+
+    def _take_fan_out(self, now: float) -> None:
+        call = self._fan_out
+        if call is None or self._handle is None:
+            return
+        if not call.future.done():
+            if self._state is not None and now - call.since > WEIGHTS_SECONDS:
+                self._fan_out = None
+                self._tell_weights_lost(call, f"no answer within {WEIGHTS_SECONDS:.0f} s")
+            return
+        self._fan_out = None
+        try:
+            self._loaded = call.future.result()
+        except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+            self._tell_weights_lost(call, _first_line(error))
+
+    def _tell_weights_lost(self, call: _Call, reason: str) -> None:
+        self._events.add(
+            "weights_not_delivered",
+            f"Worker {self.index} did not take version {call.version[1]}: {reason}",
+            level="warning",
+            worker=self.index,
+        )
+
+    def _bury(self, reason: str, now: float) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.kill()
+        self._accepted_before = self.accepted
+        self._state = self._measured = self._exchange = self._fan_out = None
+        self._loaded = (-1, -2)
+        wait = self._budget.crashed(now)
+        self._spawn_at = None if wait is None else now + wait
+        self._reason, self.obstacle = reason, ""
+        what = "given up" if wait is None else f"respawning in {wait:.1f} s"
+        self._events.add(
+            "worker_failed" if wait is None else "worker_respawned",
+            f"Worker {self.index} is lost, {what}: {reason}",
+            level="error" if wait is None else "warning",
+            worker=self.index,
+        )
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}"[:500]

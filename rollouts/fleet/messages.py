@@ -1,0 +1,40 @@
+"""Shape what a manager and its workers tell each other."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from rolldeck.wire import Desired, EpisodeWindow, FleetEvent, WorkerReport
+from rollouts.fleet.weights import NO_STEP
+
+
+class Orders(Struct, frozen=True, kw_only=True):
+    """What a manager wants of a worker now."""
+
+    desired: Desired
+    epoch: int = 0
+    policy_step: int = NO_STEP
+    """Newest published version."""
+    credits: int = 0
+    """Further fragments that may be begun."""
+    is_reporting: bool = False
+    """Whether the answer shall carry statistics, timings and the verdict."""
+
+
+class WorkerState(Struct, frozen=True, kw_only=True):
+    """How a worker is, in answer to orders."""
+
+    report: WorkerReport
+    unspent: int
+    """Credits that no slot has taken."""
+    outstanding: int
+    """Credits that are out: unspent, being filled, or waiting for the platform's answer."""
+    accepted: int
+    """Fragments of this incarnation that the platform has accepted."""
+    is_drained: bool
+    """Nothing is being filled and nothing waits to be sent."""
+    episodes: list[EpisodeWindow] = []
+    events: list[FleetEvent] = []
+
+
+IDLE: Final = Orders(desired="paused")

@@ -1,0 +1,101 @@
+"""Speak with the platform as a fleet of one run does."""
+
+from typing import TypeVar
+
+import msgspec
+
+from rolldeck.errors import InvalidAnswer, NotFound
+from rolldeck.http import Call, Connection
+from rolldeck.wire import (
+    FRAGMENTS_TYPE,
+    FleetControl,
+    FleetReport,
+    FragmentPush,
+    FragmentReceipt,
+    WeightsManifest,
+    encode,
+)
+from rollouts.fleet.settings import FleetSettings
+
+Answer = TypeVar("Answer")
+
+
+class PlatformApi:
+    """One attempt a call: every caller here is a loop that knows when to try again.
+
+    Every method raises a :class:`rolldeck.errors.RolldeckError` when the platform refuses or
+    does not answer. Threads may share it.
+    """
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self._path = f"/api/runs/{settings.run}"
+        self._connection = Connection(
+            settings.platform_url,
+            settings.token,
+            timeout_seconds=15.0,
+            retry_for_seconds=0.0,
+        )
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._connection.close()
+
+    def control(self, *, after: str, wait_seconds: float) -> FleetControl:
+        """Return what the platform wants, as soon as it differs from what `after` names."""
+        call = Call(
+            method="GET",
+            path=f"{self._path}/fleet/control",
+            params={"after": after, "wait": wait_seconds},
+            wait_seconds=wait_seconds,
+            is_repeatable=False,
+        )
+        return self._decode(call, FleetControl)
+
+    def report(self, report: FleetReport) -> FleetControl:
+        """Tell how the fleet is; return what the platform wants of it."""
+        call = Call(
+            method="POST",
+            path=f"{self._path}/fleet/report",
+            content=msgspec.json.encode(report),
+            content_type="application/json",
+            is_repeatable=False,
+        )
+        return self._decode(call, FleetControl)
+
+    def current_weights(self) -> WeightsManifest | None:
+        """Return the newest version's manifest; None if none was published."""
+        call = Call(method="GET", path=f"{self._path}/weights/current", is_repeatable=False)
+        try:
+            return self._decode(call, WeightsManifest)
+        except NotFound as absence:
+            if absence.code == "no_weights":
+                return None
+            raise
+
+    def weights(self, manifest: WeightsManifest) -> bytes:
+        """Return the file that `manifest` describes, unchecked."""
+        path = f"{self._path}/weights/{manifest.epoch}/{manifest.step}"
+        call = Call(method="GET", path=path, accept="application/octet-stream", is_repeatable=False)
+        return self._connection.send(call).content
+
+    def push(self, fragments: list[bytes]) -> FragmentReceipt:
+        """Hand encoded fragments over; their keys make a second time harmless."""
+        call = Call(
+            method="POST",
+            path=f"{self._path}/fragments",
+            content=encode(FragmentPush(fragments=fragments)),
+            content_type=FRAGMENTS_TYPE,
+            is_repeatable=False,
+        )
+        return self._decode(call, FragmentReceipt)
+
+    def _decode(self, call: Call, kind: type[Answer]) -> Answer:
+        answer = self._connection.send(call)
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except msgspec.DecodeError as error:
+            raise InvalidAnswer(
+                status=answer.status_code,
+                code="bad_answer",
+                detail=f"{call.method} {call.path}: {error}",
+            ) from error

@@ -1,0 +1,68 @@
+"""Number a fleet's reports, and keep what they carry until it is delivered."""
+
+import time
+from collections import deque
+from typing import Final, Literal, TypeVar
+
+from rolldeck.wire import EpisodeWindow, FleetEvent, FleetReport, WorkerReport
+
+EPISODES_PER_REPORT: Final = 4096
+EVENTS_PER_REPORT: Final = 256
+EPISODES_KEPT: Final = 100_000
+EVENTS_KEPT: Final = 4096
+
+FleetState = Literal["starting", "running", "paused", "draining", "drained", "stopped", "failed"]
+
+Item = TypeVar("Item")
+
+
+class Reporter:
+    """Builds reports; one that was not delivered is sent again under the same number.
+
+    Its episodes and events stay the same, so that the platform may count a number once; the
+    state of the fleet and its workers is always that of now.
+    """
+
+    def __init__(self, incarnation: str) -> None:
+        """Begin behind every number that an earlier process of the incarnation can have used."""
+        self.episodes: deque[EpisodeWindow] = deque(maxlen=EPISODES_KEPT)
+        self.events: deque[FleetEvent] = deque(maxlen=EVENTS_KEPT)
+        self._incarnation = incarnation
+        # The cluster may restart a manager with the settings it had: a counter would go back.
+        self._sequence = int(time.time() * 1000)
+        self._under_way: tuple[list[EpisodeWindow], list[FleetEvent]] | None = None
+
+    def next(self, state: FleetState, reason: str, workers: list[WorkerReport]) -> FleetReport:
+        """Return the report to send now."""
+        if self._under_way is None:
+            self._sequence += 1
+            episodes = _take(self.episodes, EPISODES_PER_REPORT)
+            self._under_way = (episodes, _take(self.events, EVENTS_PER_REPORT))
+        episodes, events = self._under_way
+        return FleetReport(
+            incarnation=self._incarnation,
+            sequence=self._sequence,
+            state=state,
+            reason=reason,
+            workers=workers,
+            episodes=episodes,
+            events=events,
+        )
+
+    def delivered(self) -> None:
+        """Let go of what the last report carried."""
+        self._under_way = None
+
+    def preview(self, state: FleetState, reason: str, workers: list[WorkerReport]) -> FleetReport:
+        """Return a report that is not to be sent: without episodes and events."""
+        return FleetReport(
+            incarnation=self._incarnation,
+            sequence=self._sequence,
+            state=state,
+            reason=reason,
+            workers=workers,
+        )
+
+
+def _take(queue: deque[Item], most: int) -> list[Item]:
+    return [queue.popleft() for _ in range(min(most, len(queue)))]

@@ -1,0 +1,279 @@
+"""Conduct the fleet of one run: the platform's wishes in, its state out."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
+from rolldeck.wire import FleetControl, FleetReport, InvalidMessage, WorkerReport
+from rollouts.core import admission
+from rollouts.fleet.loops import EventLog, Loop
+from rollouts.fleet.member import Member
+from rollouts.fleet.messages import Orders
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.reporter import FleetState, Reporter
+from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.weights import NO_STEP, WeightsRecord, record_of
+from rollouts.fleet.workers import WorkerSource
+
+TICK_SECONDS: Final = 0.1
+MEASURE_SECONDS: Final = 0.9
+"""How often workers are asked for statistics; just under the period of reports."""
+POLL_SECONDS: Final = 20.0
+RETRY_SECONDS: Final = 1.0
+RETIRE_AFTER_SECONDS: Final = 60.0
+"""How long the platform may refuse this manager before it ends its workers by itself."""
+
+
+class RolloutManager:
+    """Workers, the loops that keep them going, and what the platform last wanted.
+
+    Four loops: conduct (spawn, judge, order), control (long poll), weights (download), report.
+    None waits for another, and each survives the platform's absence.
+    """
+
+    def __init__(self, settings: FleetSettings, source: WorkerSource) -> None:
+        """Start all loops.
+
+        Args:
+            settings: Of the fleet.
+            source: Where workers come from.
+        """
+        self._settings = settings
+        self._source = source
+        self._api = PlatformApi(settings)
+        self._events = EventLog()
+        self._members = [
+            Member(index, settings=settings, source=source, events=self._events)
+            for index in range(settings.config.fleet.num_workers)
+        ]
+        self._control: FleetControl | None = None
+        self._accepted_at_control = 0
+        self._record: WeightsRecord | None = None
+        self._shared: object = None
+        self._measured_at = 0.0
+        self._refused_since: float | None = None
+        self._is_stopped = False
+        self._reported_state = ""
+        self._obstacle = ""
+        self._wake_conduct = threading.Event()
+        self._wake_weights = threading.Event()
+        self._wake_report = threading.Event()
+        self._reporter = Reporter(settings.incarnation)
+        turns: dict[str, Callable[[], None]] = {
+            "conduct": self._conduct,
+            "control": self._listen,
+            "weights": self._fetch,
+            "report": self._report,
+        }
+        self._loops = {name: Loop(name, turn, self._events) for name, turn in turns.items()}
+        for loop in self._loops.values():
+            loop.start()
+
+    def ping(self) -> str:
+        """Return the fingerprint of the settings: the manager lives."""
+        return self._settings.fingerprint
+
+    def snapshot(self) -> FleetReport:
+        """Return how the fleet is, without statistics and events."""
+        state, reason = self._state()
+        return self._reporter.preview(state, reason, self._worker_reports())
+
+    def shutdown(self) -> None:
+        """End every loop and worker."""
+        for loop in self._loops.values():
+            loop.stop()
+        for event in (self._wake_conduct, self._wake_weights, self._wake_report):
+            event.set()
+        self._loops["conduct"].join(5.0)
+        self._stop_members()
+        for name in ("weights", "report"):
+            self._loops[name].join(2.0)
+        self._api.close()
+
+    def _conduct(self) -> None:
+        self._wake_conduct.wait(TICK_SECONDS)
+        self._wake_conduct.clear()
+        now = time.monotonic()
+        if self._is_stopped:
+            return
+        if self._control is not None and self._control.desired == "stopped":
+            self._stop_members()
+            return
+        for member in self._members:
+            member.turn(now)
+        self._order(now)
+        self._look_for_obstacles()
+        if self._state()[0] != self._reported_state:
+            self._wake_report.set()
+
+    def _order(self, now: float) -> None:
+        control = self._control
+        is_measuring = now - self._measured_at >= MEASURE_SECONDS
+        if is_measuring:
+            self._measured_at = now
+        shares = [0] * len(self._members) if control is None else self._shares(control)
+        for member, share in zip(self._members, shares, strict=True):
+            if control is None:
+                orders = Orders(desired="paused", is_reporting=is_measuring)
+            else:
+                orders = Orders(
+                    desired=control.desired,
+                    epoch=control.epoch,
+                    policy_step=control.policy_step,
+                    credits=share,
+                    is_reporting=is_measuring,
+                )
+            member.give(orders, now)
+            record = self._record
+            if record is not None:
+                member.give_weights(record.version, self._shared, now)
+
+    def _shares(self, control: FleetControl) -> list[int]:
+        if control.desired != "running" or control.policy_step == NO_STEP:
+            return [0] * len(self._members)
+        free = admission.room(
+            admission_remaining=control.admission_remaining,
+            accepted_since=self._accepted() - self._accepted_at_control,
+            outstanding=sum(member.outstanding for member in self._members),
+        )
+        return admission.share_out(
+            free, [member.wants(control.policy_step) for member in self._members]
+        )
+
+    def _accepted(self) -> int:
+        return sum(member.accepted for member in self._members)
+
+    def _look_for_obstacles(self) -> None:
+        waiting = [member for member in self._members if member.obstacle]
+        obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
+        if obstacle and obstacle != self._obstacle:
+            self._events.add(
+                "fleet_unschedulable",
+                f"{len(waiting)} workers cannot start: {obstacle}",
+                level="warning",
+            )
+        self._obstacle = obstacle
+
+    def _stop_members(self) -> None:
+        asked = [future for member in self._members if (future := member.stop())]
+        deadline = time.monotonic() + 5.0
+        while time.monotonic() < deadline and not all(future.done() for future in asked):
+            time.sleep(0.05)
+        for member in self._members:
+            member.kill()
+        self._is_stopped = True
+        self._wake_report.set()
+
+    def _listen(self) -> None:
+        after = self._control.fingerprint if self._control else ""
+        wait = POLL_SECONDS if self._control else 0.0
+        try:
+            control = self._api.control(after=after, wait_seconds=wait)
+        except RolldeckError as failure:
+            self._take_failure(failure)
+            self._loops["control"].pause(RETRY_SECONDS)
+            return
+        # A server that answers at once with nothing new must not be asked in a circle.
+        if control.fingerprint == after:
+            self._loops["control"].pause(0.05)
+        self._take_control(control)
+
+    def _take_control(self, control: FleetControl) -> None:
+        self._refused_since = None
+        before, self._control = self._control, control
+        self._accepted_at_control = self._accepted()
+        if before is None or before.fingerprint != control.fingerprint:
+            self._wake_conduct.set()
+            self._wake_weights.set()
+
+    def _take_failure(self, failure: RolldeckError) -> None:
+        """Retire when the platform keeps saying that this manager is not wanted."""
+        if not isinstance(failure, NotAuthenticated | NotAllowed | NotFound | Conflict):
+            self._refused_since = None
+            return
+        now = time.monotonic()
+        self._refused_since = self._refused_since or now
+        is_replaced = failure.code == "stale_incarnation"
+        is_over = is_replaced or now - self._refused_since > RETIRE_AFTER_SECONDS
+        if is_over and not self._is_stopped:
+            self._events.add("fleet_retired", f"The platform refuses the manager: {failure}")
+            self._stop_members()
+
+    def _fetch(self) -> None:
+        self._wake_weights.wait(1.0)
+        self._wake_weights.clear()
+        control, record = self._control, self._record
+        if control is None or control.policy_step == NO_STEP:
+            return
+        wanted = (control.epoch, control.policy_step)
+        if record is not None and record.version >= wanted:
+            return
+        try:
+            newer = self._download()
+        except RolldeckError:
+            self._loops["weights"].pause(RETRY_SECONDS)
+            return
+        except InvalidMessage as flaw:
+            self._events.add(
+                "weights_torn", f"Weights were not as announced: {flaw}", level="error"
+            )
+            self._loops["weights"].pause(RETRY_SECONDS)
+            return
+        if newer is None or (record is not None and newer.version <= record.version):
+            self._loops["weights"].pause(TICK_SECONDS)
+            return
+        self._shared = self._source.share(newer)
+        self._record = newer
+        self._wake_conduct.set()
+
+    def _download(self) -> WeightsRecord | None:
+        manifest = self._api.current_weights()
+        if manifest is None:
+            return None
+        return record_of(manifest, self._api.weights(manifest))
+
+    def _report(self) -> None:
+        self._wake_report.wait(1.0)
+        self._wake_report.clear()
+        for member in self._members:
+            windows, member.episodes = member.episodes, []
+            self._reporter.episodes.extend(windows)
+        self._reporter.events.extend(self._events.take())
+        state, reason = self._state()
+        report = self._reporter.next(state, reason, self._worker_reports())
+        try:
+            control = self._api.report(report)
+        except RolldeckError as failure:
+            self._take_failure(failure)
+            self._loops["report"].pause(RETRY_SECONDS)
+            return
+        self._reported_state = state
+        self._reporter.delivered()
+        self._take_control(control)
+
+    def _worker_reports(self) -> list[WorkerReport]:
+        step = self._control.policy_step if self._control else NO_STEP
+        return [member.report(step) for member in self._members]
+
+    def _state(self) -> tuple[FleetState, str]:
+        """Return the state of the fleet and the reason why it is not what is wanted."""
+        if self._is_stopped:
+            return "stopped", ""
+        conditions = [member.condition for member in self._members]
+        failed = conditions.count("failed")
+        reason = self._obstacle
+        if failed:
+            reason = reason or f"{failed} of {len(conditions)} workers were given up"
+        if failed == len(conditions):
+            return "failed", reason
+        desired = self._control.desired if self._control else "running"
+        if desired == "draining":
+            is_over = all(member.is_idle for member in self._members)
+            return ("drained" if is_over else "draining"), reason
+        if "running" in conditions:
+            return "running", reason
+        if desired == "paused" and "paused" in conditions:
+            return "paused", reason
+        return "starting", reason

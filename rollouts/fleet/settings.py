@@ -1,0 +1,57 @@
+"""Say what a fleet must know to start: where its platform is, and what its run asks for."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from runs.core.run_config import RunConfig
+
+
+class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a manager is given; the rest it asks the platform."""
+
+    platform_url: str
+    token: str
+    run: str
+    """Name of the run."""
+    run_config: dict[str, Any]
+    """A :class:`runs.core.run_config.RunConfig` as plain JSON values."""
+    incarnation: str
+    """Unique among the managers that the run ever had."""
+    spool_root: str = ""
+    """Where workers keep fragments while the platform is away; empty for the temporary folder."""
+
+    @property
+    def config(self) -> RunConfig:
+        """What the run asks for."""
+        return msgspec.convert(self.run_config, RunConfig)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever anything else here does."""
+        return hashlib.blake2s(msgspec.json.encode(self, order="deterministic")).hexdigest()
+
+
+class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a rollout worker is given."""
+
+    fleet: FleetSettings
+    index: int
+    incarnation: str
+    """Unique among the workers that the run ever had."""
+
+    @property
+    def name(self) -> str:
+        """Name of the worker in fragments and logs."""
+        return f"w{self.index}"
+
+
+def derive_seed(base: int, *parts: object) -> int:
+    """Return a seed in [0, 2³¹) for the thing that `parts` name.
+
+    It depends on nothing else: the same slot gets the same seed in a fleet of any size.
+    """
+    text = "/".join(str(part) for part in (base, *parts))
+    return int.from_bytes(hashlib.blake2s(text.encode(), digest_size=4).digest()) >> 1

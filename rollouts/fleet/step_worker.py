@@ -1,0 +1,268 @@
+"""Step many environments with batched inference: a plain object that needs no cluster."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import connection
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolldeck.wire import SlotReport
+from rollouts.core.pipeline import PipelineMonitor
+from rollouts.fleet.acting import Decision, Policy, State, for_environment
+from rollouts.fleet.env_crew import EnvCrew
+from rollouts.fleet.env_process import Ready, Stepped
+from rollouts.fleet.environments import Space
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.settings import WorkerSettings, derive_seed
+from rollouts.fleet.weights import WeightsStage
+
+PolicyFactory = Callable[[Space, Space], Policy]
+
+
+class ProgressHandler(Protocol):
+    """Takes the steps as they happen, and decides which slots may go on."""
+
+    def began(self, slot: int, obs: NDArray[Any]) -> None:
+        """An episode begins in a new environment."""
+
+    def stepped(self, slots: Sequence[int], came: Stepped) -> None:
+        """The last actions of `slots` led to the rows of `came`."""
+
+    def acted(
+        self, slots: Sequence[int], decision: Decision, version: tuple[int, int], state: State
+    ) -> None:
+        """Actions were chosen for `slots` by `version`; `state` is the one before, by row."""
+
+    def aborted(self, slot: int) -> None:
+        """The slot's environment is gone; its episode ends here."""
+
+    def given_up(self, slot: int) -> None:
+        """The slot, aborted before, will have no further episode."""
+
+    def admitted(self, slots: Sequence[int]) -> list[int]:
+        """Return those of `slots` that may act on their observation now."""
+
+
+class StepRolloutWorker:
+    """Environments, a policy, and the loop between them.
+
+    ``while going: worker.turn()`` is all a caller does; `pause`, `resume`, `wake` and the
+    weights stage may be used from other threads meanwhile.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        weights: WeightsStage,
+        progress_handler: ProgressHandler,
+        monitor: PipelineMonitor,
+        events: EventLog,
+        policy_factory: PolicyFactory | None = None,
+    ) -> None:
+        """Start nothing yet; the first turn does."""
+        config = settings.fleet.config
+        self._fleet = config.fleet
+        base_seed = derive_seed(config.seed, "worker", settings.index)
+        self._make_policy = policy_factory or self._mlp(config.policy.hidden_sizes, base_seed)
+        # Importing torch takes seconds, in which environments can start.
+        self._prepare = None if policy_factory else _import_torch
+        self._crew = EnvCrew(config, base_seed=base_seed, events=events, listener=self)
+        self._weights = weights
+        self._handler = progress_handler
+        self._monitor = monitor
+        self._events = events
+        self._policy: Policy | None = None
+        self._action_space: Space | None = None
+        slots = config.fleet.envs_per_worker
+        self._obs: NDArray[Any] = np.empty(0)
+        self._first = np.zeros(slots, dtype=np.bool_)
+        self._state: dict[str, NDArray[Any]] = {}
+        self._waiting: dict[int, None] = {}
+        self._ready: dict[int, float] = {}
+        """Slots that may act, and since when."""
+        self._stepping: set[int] = set()
+        self._slots = slots
+        self._bell, self._button = os.pipe()
+        self._closing = threading.Lock()
+        self._is_closed = False
+        self.is_paused = False
+        self.epoch = 0
+        """The run's; weights of any other are not acted with."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether every slot was given up."""
+        return self._crew.is_broken
+
+    @property
+    def is_stepping(self) -> bool:
+        """Whether any slot is carrying out an action."""
+        return bool(self._stepping)
+
+    def reports(self) -> list[SlotReport]:
+        """Return the state of every slot."""
+        return self._crew.reports()
+
+    def pause(self) -> None:
+        """Let no further action out; the steps under way come in."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Go on where `pause` stopped."""
+        self.is_paused = False
+        self.wake()
+
+    def wake(self) -> None:
+        """End the wait of the turn that is under way."""
+        with self._closing:
+            if not self._is_closed:
+                os.write(self._button, b"!")
+
+    def turn(self) -> None:
+        """Wait for something to do, then do it: hear environments, load weights, infer."""
+        now = time.monotonic()
+        self._crew.tend(now)
+        if self._prepare is not None:
+            prepare, self._prepare = self._prepare, None
+            prepare()
+        self._hear(self._patience(now))
+        if self._policy is None or self.is_paused:
+            return
+        self._load()
+        active = self._weights.active
+        if active is None or active[0] != self.epoch:
+            return
+        self._admit(time.monotonic())
+        if self._is_batch_due(time.monotonic()):
+            self._infer()
+
+    def close(self) -> None:
+        """End every environment."""
+        self._crew.close()
+        with self._closing:
+            if not self._is_closed:
+                os.close(self._bell)
+                os.close(self._button)
+            self._is_closed = True
+
+    def introduced(self, ready: Ready) -> None:
+        """Make the policy once it is known what environments look like."""
+        if self._policy is not None:
+            return
+        self._action_space = ready.action
+        self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.dtype)
+        self._policy = self._make_policy(ready.observation, ready.action)
+        state = self._policy.initial_state(self._slots)
+        self._state = {name: np.array(rows) for name, rows in state.items()}
+        self._weights.forget_loaded()
+
+    def began(self, slot: int, obs: NDArray[Any]) -> None:
+        """Take the first observation of a new environment."""
+        self._obs[slot] = obs
+        self._first[slot] = True
+        self._waiting[slot] = None
+        self._handler.began(slot, obs)
+
+    def stepped(self, slots: list[int], came: Stepped) -> None:
+        """Take what followed the actions of `slots`."""
+        self._monitor.record("env_step", came.seconds, time.monotonic())
+        self._obs[slots] = came.obs
+        self._first[slots] = np.asarray(came.terminated) | np.asarray(came.truncated)
+        self._stepping.difference_update(slots)
+        self._waiting.update(dict.fromkeys(slots))
+        self._handler.stepped(slots, came)
+
+    def lost(self, slot: int) -> None:
+        """Forget what the slot was doing."""
+        self._stepping.discard(slot)
+        self._waiting.pop(slot, None)
+        self._ready.pop(slot, None)
+        self._handler.aborted(slot)
+
+    def given_up(self, slot: int) -> None:
+        """Expect nothing more of the slot."""
+        self._handler.given_up(slot)
+
+    def _mlp(self, hidden_sizes: list[int], base_seed: int) -> PolicyFactory:
+        def make(observation: Space, action: Space) -> Policy:
+            from rollouts.fleet.policies import TorchMlp
+
+            seed = derive_seed(base_seed, "policy")
+            return TorchMlp(
+                observation, action, hidden_sizes=hidden_sizes, seed=seed, device=self._fleet.device
+            )
+
+        return make
+
+    def _patience(self, now: float) -> float:
+        """Return how long this turn may wait for environments, in seconds."""
+        longest = self._crew.soonest_due(now)
+        if self._ready and not self.is_paused:
+            oldest = next(iter(self._ready.values()))
+            longest = min(longest, max(0.0, oldest + self._fleet.batch_timeout_ms / 1000 - now))
+        return longest
+
+    def _hear(self, longest_seconds: float) -> None:
+        began = time.monotonic()
+        came = connection.wait([*self._crew.pipes, self._bell], longest_seconds)
+        now = time.monotonic()
+        if not self._stepping and not self.is_paused:
+            self._monitor.wait(now - began)
+        if self._bell in came:
+            os.read(self._bell, 4096)
+            came.remove(self._bell)
+        if came:
+            self._crew.hear(came, now)
+            self._monitor.record("recv", time.monotonic() - now, now)
+
+    def _load(self) -> None:
+        if self._policy is None:
+            return
+        try:
+            self._weights.load_into(self._policy)
+        except ValueError as misfit:
+            self._events.add("weights_refused", f"Weights do not fit: {misfit}", level="error")
+
+    def _admit(self, now: float) -> None:
+        candidates = [slot for slot in self._waiting if not self._crew.is_held(slot)]
+        for slot in self._handler.admitted(candidates) if candidates else ():
+            del self._waiting[slot]
+            self._ready[slot] = now
+
+    def _is_batch_due(self, now: float) -> bool:
+        if not self._ready:
+            return False
+        if len(self._ready) >= self._fleet.inference_batch_size or not self._stepping:
+            return True
+        oldest = next(iter(self._ready.values()))
+        return now - oldest >= self._fleet.batch_timeout_ms / 1000
+
+    def _infer(self) -> None:
+        version = self._weights.active
+        if self._policy is None or self._action_space is None or version is None:
+            return
+        slots = list(self._ready)[: self._fleet.inference_batch_size]
+        began = time.monotonic()
+        before = {name: rows[slots] for name, rows in self._state.items()}
+        decision = self._policy.act(self._obs[slots], before, self._first[slots])
+        inferred = time.monotonic()
+        for name, rows in decision.state.items():
+            self._state[name][slots] = rows
+        for slot in slots:
+            del self._ready[slot]
+        self._stepping.update(slots)
+        # Told first: a process that died in the meantime aborts steps that are written down.
+        self._handler.acted(slots, decision, version, before)
+        written = time.monotonic()
+        self._crew.step(slots, for_environment(decision.actions, self._action_space), written)
+        self._monitor.record("infer", inferred - began, inferred)
+        self._monitor.record("act", time.monotonic() - written, written)
+
+
+def _import_torch() -> None:
+    import rollouts.fleet.policies  # noqa: F401 for its own sake, before it is needed

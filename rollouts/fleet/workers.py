@@ -1,0 +1,69 @@
+"""Describe where a manager's workers come from: a Ray cluster, or its own process."""
+
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.weights import WeightsRecord
+
+
+class WorkerHandle(Protocol):
+    """One :class:`RolloutWorkerWrapper`, wherever it is."""
+
+    def submit(self, method: str, *arguments: object) -> Future[Any]:
+        """Call a method; the future fails when the worker is gone. Never waits."""
+
+    def kill(self) -> None:
+        """End the worker at once; never waits and never fails."""
+
+
+class WorkerSource(Protocol):
+    """Starts workers."""
+
+    def spawn(self, settings: WorkerSettings) -> WorkerHandle:
+        """Start a worker; it may take a while until its first answer."""
+
+    def share(self, record: WeightsRecord) -> object:
+        """Return what to pass to `update_weights`, the same for every worker."""
+
+    def obstacle(self) -> str:
+        """Return why workers cannot start at present; empty if nothing is in the way."""
+
+
+class LocalHandle:
+    """A worker in this process."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        # A manager whose workers are elsewhere needs no torch.
+        from rollouts.fleet.wrapper import RolloutWorkerWrapper
+
+        self._wrapper = RolloutWorkerWrapper(settings)
+
+    def submit(self, method: str, *arguments: object) -> Future[Any]:
+        """Call the method here and now: none of them waits."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(getattr(self._wrapper, method)(*arguments))
+        except Exception as error:  # noqa: BLE001 carried over to whoever asks for the result
+            future.set_exception(error)
+        return future
+
+    def kill(self) -> None:
+        """End the worker's loops and environments."""
+        self._wrapper.stop()
+
+
+class LocalWorkers:
+    """Starts workers in this process."""
+
+    def spawn(self, settings: WorkerSettings) -> WorkerHandle:
+        """Start a worker's loops."""
+        return LocalHandle(settings)
+
+    def share(self, record: WeightsRecord) -> object:
+        """Return the record itself."""
+        return record
+
+    def obstacle(self) -> str:
+        """Return nothing: threads always start."""
+        return ""

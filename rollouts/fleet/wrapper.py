@@ -1,0 +1,230 @@
+"""Coordinate one rollout worker: orders and weights in, fragments and state out."""
+
+import os
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Final, Literal
+
+from rolldeck.wire import Fragment, WorkerReport, encode
+from rollouts.core.pipeline import PipelineMonitor
+from rollouts.fleet.collector import Collector
+from rollouts.fleet.loops import EventLog, Loop
+from rollouts.fleet.messages import IDLE, Orders, WorkerState
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.sender import Push, Sender
+from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.spool import Spool
+from rollouts.fleet.step_worker import PolicyFactory, StepRolloutWorker
+from rollouts.fleet.weights import NO_STEP, WeightsRecord, WeightsStage
+
+CLOSE_SECONDS: Final = 3.0
+"""How long a loop may take to end its turn."""
+
+
+Condition = Literal["starting", "running", "paused", "draining", "failed"]
+
+
+class RolloutWorkerWrapper:
+    """Holds a :class:`StepRolloutWorker`; every method may be called from any thread.
+
+    Two loops run: rollout and sending. One that crashes is started again and tells so; when it
+    crashes in a loop the worker says `failed`, and its manager replaces it.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        push: Push | None = None,
+        policy_factory: PolicyFactory | None = None,
+    ) -> None:
+        """Start both loops, paused, without weights or credits.
+
+        Args:
+            settings: Of the worker.
+            push: Takes fragments in place of the platform.
+            policy_factory: Makes another policy than the run's configuration names.
+        """
+        self._settings = settings
+        self._api = PlatformApi(settings.fleet)
+        self._policy_factory = policy_factory
+        self._events = EventLog()
+        self._monitor = PipelineMonitor(now=time.monotonic())
+        self._weights = WeightsStage()
+        self._sender = Sender(
+            push or self._api.push,
+            spool=Spool(_spool_folder(settings)),
+            capacity=settings.fleet.config.fleet.to_send_queue_size,
+            events=self._events,
+            monitor=self._monitor,
+        )
+        self._collector = Collector(
+            settings,
+            deliver=self._deliver,
+            has_room=self._sender.has_room,
+            monitor=self._monitor,
+        )
+        self._orders = IDLE
+        self._obeyed = IDLE
+        self._worker: StepRolloutWorker | None = None
+        self._measured = (time.monotonic(), 0)
+        self._lock = threading.Lock()
+        self._rollout = Loop(f"{settings.name} rollout", self._turn, self._events)
+        self._sending = Loop(f"{settings.name} sending", self._sender.turn, self._events)
+        self._rollout.start()
+        self._sending.start()
+
+    def exchange(self, orders: Orders) -> WorkerState:
+        """Take orders; return how the worker is."""
+        with self._lock:
+            self._orders = orders
+            self._collector.grant(orders.credits)
+            self._wake()
+            return self._state(is_reporting=orders.is_reporting)
+
+    def update_weights(self, record: WeightsRecord) -> tuple[int, int]:
+        """Stage a version; return the newest that is staged."""
+        self._weights.stage(record)
+        self._wake()
+        return self._weights.staged or record.version
+
+    def stop(self) -> None:
+        """End both loops and every environment; what was not sent stays in the spool."""
+        self._rollout.stop()
+        self._sending.stop()
+        self._sender.close()
+        self._wake()
+        self._rollout.join(CLOSE_SECONDS)
+        self._sending.join(CLOSE_SECONDS)
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+        self._sender.save()
+        self._api.close()
+
+    def _deliver(self, fragment: Fragment) -> None:
+        self._sender.offer(encode(fragment))
+
+    def _wake(self) -> None:
+        worker = self._worker
+        if worker is not None:
+            worker.wake()
+
+    def _turn(self) -> None:
+        worker = self._worker or self._build()
+        orders = self._orders
+        if orders is not self._obeyed:
+            self._obey(worker, orders)
+        try:
+            worker.turn()
+        except Exception:
+            # Whatever state it was in, the next turn begins with a new one.
+            self._worker = None
+            worker.close()
+            for slot in range(self._settings.fleet.config.fleet.envs_per_worker):
+                self._collector.aborted(slot)
+            raise
+
+    def _build(self) -> StepRolloutWorker:
+        self._obeyed = IDLE
+        worker = StepRolloutWorker(
+            self._settings,
+            weights=self._weights,
+            progress_handler=self._collector,
+            monitor=self._monitor,
+            events=self._events,
+            policy_factory=self._policy_factory,
+        )
+        worker.is_paused = True
+        self._worker = worker
+        return worker
+
+    def _obey(self, worker: StepRolloutWorker, orders: Orders) -> None:
+        self._collector.set_orders(
+            epoch=orders.epoch,
+            policy_step=orders.policy_step,
+            begins_fragments=orders.desired == "running",
+        )
+        self._collector.forget_the_old()
+        worker.epoch = orders.epoch
+        worker.is_paused = orders.desired in {"paused", "stopped"}
+        self._obeyed = orders
+
+    def _state(self, *, is_reporting: bool) -> WorkerState:
+        being_filled, to_send = self._collector.being_filled, self._sender.waiting
+        return WorkerState(
+            report=self._report(is_reporting=is_reporting),
+            unspent=self._collector.unspent,
+            outstanding=self._collector.unspent + being_filled + to_send,
+            accepted=self._sender.accepted,
+            is_drained=not being_filled and not to_send,
+            episodes=self._collector.take_episodes() if is_reporting else [],
+            events=self._events.take(),
+        )
+
+    def _report(self, *, is_reporting: bool) -> WorkerReport:
+        worker, now = self._worker, time.monotonic()
+        state, reason = self._condition(worker)
+        staged, active = self._weights.staged, self._weights.active
+        return WorkerReport(
+            index=self._settings.index,
+            incarnation=self._settings.incarnation,
+            state=state,
+            reason=reason,
+            node=socket.gethostname(),
+            pid=os.getpid(),
+            announced_step=self._orders.policy_step,
+            staged_step=self._in_epoch(staged),
+            active_step=self._in_epoch(active),
+            env_steps=self._collector.env_steps,
+            env_steps_per_second=self._speed(now, is_reporting=is_reporting),
+            fragments_cut=self._collector.fragments_cut,
+            fragments_sent=self._sender.sent,
+            to_send=self._sender.waiting,
+            dropped_steps=dict(self._collector.dropped_steps),
+            stages=self._monitor.timings(now) if is_reporting else {},
+            verdict=self._monitor.verdict(now) if is_reporting else "",
+            slots=worker.reports() if worker else [],
+        )
+
+    def _condition(self, worker: StepRolloutWorker | None) -> tuple[Condition, str]:
+        """Return the state of the worker and, where it is not what is wanted, the reason."""
+        for loop in (self._rollout, self._sending):
+            if loop.is_broken:
+                return "failed", f"loop {loop.name} gave up: {loop.error}"
+        if worker is None:
+            return "starting", self._rollout.error
+        if worker.is_broken:
+            return "failed", "every environment slot was given up"
+        if self._obeyed.desired == "paused":
+            return "paused", ""
+        if self._obeyed.desired == "draining":
+            return "draining", ""
+        return "running", self._hindrance()
+
+    def _hindrance(self) -> str:
+        active = self._weights.active
+        if active is None or active[0] != self._obeyed.epoch:
+            return "waiting for the trainer's weights"
+        if not self._collector.unspent and not self._collector.being_filled:
+            return "waiting for room in the buffer"
+        return ""
+
+    def _in_epoch(self, version: tuple[int, int] | None) -> int:
+        return version[1] if version and version[0] == self._orders.epoch else NO_STEP
+
+    def _speed(self, now: float, *, is_reporting: bool) -> float:
+        """Return env steps per second since the last report."""
+        since, before = self._measured
+        steps = self._collector.env_steps
+        if is_reporting:
+            self._measured = (now, steps)
+        return max(0.0, (steps - before) / max(now - since, 1e-3))
+
+
+def _spool_folder(settings: WorkerSettings) -> Path:
+    root = settings.fleet.spool_root or str(Path(tempfile.gettempdir(), "rolldeck-spool"))
+    return Path(root, settings.fleet.run, settings.fleet.incarnation, settings.name)

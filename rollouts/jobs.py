@@ -1,0 +1,61 @@
+"""Reconcile fleets with what their runs want, at once when asked and every few seconds."""
+
+import logging
+from typing import Any, Final
+
+from celery import current_app, shared_task
+from django.conf import settings
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from rollouts import selectors, services
+from rollouts.cluster import RayCluster
+
+logger = logging.getLogger(__name__)
+
+NUDGE_EXPIRES_SECONDS: Final = 30
+# Celery's own connections try for six seconds before they give up, inside somebody's request.
+_IN_A_HURRY: Final[dict[str, Any]] = {
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0,
+    "interval_max": 0,
+    "socket_connect_timeout": 0.4,
+    "socket_timeout": 0.4,
+}
+
+
+@shared_task(ignore_result=True)
+def reconcile_fleets() -> int:
+    """Start a pass over each run whose fleet needs something; return how many.
+
+    Each run has a job of its own, so that one slow cluster call holds up no other run.
+    """
+    return sum(nudge(run_id) for run_id in selectors.runs_to_reconcile(now=timezone.now()))
+
+
+@shared_task(ignore_result=True)
+def reconcile_fleet(run_id: int) -> None:
+    """Bring the fleet of one run one step closer to what its run wants."""
+    services.reconcile(
+        run_id=run_id,
+        cluster=RayCluster(settings.RAY_ADDRESS),
+        platform_url=settings.ROLLDECK_PUBLIC_URL,
+        now=timezone.now(),
+    )
+
+
+def nudge(run_id: int) -> bool:
+    """Ask for a pass over one run now; return False if the broker is away.
+
+    A nudge that is lost costs one period of the schedule.
+    """
+    try:
+        with current_app.connection_for_write(transport_options=_IN_A_HURRY) as broker:
+            reconcile_fleet.apply_async(
+                args=[run_id], retry=False, expires=NUDGE_EXPIRES_SECONDS, connection=broker
+            )
+    except (OperationalError, OSError) as error:
+        logger.warning("fleet of run %d is not looked at before the next pass: %s", run_id, error)
+        return False
+    return True

@@ -1,0 +1,204 @@
+"""What the platform remembers about fleets: what they last said, and what they measured."""
+
+from typing import Final
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import BrinIndex
+from django.db import models
+from django.db.models import Q
+
+from runs.models import Run
+
+FLEET_STATES: Final = (
+    "none",
+    "starting",
+    "running",
+    "paused",
+    "draining",
+    "drained",
+    "stopped",
+    "failed",
+)
+"""What a manager may say of its fleet; `none` until the first one has said anything."""
+WORKER_STATES: Final = (
+    "starting",
+    "running",
+    "paused",
+    "draining",
+    "respawning",
+    "failed",
+    "stopped",
+)
+SLOT_STATES: Final = ("starting", "stepping", "waiting", "restarting", "failed", "stopped")
+
+
+class Fleet(models.Model):
+    """The rollout fleet of a run: one manager at a time, and what it last reported.
+
+    What the platform wants of the fleet is not stored here: it follows from the run's status.
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="fleet")
+    # The one manager whose reports count. Empty: none may be alive.
+    incarnation = models.CharField(max_length=64, blank=True)
+    actor_name = models.CharField(max_length=160, blank=True)
+    attempt = models.PositiveIntegerField(default=0, help_text="Managers launched so far.")
+    launched_at = models.DateTimeField(null=True, blank=True)
+    # When each recent manager was launched: the budget of relaunches counts these.
+    recent_launches_at = ArrayField(models.DateTimeField(), default=list, blank=True)
+    # Null until the cluster has taken the manager that `launched_at` speaks of.
+    placed_at = models.DateTimeField(null=True, blank=True)
+
+    observed = models.CharField(
+        max_length=16, choices=[(s, s) for s in FLEET_STATES], default="none"
+    )
+    observed_at = models.DateTimeField(
+        null=True, blank=True, help_text="Last report of the current manager."
+    )
+    sequence = models.BigIntegerField(
+        default=-1, help_text="Last report of this incarnation that was counted."
+    )
+    reason = models.TextField(blank=True, help_text="Why the fleet is not doing what is wanted.")
+    env_steps_total = models.PositiveBigIntegerField(
+        default=0, help_text="Env steps of the run, over every worker that ever was."
+    )
+    recent_returns = ArrayField(
+        models.FloatField(), default=list, blank=True, help_text="Last training returns."
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(observed__in=FLEET_STATES), name="fleet_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(incarnation="") | ~Q(actor_name=""), name="fleet_manager_has_a_name"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"fleet of run {self.run_id}"
+
+
+class FleetWorker(models.Model):
+    """A rollout worker as its manager last described it."""
+
+    fleet = models.ForeignKey(Fleet, on_delete=models.CASCADE, related_name="workers")
+    index = models.PositiveIntegerField()
+    incarnation = models.CharField(max_length=120)
+    state = models.CharField(max_length=16, choices=[(s, s) for s in WORKER_STATES])
+    reason = models.TextField(blank=True)
+    heartbeat_at = models.DateTimeField()
+    node = models.CharField(max_length=200, blank=True)
+    pid = models.BigIntegerField(null=True, blank=True)
+    restarts = models.PositiveIntegerField(default=0)
+    # Steps of weights versions in the current epoch; -2 for none.
+    announced_step = models.IntegerField(default=-2)
+    staged_step = models.IntegerField(default=-2)
+    active_step = models.IntegerField(default=-2)
+    env_steps = models.PositiveBigIntegerField(default=0, help_text="Since this incarnation began.")
+    env_steps_per_second = models.FloatField(default=0.0)
+    fragments_cut = models.PositiveBigIntegerField(default=0)
+    fragments_sent = models.PositiveBigIntegerField(default=0)
+    to_send = models.PositiveIntegerField(default=0)
+    dropped_steps = models.JSONField(default=dict, blank=True, help_text="Env steps by reason.")
+    stages = models.JSONField(default=dict, blank=True, help_text="Windowed stage timings, ms.")
+    verdict = models.TextField(blank=True, help_text="Where the worker's time goes.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["fleet", "index"], name="fleet_worker_index_is_one"),
+            models.CheckConstraint(
+                condition=Q(state__in=WORKER_STATES), name="fleet_worker_state_is_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"worker {self.index} of fleet {self.fleet_id}"
+
+
+class EnvSlot(models.Model):
+    """One environment of a worker as the worker last described it."""
+
+    worker = models.ForeignKey(FleetWorker, on_delete=models.CASCADE, related_name="slots")
+    slot = models.PositiveIntegerField()
+    state = models.CharField(max_length=16, choices=[(s, s) for s in SLOT_STATES])
+    pid = models.BigIntegerField(null=True, blank=True)
+    episodes = models.PositiveBigIntegerField(default=0)
+    restarts = models.PositiveIntegerField(default=0)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["worker", "slot"], name="env_slot_is_one"),
+            models.CheckConstraint(
+                condition=Q(state__in=SLOT_STATES), name="env_slot_state_is_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"slot {self.slot} of worker {self.worker_id}"
+
+
+class EpisodeWindow(models.Model):
+    """Statistics of the episodes that ended at one worker within one report."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="episode_windows")
+    at = models.DateTimeField()
+    environment = models.CharField(max_length=200)
+    worker = models.PositiveIntegerField()
+    mode = models.CharField(max_length=8, choices=[("train", "train"), ("eval", "eval")])
+    seconds = models.FloatField(help_text="Length of the window.")
+    count = models.PositiveIntegerField(help_text="Episodes.")
+    return_sum = models.FloatField()
+    return_mean = models.FloatField()
+    return_min = models.FloatField()
+    return_max = models.FloatField()
+    return_p10 = models.FloatField()
+    return_p50 = models.FloatField()
+    return_p90 = models.FloatField()
+    discounted_return_mean = models.FloatField()
+    length_mean = models.FloatField(help_text="Env steps.")
+    length_max = models.PositiveIntegerField(help_text="Env steps.")
+    terminated = models.PositiveIntegerField()
+    truncated = models.PositiveIntegerField()
+    aborted = models.PositiveIntegerField()
+    returns = ArrayField(models.FloatField(), default=list, blank=True)
+    policy_step = models.IntegerField(default=-2)
+    # Where the run stood when the window was stored: the x axes of the charts.
+    env_steps_total = models.PositiveBigIntegerField(default=0)
+    served_steps = models.PositiveIntegerField(default=0)
+    recent_return_mean = models.FloatField(
+        null=True, blank=True, help_text="Mean of the run's last 20 training returns."
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(count__gte=1), name="episode_window_has_an_episode"),
+        ]
+        indexes = [
+            models.Index(fields=["run", "id"], name="episode_window_in_order"),
+            BrinIndex(fields=["at"], name="episode_window_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.count} episodes of run {self.run_id}"
+
+
+class MetricSample(models.Model):
+    """One number that a trainer wrote down."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metric_samples")
+    name = models.CharField(max_length=120)
+    step = models.BigIntegerField(help_text="The trainer's own counter: its train step.")
+    value = models.FloatField()
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["run", "name", "id"], name="metric_sample_by_name"),
+            models.Index(fields=["run", "id"], name="metric_sample_in_order"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}"

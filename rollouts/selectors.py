@@ -1,0 +1,164 @@
+"""Read what pages, fleets and the reconciler need to know of fleets."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from msgspec import to_builtins
+
+from buffer import selectors as buffer_selectors
+from rolldeck.wire import FleetControl
+from rollouts.core import control
+from rollouts.core.reconcile import Action, FleetView, decide, desired_of
+from rollouts.models import EpisodeWindow, Fleet, FleetWorker, MetricSample
+from rollouts.wire import (
+    EpisodeRow,
+    FleetState,
+    MetricRow,
+    SlotState,
+    WorkerState,
+)
+from runs.core.lifecycle import RunStatus
+from runs.models import Run, RunKind
+
+UNKNOWN_AFTER: Final = timedelta(seconds=5)
+"""Silence after which the last report no longer says what is true now."""
+ROWS_AT_MOST: Final = 2000
+
+
+def control_of(run_id: int) -> FleetControl:
+    """Return what the platform wants of the fleet of a run."""
+    run = Run.objects.only("status", "archived_at", "epoch", "policy_step").get(pk=run_id)
+    orders: dict[str, Any] = {
+        "desired": desired_of(_status_of(run)),
+        "epoch": run.epoch,
+        "policy_step": run.policy_step,
+        "admission_remaining": buffer_selectors.admission_remaining(run_id),
+    }
+    return FleetControl(fingerprint=control.fingerprint(**orders), **orders)
+
+
+def fleet_view(run_id: int) -> FleetView:
+    """Return what the reconciler decides from."""
+    run = Run.objects.get(pk=run_id)
+    fleet = Fleet.objects.filter(run_id=run_id).first() or Fleet(run=run)
+    status = _status_of(run)
+    return FleetView(
+        status=status,
+        launches_fleets=run.kind == RunKind.FLEET,
+        has_manager=bool(fleet.incarnation),
+        observed=fleet.observed,
+        launched_at=fleet.launched_at,
+        observed_at=fleet.observed_at,
+        recent_launches_at=tuple(fleet.recent_launches_at),
+        buffer_is_drained=status is RunStatus.DRAINING and buffer_selectors.is_drained(run_id),
+        drain_deadline_at=run.drain_deadline_at,
+    )
+
+
+def runs_to_reconcile(*, now: datetime) -> list[int]:
+    """Return the runs for which a pass of the reconciler has something to do."""
+    with_fleet = Run.objects.exclude(fleet=None).exclude(fleet__incarnation="")
+    active = Run.objects.current().active()
+    watched = {*active.values_list("pk", flat=True), *with_fleet.values_list("pk", flat=True)}
+    return sorted(
+        run_id
+        for run_id in watched
+        if decide(fleet_view(run_id), now=now).action is not Action.WAIT
+    )
+
+
+def fleet_state(run_id: int, *, now: datetime) -> FleetState:
+    """Return what is wanted of a run's fleet and what was last seen of it.
+
+    A state that is older than :data:`UNKNOWN_AFTER` is shown as `unknown`.
+    """
+    run = Run.objects.only("status", "archived_at").get(pk=run_id)
+    fleet = Fleet.objects.filter(run_id=run_id).first()
+    if fleet is None:
+        return FleetState(desired=desired_of(_status_of(run)), observed="none")
+    workers = FleetWorker.objects.filter(fleet=fleet).order_by("index").prefetch_related("slots")
+    return FleetState(
+        desired=desired_of(_status_of(run)),
+        observed=_shown(fleet.observed, fleet.observed_at, now=now),
+        observed_at=fleet.observed_at,
+        age_seconds=_age(fleet.observed_at, now=now),
+        launched_at=fleet.launched_at,
+        attempt=fleet.attempt,
+        reason=fleet.reason,
+        env_steps_total=fleet.env_steps_total,
+        workers=[_worker_state(worker, now=now) for worker in workers],
+    )
+
+
+def episodes(run_id: int, *, after: int | None, limit: int) -> list[EpisodeRow]:
+    """Return windows of ended episodes, oldest first.
+
+    The first ones after row `after`, or the newest ones when `after` is None.
+    """
+    found = EpisodeWindow.objects.filter(run_id=run_id)
+    return [_row(EpisodeRow, window) for window in _page(found, after=after, limit=limit)]
+
+
+def metrics(
+    run_id: int, *, names: Iterable[str] = (), after: int | None, limit: int
+) -> list[MetricRow]:
+    """Return samples of the named metrics (all when there are no names), oldest first."""
+    found = MetricSample.objects.filter(run_id=run_id)
+    wanted = list(names)
+    if wanted:
+        found = found.filter(name__in=wanted)
+    return [_row(MetricRow, sample) for sample in _page(found, after=after, limit=limit)]
+
+
+def episode_series(run_id: int, after: int | None, limit: int) -> list[dict[str, Any]]:
+    """Return windows of ended episodes as the live page shows them."""
+    rows: list[dict[str, Any]] = to_builtins(episodes(run_id, after=after, limit=limit))
+    return rows
+
+
+def metric_series(run_id: int, after: int | None, limit: int) -> list[dict[str, Any]]:
+    """Return samples of all metrics as the live page shows them."""
+    rows: list[dict[str, Any]] = to_builtins(metrics(run_id, after=after, limit=limit))
+    return rows
+
+
+def _page(found: Any, *, after: int | None, limit: int) -> list[Any]:
+    limit = min(limit, ROWS_AT_MOST)
+    if after is None:
+        return list(found.order_by("-id")[:limit])[::-1]
+    return list(found.filter(id__gt=after).order_by("id")[:limit])
+
+
+def _row(shape: type[Any], row: Any) -> Any:
+    return shape(**{field: getattr(row, field) for field in shape.__struct_fields__})
+
+
+def _status_of(run: Run) -> RunStatus:
+    """Return the run's status; an archived run has ended, whatever it was doing."""
+    return RunStatus.STOPPED if run.archived_at else RunStatus(run.status)
+
+
+def _age(at: datetime | None, *, now: datetime) -> float | None:
+    return None if at is None else round(max(0.0, (now - at).total_seconds()), 1)
+
+
+def _shown(state: str, at: datetime | None, *, now: datetime) -> Any:
+    settled = state in {"none", "stopped", "failed"}
+    stale = at is not None and now - at > UNKNOWN_AFTER
+    return "unknown" if stale and not settled else state
+
+
+def _worker_state(worker: FleetWorker, *, now: datetime) -> WorkerState:
+    fields = {
+        field: getattr(worker, field)
+        for field in WorkerState.__struct_fields__
+        if field not in {"slots", "state", "age_seconds"}
+    }
+    slots = sorted(worker.slots.all(), key=lambda slot: slot.slot)
+    return WorkerState(
+        state=_shown(worker.state, worker.heartbeat_at, now=now),
+        age_seconds=_age(worker.heartbeat_at, now=now) or 0.0,
+        slots=[_row(SlotState, slot) for slot in slots],
+        **fields,
+    )

@@ -1,0 +1,145 @@
+"""Write down launches and ends of fleet managers, before and after the cluster acts."""
+
+import secrets
+from datetime import datetime
+
+from django.db import transaction
+
+from rollouts.core import launch as rules
+from rollouts.core.launch import LaunchOrder
+from rollouts.core.reconcile import BUDGET_WINDOW
+from rollouts.models import EnvSlot, Fleet, FleetWorker
+from runs import services as run_services
+from runs.core.lifecycle import RunStatus
+from runs.live import announce
+from runs.models import ApiToken, Run
+
+ACTOR = "fleet reconciler"
+_LAUNCHABLE = (RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
+
+
+@transaction.atomic
+def begin_launch(
+    *, run_id: int, reason: str, platform_url: str, now: datetime
+) -> LaunchOrder | None:
+    """Make a new manager the run's only one, before the cluster hears of it.
+
+    Whoever dies between this and the cluster's answer leaves a manager that was never seen;
+    the next pass finds it missing and launches another.
+
+    Returns:
+        What to tell the new manager; None if the run no longer wants one.
+    """
+    Fleet.objects.get_or_create(run_id=run_id)
+    fleet = Fleet.objects.select_for_update().get(run_id=run_id)
+    run = Run.objects.select_for_update().get(pk=run_id)
+    if run.status not in _LAUNCHABLE:
+        return None
+    if run.status == RunStatus.QUEUED:
+        # A person asked for this start: earlier failures do not count against it.
+        fleet.recent_launches_at = []
+        run_services.move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
+    _point_at_new_manager(fleet, run.name, now=now)
+    token = _mint_only_token(run, now=now)
+    run_services.record_event(
+        run_id=run_id,
+        kind="fleet_launched",
+        message=f"Launching fleet manager {fleet.actor_name}",
+        reason=reason,
+        actor=ACTOR,
+        level="info" if fleet.attempt == 1 else "warning",
+        now=now,
+    )
+    announce(run_id, "fleet")
+    return LaunchOrder(
+        actor_name=fleet.actor_name,
+        incarnation=fleet.incarnation,
+        run=run.name,
+        config=run.config,
+        platform_url=platform_url,
+        token=token,
+    )
+
+
+def note_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
+    """Write down that the cluster has taken the manager; False if another one came since."""
+    placed = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
+        placed_at=now, reason=""
+    )
+    announce(run_id, "fleet")
+    return bool(placed)
+
+
+@transaction.atomic
+def note_trouble(*, run_id: int, reason: str, now: datetime) -> bool:
+    """Say on the run's page why its fleet does not come; return False if it is said already."""
+    fleet, _ = Fleet.objects.get_or_create(run_id=run_id)
+    if not Fleet.objects.filter(pk=fleet.pk).exclude(reason=reason).update(reason=reason):
+        return False
+    run = Run.objects.get(pk=run_id)
+    if run.status in {RunStatus.QUEUED, RunStatus.STARTING}:
+        Run.objects.filter(pk=run_id, status=run.status).update(status_reason=reason)
+    run_services.record_event(
+        run_id=run_id,
+        kind="fleet_waits",
+        message="The fleet does not come up yet",
+        reason=reason,
+        actor=ACTOR,
+        level="warning",
+        now=now,
+    )
+    announce(run_id, "run", "fleet")
+    return True
+
+
+@transaction.atomic
+def note_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> bool:
+    """Write down that the manager is gone for good; False if another one came since."""
+    ended = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
+        incarnation="", observed="stopped", reason=reason
+    )
+    if not ended:
+        return False
+    workers = FleetWorker.objects.filter(fleet__run_id=run_id)
+    workers.update(state="stopped", env_steps_per_second=0.0, to_send=0)
+    EnvSlot.objects.filter(worker__in=workers).update(state="stopped", pid=None)
+    _revoke_tokens(run_id=run_id, now=now)
+    run_services.record_event(
+        run_id=run_id,
+        kind="fleet_ended",
+        message="Ended the fleet manager",
+        reason=reason,
+        actor=ACTOR,
+        now=now,
+    )
+    announce(run_id, "fleet")
+    return True
+
+
+def _point_at_new_manager(fleet: Fleet, run_name: str, *, now: datetime) -> None:
+    fleet.attempt += 1
+    fleet.incarnation = f"{fleet.attempt}-{secrets.token_hex(4)}"
+    fleet.actor_name = rules.actor_name(run=run_name, attempt=fleet.attempt)
+    fleet.launched_at, fleet.placed_at, fleet.observed_at = now, None, None
+    recent = [at for at in fleet.recent_launches_at if now - at < BUDGET_WINDOW]
+    fleet.recent_launches_at = [*recent, now]
+    fleet.observed, fleet.sequence, fleet.reason = "none", -1, ""
+    fleet.save()
+    FleetWorker.objects.filter(fleet=fleet).update(
+        state="respawning", reason="a new manager is being launched", env_steps_per_second=0.0
+    )
+
+
+def _mint_only_token(run: Run, *, now: datetime) -> str:
+    """Return a token for the new manager; those of earlier ones stop working."""
+    _revoke_tokens(run_id=run.pk, now=now)
+    _, text = run_services.mint_token(
+        name=f"fleet {run.name}", scopes=["worker"], run_id=run.pk, now=now
+    )
+    return text
+
+
+def _revoke_tokens(*, run_id: int, now: datetime) -> None:
+    ApiToken.objects.filter(run_id=run_id, name__startswith="fleet ", revoked_at=None).update(
+        revoked_at=now
+    )

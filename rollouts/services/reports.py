@@ -1,0 +1,133 @@
+"""Store what fleets report about themselves."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from django.db import transaction
+
+from rolldeck import wire
+from rollouts.core import reports as rules
+from rollouts.core.returns import keep_recent, mean
+from rollouts.models import EnvSlot, EpisodeWindow, Fleet, FleetWorker
+from runs import services as run_services
+from runs.core.lifecycle import RunStatus
+from runs.live import announce
+from runs.models import Run
+
+_WORKER_FIELDS = [
+    field for field in wire.WorkerReport.__struct_fields__ if field not in {"index", "slots"}
+]
+_SLOT_FIELDS = [field for field in wire.SlotReport.__struct_fields__ if field != "slot"]
+
+
+@transaction.atomic
+def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bool:
+    """Store a report once; return False if it was stored before.
+
+    Raises:
+        StaleIncarnation: If the run has another manager now, or none.
+        InvalidReport: If the report names a worker or a slot twice.
+    """
+    rules.check(report)
+    fleet = Fleet.objects.select_for_update().filter(run_id=run_id).first()
+    if fleet is None or fleet.incarnation != report.incarnation:
+        current = (fleet.incarnation if fleet else "") or "none"
+        raise rules.StaleIncarnation(
+            f"incarnation {report.incarnation}; the run's manager is {current}"
+        )
+    if report.sequence <= fleet.sequence:
+        return False
+    if fleet.observed_at is None:
+        _forget_trouble(run_id)
+    fleet.env_steps_total += _store_workers(fleet, report.workers, now=now)
+    _store_episodes(fleet, report.episodes, now=now)
+    fleet.sequence = report.sequence
+    fleet.observed, fleet.reason, fleet.observed_at = report.state, report.reason, now
+    fleet.save()
+    _store_events(run_id, report.events, now=now)
+    _note_first_steps(run_id, report.workers, now=now)
+    announce(run_id, "fleet", *(["episodes"] if report.episodes else []))
+    return True
+
+
+def _forget_trouble(run_id: int) -> None:
+    """Stop saying why the fleet does not come up: it has just spoken for the first time."""
+    troubled = Run.objects.filter(pk=run_id, status=RunStatus.STARTING).exclude(status_reason="")
+    if troubled.update(status_reason=""):
+        announce(run_id, "run")
+
+
+def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: datetime) -> int:
+    """Store the workers and their slots; return the env steps made since the last report."""
+    before = {
+        worker.index: (worker.incarnation, worker.env_steps)
+        for worker in FleetWorker.objects.filter(fleet=fleet)
+    }
+    steps = 0
+    rows: list[FleetWorker] = []
+    slots: list[EnvSlot] = []
+    for worker in workers:
+        values = msgspec.structs.asdict(worker)
+        values["stages"] = msgspec.to_builtins(worker.stages)
+        reported_slots = values.pop("slots")
+        row = FleetWorker(fleet=fleet, heartbeat_at=now, **values)
+        rows.append(row)
+        slots += [EnvSlot(worker=row, **msgspec.structs.asdict(slot)) for slot in reported_slots]
+        steps += rules.env_steps_since(
+            before=before.get(worker.index),
+            incarnation=worker.incarnation,
+            env_steps=worker.env_steps,
+        )
+    _upsert(FleetWorker, rows, key=["fleet", "index"], fields=[*_WORKER_FIELDS, "heartbeat_at"])
+    for slot in slots:
+        slot.worker_id = slot.worker.pk
+    _upsert(EnvSlot, slots, key=["worker", "slot"], fields=_SLOT_FIELDS)
+    return steps
+
+
+def _upsert(model: Any, rows: list[Any], *, key: list[str], fields: list[str]) -> None:
+    model.objects.bulk_create(rows, update_conflicts=True, unique_fields=key, update_fields=fields)
+
+
+def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now: datetime) -> None:
+    served_steps = Run.objects.values_list("served_steps", flat=True).get(pk=fleet.run_id)
+    rows = []
+    for window in windows:
+        if window.mode == "train":
+            fleet.recent_returns = keep_recent(fleet.recent_returns, window.returns)
+        rows.append(
+            EpisodeWindow(
+                run_id=fleet.run_id,
+                at=now,
+                env_steps_total=fleet.env_steps_total,
+                served_steps=served_steps,
+                recent_return_mean=mean(fleet.recent_returns),
+                **msgspec.structs.asdict(window),
+            )
+        )
+    EpisodeWindow.objects.bulk_create(rows)
+
+
+def _store_events(run_id: int, events: Iterable[wire.FleetEvent], *, now: datetime) -> None:
+    for event in events:
+        run_services.record_event(
+            run_id=run_id,
+            kind=event.kind,
+            message=event.message,
+            actor="fleet",
+            level=event.level,
+            details=event.details,
+            now=now,
+        )
+
+
+def _note_first_steps(run_id: int, workers: Iterable[wire.WorkerReport], *, now: datetime) -> None:
+    """Call a starting run running once one of its workers has stepped an environment."""
+    if not any(worker.env_steps for worker in workers):
+        return
+    # Only from starting: a run that was paused meanwhile must stay paused.
+    starting = Run.objects.select_for_update().filter(pk=run_id, status=RunStatus.STARTING)
+    if starting.exists():
+        run_services.move(run_id=run_id, target=RunStatus.RUNNING, actor="fleet", now=now)

@@ -1,0 +1,154 @@
+"""Shape what the API of this app takes and gives, besides the messages of fleets."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from rolldeck.wire import Desired, StageTiming
+
+
+class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One number at one of the trainer's steps; finite, as JSON knows no other."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[\w./ -]+$")]
+    step: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    value: float
+
+
+class MetricsPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/runs/{run}/metrics``."""
+
+    samples: Annotated[list[Metric], Meta(min_length=1, max_length=1000)]
+
+
+class MetricsReceipt(Struct, frozen=True, kw_only=True):
+    """Answer to a push of metrics."""
+
+    stored: int
+
+
+class MetricRow(Struct, frozen=True, kw_only=True):
+    """One stored number."""
+
+    id: int
+    at: datetime
+    name: str
+    step: int
+    value: float
+
+
+class Metrics(Struct, frozen=True, kw_only=True):
+    """Stored numbers, oldest first."""
+
+    results: list[MetricRow]
+
+
+class EpisodeRow(Struct, frozen=True, kw_only=True):
+    """Statistics of the episodes that ended at one worker within one report.
+
+    Returns are undiscounted sums of rewards; lengths are in env steps; the counters at the end
+    say where the run stood when the window was stored.
+    """
+
+    id: int
+    at: datetime
+    environment: str
+    worker: int
+    mode: Literal["train", "eval"]
+    seconds: float
+    count: int
+    return_mean: float
+    return_min: float
+    return_max: float
+    return_p10: float
+    return_p50: float
+    return_p90: float
+    discounted_return_mean: float
+    length_mean: float
+    length_max: int
+    terminated: int
+    truncated: int
+    aborted: int
+    policy_step: int
+    env_steps_total: int
+    served_steps: int
+    recent_return_mean: float | None
+    """Mean of the run's last 20 training returns; null before the first."""
+
+
+class Episodes(Struct, frozen=True, kw_only=True):
+    """Windows of ended episodes, oldest first."""
+
+    results: list[EpisodeRow]
+
+
+class SlotState(Struct, frozen=True, kw_only=True):
+    """State of one env slot as last reported."""
+
+    slot: int
+    state: Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
+    pid: int | None
+    episodes: int
+    restarts: int
+    error: str
+
+
+class WorkerState(Struct, frozen=True, kw_only=True):
+    """State of one rollout worker; `unknown` when it has not been heard of for 5 seconds."""
+
+    index: int
+    incarnation: str
+    state: Literal[
+        "starting",
+        "running",
+        "paused",
+        "draining",
+        "respawning",
+        "failed",
+        "stopped",
+        "unknown",
+    ]
+    reason: str
+    heartbeat_at: datetime
+    age_seconds: float
+    node: str
+    pid: int | None
+    restarts: int
+    announced_step: int
+    staged_step: int
+    active_step: int
+    env_steps: int
+    env_steps_per_second: float
+    fragments_cut: int
+    fragments_sent: int
+    to_send: int
+    dropped_steps: dict[str, int]
+    stages: dict[str, StageTiming]
+    verdict: str
+    slots: list[SlotState]
+
+
+class FleetState(Struct, frozen=True, kw_only=True):
+    """What is wanted of a fleet and what was last seen of it."""
+
+    desired: Desired
+    observed: Literal[
+        "none",
+        "starting",
+        "running",
+        "paused",
+        "draining",
+        "drained",
+        "stopped",
+        "failed",
+        "unknown",
+    ]
+    observed_at: datetime | None = None
+    age_seconds: float | None = None
+    launched_at: datetime | None = None
+    attempt: int = 0
+    """Managers launched so far."""
+    reason: str = ""
+    env_steps_total: int = 0
+    workers: list[WorkerState] = []

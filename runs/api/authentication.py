@@ -1,0 +1,51 @@
+"""Find out who is asking: a token as bearer or as Basic password, or a person's session."""
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from runs import services
+from runs.core.credentials import MalformedCredentials, token_in
+from runs.models import ApiToken
+
+
+class TokenUser:
+    """A machine, where Django expects somebody who signed in."""
+
+    is_authenticated = True
+    is_anonymous = False
+    is_active = True
+    is_staff = False
+    is_superuser = False
+    pk = None
+    id = None
+
+    def __init__(self, token: ApiToken) -> None:
+        self.username = f"token:{token.pk}"
+
+    def __str__(self) -> str:
+        return self.username
+
+
+class TokenAuthentication(BaseAuthentication):
+    """Accept `Authorization: Bearer <token>` or Basic with any name and the token."""
+
+    def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
+        """Return the machine and its token, or None when no token was shown."""
+        try:
+            text = token_in(request.headers.get("Authorization", ""))
+        except MalformedCredentials as error:
+            raise AuthenticationFailed(str(error)) from error
+        if text is None:
+            return None
+        token = services.authenticate(text=text, now=timezone.now())
+        if token is None:
+            raise AuthenticationFailed("the token is unknown, expired or revoked")
+        return TokenUser(token), token
+
+    def authenticate_header(self, request: Request) -> str:
+        """Return what a 401 answer asks for."""
+        return 'Bearer realm="rolldeck"'

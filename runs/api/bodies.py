@@ -1,0 +1,82 @@
+"""Read JSON bodies into typed messages and write messages as answers."""
+
+from typing import TypeVar
+
+import msgspec
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from runs.core import json_values
+
+T = TypeVar("T")
+
+
+class InvalidBody(ValueError):
+    """A body or query is not what it must be; `field` is the path of the culprit."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+        self.message = message
+
+
+def read(request: Request, kind: type[T]) -> T:
+    """Return the JSON body as a `kind`; an empty body counts as ``{}``.
+
+    Raises:
+        InvalidBody: If it is no JSON, or a field has a wrong type or value.
+    """
+    return decoded(request.body or b"{}", kind)
+
+
+def decoded(body: bytes, kind: type[T], *, inside: str = "") -> T:
+    """Return JSON bytes as a `kind`; `inside` names the field that they were in.
+
+    Raises:
+        InvalidBody: If they are no JSON, or a field has a wrong type or value.
+    """
+    try:
+        json_values.check(msgspec.json.decode(body))
+        return msgspec.json.decode(body, type=kind)
+    except json_values.NotStorable as error:
+        raise InvalidBody(_joined(inside, error.field), error.message) from error
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at ")
+        # msgspec writes [...] for the key of a mapping, which says nothing.
+        field = path.strip("`").removeprefix("$").replace("[...]", "").lstrip(".")
+        raise InvalidBody(_joined(_joined(inside, field), _named_in(message)), message) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidBody(inside, f"this is no JSON: {error}") from error
+
+
+def _joined(inside: str, field: str) -> str:
+    return f"{inside}.{field}" if inside and field else inside or field
+
+
+def _named_in(message: str) -> str:
+    """Return the field that msgspec names in backquotes at the end of a message."""
+    parts = message.split("`")
+    return parts[-2] if "field" in message and len(parts) >= 3 else ""
+
+
+def whole_number(
+    request: Request, name: str, *, default: int | None, at_least: int, at_most: int
+) -> int | None:
+    """Return a query parameter that is a whole number.
+
+    Raises:
+        InvalidBody: If it is something else or out of range.
+    """
+    raw = request.query_params.get(name)
+    if raw is None:
+        return default
+    if not raw.isascii() or not raw.isdigit() or not at_least <= int(raw[:20]) <= at_most:
+        raise InvalidBody(name, f"must be a whole number from {at_least} to {at_most}")
+    return int(raw)
+
+
+def answer(message: msgspec.Struct, *, status: int = 200) -> HttpResponse:
+    """Return `message` as JSON."""
+    return HttpResponse(
+        msgspec.json.encode(message), status=status, content_type="application/json"
+    )

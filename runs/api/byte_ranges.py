@@ -1,0 +1,109 @@
+"""Answer with a file or a part of it (RFC 9110, sections 13 and 14), never all in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import IO, Final
+
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse, HttpResponseNotModified, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from rest_framework.request import Request
+
+CHUNK_BYTES: Final = 1 << 20
+
+
+class UnreadableRange(ValueError):
+    """The Range header asks for bytes that the file does not have."""
+
+
+def byte_range(header: str, *, size: int) -> tuple[int, int] | None:
+    """Return first and last byte (inclusive) that a Range header asks for.
+
+    None means the whole file: there is no header, or one that a server may ignore (another
+    unit, several ranges, nonsense).
+
+    Raises:
+        UnreadableRange: If no byte of the range is in a file of `size` bytes.
+    """
+    unit, _, span = header.partition("=")
+    first, dash, last = span.strip().partition("-")
+    digits = all(part == "" or (part.isascii() and part.isdigit()) for part in (first, last))
+    if unit.strip().lower() != "bytes" or not dash or not digits or not (first or last):
+        return None
+    if not first:
+        begin, end = max(size - int(last), 0), size - 1
+    else:
+        begin, end = int(first), min(int(last), size - 1) if last else size - 1
+        if last and int(last) < begin:
+            return None
+    if begin >= size or (not first and int(last) == 0):
+        raise UnreadableRange(f"bytes */{size}")
+    return begin, end
+
+
+class Chunks:
+    """`length` bytes of an open file, for threads and for the event loop."""
+
+    def __init__(self, file: IO[bytes], *, begin: int, length: int) -> None:
+        self._file = file
+        self._file.seek(begin)
+        self._left = length
+
+    def _next(self) -> bytes:
+        chunk = self._file.read(min(CHUNK_BYTES, self._left))
+        self._left -= len(chunk)
+        return chunk
+
+    def close(self) -> None:
+        """Close the file; the response does so when it ends, however it ends."""
+        self._file.close()
+
+
+class ThreadChunks(Chunks):
+    """Chunks for a synchronous server."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        while chunk := self._next():
+            yield chunk
+
+
+class LoopChunks(Chunks):
+    """Chunks for an asynchronous server, which would collect a plain iterator in memory."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while chunk := await asyncio.to_thread(self._next):
+            yield chunk
+
+
+def respond(request: Request, file: IO[bytes], *, size: int, etag: str) -> HttpResponseBase:
+    """Return the file, the part that was asked for, or that nothing changed."""
+    tag = f'"{etag}"'
+    if tag in request.headers.get("If-None-Match", ""):
+        file.close()
+        return HttpResponseNotModified(headers={"ETag": tag})
+    wanted = request.headers.get("Range", "")
+    if request.headers.get("If-Range", tag) != tag:
+        wanted = ""
+    try:
+        span = byte_range(wanted, size=size)
+    except UnreadableRange as error:
+        file.close()
+        return HttpResponse(status=416, headers={"Content-Range": str(error)})
+    begin, end = span or (0, size - 1)
+    is_async = isinstance(request._request, ASGIRequest)  # noqa: SLF001 the only way to it
+    chunks = (LoopChunks if is_async else ThreadChunks)(file, begin=begin, length=end - begin + 1)
+    response = StreamingHttpResponse(
+        chunks,
+        status=206 if span else 200,
+        content_type="application/octet-stream",
+        headers={
+            "ETag": tag,
+            "Accept-Ranges": "bytes",
+            "Content-Length": str(end - begin + 1),
+            # The bytes of a version never change.
+            "Cache-Control": "private, max-age=31536000, immutable",
+        },
+    )
+    if span:
+        response["Content-Range"] = f"bytes {begin}-{end}/{size}"
+    return response

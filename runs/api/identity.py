@@ -1,0 +1,37 @@
+"""Say who is asking, in one line that is the same in events, leases and rights."""
+
+from typing import cast
+
+from django.contrib.auth.models import AbstractBaseUser, User
+from rest_framework.request import Request
+
+from runs import selectors
+from runs.core.rights import Caller
+from runs.models import ApiToken
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who is asking; the answer is kept for the time of the request."""
+    known = getattr(request, "rolldeck_caller", None)
+    if known is None:
+        known = _caller_of(request)
+        request.rolldeck_caller = known  # type: ignore[attr-defined]
+    return cast("Caller", known)
+
+
+def _caller_of(request: Request) -> Caller:
+    if isinstance(request.auth, ApiToken):
+        return selectors.caller_of_token(request.auth)
+    if isinstance(request.user, AbstractBaseUser):
+        return selectors.caller_of_user(request.user)
+    return Caller(identity=f"address:{request.META.get('REMOTE_ADDR', '')}")
+
+
+def identity_of(request: Request) -> str:
+    """Return `token:<id>`, `user:<name>` or `address:<ip>`."""
+    return caller_of(request).identity
+
+
+def person_of(request: Request) -> User | None:
+    """Return the person who is signed in, or None for machines and strangers."""
+    return request.user if isinstance(request.user, User) else None

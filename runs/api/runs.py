@@ -1,0 +1,218 @@
+"""Create runs, show them, and ask them to move."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs import selectors, services
+from runs.api.bodies import InvalidBody, answer, read, whole_number
+from runs.api.identity import identity_of, person_of
+from runs.api.openapi import problems
+from runs.api.permissions import Known, Operators, Readers
+from runs.core import run_config
+from runs.core.lifecycle import RunStatus, RunVerb
+from runs.models import Run
+from runs.wire import (
+    Ask,
+    CreateRun,
+    EnvironmentList,
+    EventList,
+    Limits,
+    Preset,
+    RunConfigSchema,
+    RunDetail,
+    RunList,
+)
+
+EVENTS_PER_ANSWER = 100
+
+
+class RunsView(APIView):
+    """All current runs."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Let readers list and operators create."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="runs_list",
+        parameters=[
+            OpenApiParameter("status", enum=[str(status) for status in RunStatus]),
+            OpenApiParameter("q", description="Part of the name."),
+        ],
+        responses={200: RunList, **problems(400, 401, 403)},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List runs, newest first."""
+        status = request.query_params.get("status", "")
+        if status and status not in set(RunStatus):
+            raise InvalidBody("status", f"must be one of {', '.join(RunStatus)}")
+        text = request.query_params.get("q", "")
+        if "\x00" in text:
+            raise InvalidBody("q", "must not contain the NUL character")
+        return answer(RunList(results=selectors.runs(status=status, text=text)))
+
+    @extend_schema(
+        operation_id="runs_create",
+        request=CreateRun,
+        responses={201: RunDetail, **problems(400, 401, 403, 409)},
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Create a run, and start it when `start` is true."""
+        wanted = read(request, CreateRun)
+        run = services.create_and_start(
+            name=wanted.name,
+            kind=wanted.kind,
+            preset=wanted.preset,
+            config=wanted.config,
+            start=wanted.start,
+            created_by=person_of(request),
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(selectors.run_detail(run), status=201)
+
+
+class RunView(APIView):
+    """One run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="runs_show",
+        responses={200: RunDetail, **problems(401, 403, 404)},
+        tags=["runs"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Show a run with its configuration."""
+        return answer(selectors.run_detail(selectors.run_named(run)))
+
+
+class AskView(APIView):
+    """A verb that a run is asked to follow; each verb has a route of its own."""
+
+    permission_classes = [Operators]
+    verb: RunVerb
+
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Ask the run to move."""
+        wanted = read(request, Ask)
+        moved: Run = services.ask(
+            run_id=selectors.run_named(run).pk,
+            verb=self.verb,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return answer(selectors.run_detail(moved))
+
+
+MEANINGS = {
+    RunVerb.START: "Start the run, or start it again after it was stopped or failed.",
+    RunVerb.PAUSE: "Generate nothing new; what was made is still accepted and served.",
+    RunVerb.RESUME: "Go on after a pause.",
+    RunVerb.DRAIN: "Finish open episodes, serve until empty, then complete.",
+    RunVerb.STOP: "Drain with a deadline, then stop.",
+    RunVerb.KILL: "Stop now; what is lost is counted.",
+}
+
+
+def ask_view(verb: RunVerb) -> type[AskView]:
+    """Return the view that asks for `verb`, described in the OpenAPI schema."""
+
+    class VerbView(AskView):
+        @extend_schema(
+            operation_id=f"runs_{verb}",
+            summary=MEANINGS[verb],
+            request=Ask,
+            responses={200: RunDetail, **problems(400, 401, 403, 404, 409)},
+            tags=["runs"],
+        )
+        def post(self, request: Request, run: str) -> HttpResponse:
+            return super().post(request, run)
+
+    VerbView.verb = verb
+    VerbView.__name__ = f"{verb.title()}View"
+    VerbView.__doc__ = MEANINGS[verb]
+    return VerbView
+
+
+class EventsView(APIView):
+    """What happened to a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="runs_events",
+        parameters=[
+            OpenApiParameter("before", int, description="Only events with a smaller id."),
+            OpenApiParameter("limit", int, description="1 to 200."),
+        ],
+        responses={200: EventList, **problems(400, 401, 403, 404)},
+        tags=["runs"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List events, newest first."""
+        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+        limit = whole_number(
+            request,
+            "limit",
+            default=EVENTS_PER_ANSWER,
+            at_least=1,
+            at_most=selectors.EVENTS_PER_PAGE,
+        )
+        found = selectors.events(
+            run_id=selectors.run_named(run).pk, before=before, limit=limit or EVENTS_PER_ANSWER
+        )
+        return answer(EventList(results=found))
+
+
+class EnvironmentsView(APIView):
+    """The environments of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="runs_environments",
+        responses={200: EnvironmentList, **problems(401, 403, 404)},
+        tags=["runs"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List environments in the order in which they registered."""
+        found = selectors.environments(run_id=selectors.run_named(run).pk)
+        return answer(EnvironmentList(results=found))
+
+
+class RunConfigSchemaView(APIView):
+    """The launch form's schema."""
+
+    permission_classes = [Known]
+
+    @extend_schema(
+        operation_id="run_config_schema",
+        responses={200: RunConfigSchema, **problems(401)},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Return the JSON Schema of a run's configuration, and the presets."""
+        presets = [
+            Preset(name=name, title=title, config=run_config.to_builtins(config))
+            for name, (title, config) in run_config.PRESETS.items()
+        ]
+        return answer(RunConfigSchema(schema=run_config.json_schema(), presets=presets))
+
+
+class LimitsView(APIView):
+    """The limits of this deck."""
+
+    permission_classes = [Known]
+
+    @extend_schema(operation_id="limits", responses={200: Limits, **problems(401)}, tags=["deck"])
+    def get(self, request: Request) -> HttpResponse:
+        """Return the limits of what this deck takes in."""
+        return answer(selectors.limits())

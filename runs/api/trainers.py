@@ -1,0 +1,60 @@
+"""Register trainers and list them."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs import selectors, services
+from runs.api.bodies import answer, read
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Readers, scoped
+from runs.wire import RegisterTrainer, TrainerList, TrainerRegistered
+
+
+class TrainersView(APIView):
+    """The trainers of a run."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Let readers list and trainers register."""
+        return [scoped("trainer")() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="trainers_list",
+        responses={200: TrainerList, **problems(401, 403, 404)},
+        tags=["trainers"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List trainers in the order in which they first registered."""
+        found = selectors.trainers(run_id=selectors.run_named(run).pk)
+        return answer(TrainerList(results=found))
+
+    @extend_schema(
+        operation_id="trainers_register",
+        request=RegisterTrainer,
+        responses={200: TrainerRegistered, **problems(400, 401, 403, 404, 409)},
+        tags=["trainers"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Join a run; a restarted trainer without `resume` opens a new epoch."""
+        wanted = read(request, RegisterTrainer)
+        trainer = services.register_trainer(
+            run_id=selectors.run_named(run).pk,
+            identity=identity_of(request),
+            name=wanted.name,
+            resume=wanted.resume,
+            now=timezone.now(),
+        )
+        joined = trainer.run
+        return answer(
+            TrainerRegistered(
+                uuid=trainer.uuid,
+                epoch=joined.epoch,
+                policy_step=joined.policy_step,
+                batch_size=joined.batch_size,
+                config=joined.config,
+            )
+        )

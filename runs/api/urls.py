@@ -1,0 +1,52 @@
+"""Route the API of runs."""
+
+from django.urls import path, register_converter
+from django.urls.converters import IntConverter
+
+from runs.api.runs import (
+    EnvironmentsView,
+    EventsView,
+    LimitsView,
+    RunConfigSchemaView,
+    RunsView,
+    RunView,
+    ask_view,
+)
+from runs.api.sessions import SessionView
+from runs.api.tokens import TokensView, TokenView
+from runs.api.trainers import TrainersView
+from runs.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
+from runs.core.lifecycle import RunVerb
+
+
+class SmallNumber(IntConverter):
+    """A whole number that fits a database column."""
+
+    regex = "[0-9]{1,9}"
+
+
+class Step(IntConverter):
+    """The step of a policy version, which may be -1."""
+
+    regex = "-1|[0-9]{1,9}"
+
+
+register_converter(SmallNumber, "small")
+register_converter(Step, "step")
+
+urlpatterns = [
+    path("session", SessionView.as_view()),
+    path("limits", LimitsView.as_view()),
+    path("run-config-schema", RunConfigSchemaView.as_view()),
+    path("tokens", TokensView.as_view()),
+    path("tokens/<small:token>", TokenView.as_view()),
+    path("runs", RunsView.as_view()),
+    path("runs/<slug:run>", RunView.as_view()),
+    *(path(f"runs/<slug:run>/{verb}", ask_view(verb).as_view()) for verb in RunVerb),
+    path("runs/<slug:run>/events", EventsView.as_view()),
+    path("runs/<slug:run>/environments", EnvironmentsView.as_view()),
+    path("runs/<slug:run>/trainers", TrainersView.as_view()),
+    path("runs/<slug:run>/weights", WeightsView.as_view()),
+    path("runs/<slug:run>/weights/current", CurrentWeightsView.as_view()),
+    path("runs/<slug:run>/weights/<small:epoch>/<step:step>", WeightsFileView.as_view()),
+]

@@ -1,0 +1,119 @@
+"""Publish weights and hand them out."""
+
+from typing import Any
+
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rolldeck.wire import WeightsManifest
+from runs import selectors, services
+from runs.api import byte_ranges
+from runs.api.bodies import InvalidBody, answer, decoded
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Readers, scoped
+from runs.models import PolicyVersion
+
+FORM = {
+    "multipart/form-data": {
+        "type": "object",
+        "required": ["manifest", "weights"],
+        "properties": {
+            "manifest": {"type": "string", "description": "A WeightsManifest as JSON."},
+            "weights": {"type": "string", "format": "binary", "description": "safetensors"},
+        },
+    }
+}
+
+
+def _manifest(version: PolicyVersion, *, status: int = 200) -> HttpResponse:
+    return answer(WeightsManifest(**version.manifest), status=status)
+
+
+class WeightsView(APIView):
+    """The weights of a run."""
+
+    permission_classes = [scoped("trainer")]
+    parser_classes = [MultiPartParser]
+
+    @extend_schema(
+        operation_id="weights_publish",
+        request=FORM,
+        responses={
+            200: WeightsManifest,
+            201: WeightsManifest,
+            **problems(400, 401, 403, 404, 409, 413, 415, 422),
+        },
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Publish a policy version; the same one again is answered with 200."""
+        target = selectors.run_named(run)
+        manifest, file = _form(request.data)
+        version, is_new = services.publish_weights(
+            run_id=target.pk,
+            manifest=manifest,
+            file=file,
+            identity=identity_of(request),
+            now=timezone.now(),
+        )
+        return _manifest(version, status=201 if is_new else 200)
+
+
+def _form(fields: Any) -> tuple[WeightsManifest, "UploadedFile[bytes]"]:
+    """Return the two fields of the form.
+
+    Raises:
+        InvalidBody: If one is missing or the manifest is none.
+    """
+    manifest, file = fields.get("manifest"), fields.get("weights")
+    if manifest is None:
+        raise InvalidBody("manifest", "this field is required")
+    if not isinstance(file, UploadedFile):
+        raise InvalidBody("weights", "this file is required")
+    raw = manifest.read() if isinstance(manifest, UploadedFile) else manifest.encode()
+    return decoded(raw, WeightsManifest, inside="manifest"), file
+
+
+class CurrentWeightsView(APIView):
+    """The newest weights."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="weights_current",
+        responses={200: WeightsManifest, **problems(401, 403, 404)},
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return the manifest of the current policy version."""
+        return _manifest(selectors.current_weights(run=selectors.run_named(run)))
+
+
+class WeightsFileView(APIView):
+    """The bytes of one policy version."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="weights_download",
+        parameters=[OpenApiParameter("Range", location=OpenApiParameter.HEADER)],
+        responses={
+            (200, "application/octet-stream"): OpenApiTypes.BINARY,
+            (206, "application/octet-stream"): OpenApiTypes.BINARY,
+            **problems(401, 403, 404),
+        },
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str, epoch: int, step: int) -> HttpResponseBase:
+        """Download a version; the answer is never another version."""
+        version = selectors.weights(run=selectors.run_named(run), epoch=epoch, step=step)
+        file = selectors.weights_file(version)
+        return byte_ranges.respond(request, file, size=version.size_bytes, etag=version.sha256)

@@ -1,0 +1,19 @@
+"""Say what a run's status asks of those who produce its data."""
+
+from typing import Final, Literal
+
+from runs.core.lifecycle import RunStatus
+
+Desired = Literal["running", "paused", "draining", "stopped"]
+
+DESIRED: Final[dict[RunStatus, Desired]] = {
+    RunStatus.DRAFT: "paused",
+    RunStatus.QUEUED: "paused",
+    RunStatus.STARTING: "running",
+    RunStatus.RUNNING: "running",
+    RunStatus.PAUSED: "paused",
+    RunStatus.DRAINING: "draining",
+    RunStatus.COMPLETED: "stopped",
+    RunStatus.STOPPED: "stopped",
+    RunStatus.FAILED: "stopped",
+}

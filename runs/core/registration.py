@@ -1,0 +1,42 @@
+"""Hold what a trainer says of itself when it registers."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """The registration of an Atropos trainer, in the words of its wire.
+
+    `batch_size` counts sequences, `max_token_len` tokens; `save_checkpoint_interval`,
+    `starting_step` and `num_steps` count train steps.
+    """
+
+    wandb_group: str | None = None
+    wandb_project: str | None = None
+    batch_size: int
+    max_token_len: int
+    checkpoint_dir: str = ""
+    save_checkpoint_interval: int = 0
+    starting_step: int = 0
+    num_steps: int = 0
+
+
+def opens_an_epoch(
+    *, epoch: int, published: bool, known: bool, resume: bool, is_fleet: bool, is_stock: bool
+) -> bool:
+    """Return whether a registration opens a new epoch of its run.
+
+    Args:
+        epoch: Epochs the run has opened so far.
+        published: The current epoch has at least one policy version.
+        known: The same identity has registered in this run before.
+        resume: The trainer says that it goes on where it was.
+        is_fleet: The run's data carries the epoch it was sampled in.
+        is_stock: The registration came over the Atropos routes, which know no epochs: there a
+            second registration is a further trainer, and what waits stays good.
+    """
+    if epoch == 0:
+        return True
+    if resume or is_stock:
+        return False
+    return published or (known and is_fleet)

@@ -1,0 +1,181 @@
+"""Read and check the header of a safetensors file.
+
+The file is: 8 bytes, the length N of the header as a little-endian unsigned integer; N bytes of
+JSON, which start with ``{`` and may end in spaces; then the tensors' bytes. The header maps each
+name to ``{"dtype", "shape", "data_offsets": [begin, end]}``, offsets counted from the end of the
+header. Offsets leave no hole and reach the end of the file, so no byte is unaccounted for.
+
+Source: https://github.com/huggingface/safetensors, README, section "Format".
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+LENGTH_BYTES: Final = 8
+MAX_HEADER_BYTES: Final = 100_000_000
+DTYPE_BITS: Final = {
+    "BOOL": 8,
+    "U8": 8,
+    "I8": 8,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+    "F8_E8M0": 8,
+    "U16": 16,
+    "I16": 16,
+    "F16": 16,
+    "BF16": 16,
+    "U32": 32,
+    "I32": 32,
+    "F32": 32,
+    "U64": 64,
+    "I64": 64,
+    "F64": 64,
+    "C64": 64,
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+}
+
+Natural = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class NotSafetensors(ValueError):
+    """The bytes are no safetensors file; the message says where they fail."""
+
+
+class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
+    dtype: str
+    shape: Annotated[list[Natural], Meta(max_length=64)]
+    data_offsets: tuple[Natural, Natural]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """One tensor of the file; `begin` and `end` count bytes from the end of the header."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a file holds: its tensors in the order of their bytes."""
+
+    tensors: tuple[Tensor, ...]
+    header_bytes: int
+    """Of the JSON text, without the eight bytes before it."""
+
+    @property
+    def file_bytes(self) -> int:
+        """Length that the whole file must have."""
+        body = self.tensors[-1].end if self.tensors else 0
+        return LENGTH_BYTES + self.header_bytes + body
+
+
+def header_length(prefix: bytes, *, file_bytes: int) -> int:
+    """Return the length of the JSON text that follows the first eight bytes.
+
+    Raises:
+        NotSafetensors: If the file is too short for it.
+    """
+    if len(prefix) < LENGTH_BYTES:
+        raise NotSafetensors(f"{len(prefix)} bytes are too few for a header")
+    length = int.from_bytes(prefix[:LENGTH_BYTES], "little")
+    if length > MAX_HEADER_BYTES:
+        raise NotSafetensors(f"a header of {length} bytes is over the limit {MAX_HEADER_BYTES}")
+    if LENGTH_BYTES + length > file_bytes:
+        raise NotSafetensors(f"the header of {length} bytes ends after the file")
+    return length
+
+
+def parse(text: bytes, *, file_bytes: int) -> Header:
+    """Return the checked header.
+
+    Args:
+        text: The JSON text, as long as :func:`header_length` says.
+        file_bytes: Length of the whole file.
+
+    Raises:
+        NotSafetensors: If anything about it is not as the format says.
+    """
+    if not text.startswith(b"{"):
+        raise NotSafetensors("the header does not start with {")
+    try:
+        raw: dict[str, msgspec.Raw] = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        if "__metadata__" in raw:
+            msgspec.json.decode(raw.pop("__metadata__"), type=dict[str, str])
+        tensors = [_tensor(name, entry) for name, entry in raw.items()]
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NotSafetensors(f"the header is not readable: {error}") from error
+    header = Header(
+        tensors=tuple(sorted(tensors, key=lambda tensor: (tensor.begin, tensor.end))),
+        header_bytes=len(text),
+    )
+    _check_offsets(header, file_bytes)
+    return header
+
+
+def _tensor(name: str, raw: msgspec.Raw) -> Tensor:
+    entry = msgspec.json.decode(raw, type=_Entry)
+    begin, end = entry.data_offsets
+    if entry.dtype not in DTYPE_BITS:
+        raise NotSafetensors(f"tensor {name!r} has the unknown dtype {entry.dtype!r}")
+    bits = math.prod(entry.shape) * DTYPE_BITS[entry.dtype]
+    if bits % 8 or end - begin != bits // 8:
+        raise NotSafetensors(
+            f"tensor {name!r}: offsets {begin} to {end} do not fit "
+            f"shape {entry.shape} of {entry.dtype}"
+        )
+    return Tensor(name=name, dtype=entry.dtype, shape=tuple(entry.shape), begin=begin, end=end)
+
+
+def _check_offsets(header: Header, file_bytes: int) -> None:
+    reached = 0
+    for tensor in header.tensors:
+        if tensor.begin != reached:
+            raise NotSafetensors(
+                f"tensor {tensor.name!r} begins at {tensor.begin}, not at {reached}: "
+                "tensors overlap or leave a hole"
+            )
+        reached = tensor.end
+    if header.file_bytes != file_bytes:
+        raise NotSafetensors(
+            f"the file has {file_bytes} bytes, its header describes {header.file_bytes}"
+        )
+
+
+def differing_field(
+    header: Header, *, expected: list[tuple[str, str, tuple[int, ...]]]
+) -> tuple[str, str] | None:
+    """Return path and reason of the first expected tensor that the file holds otherwise.
+
+    Args:
+        header: What the file holds.
+        expected: Name, dtype and shape of each tensor, in any order.
+    """
+    held = {tensor.name: tensor for tensor in header.tensors}
+    seen: set[str] = set()
+    for index, (name, dtype, shape) in enumerate(expected):
+        path = f"tensors[{index}]"
+        tensor = held.get(name)
+        if tensor is None or name in seen:
+            return f"{path}.name", f"{name!r} is " + (
+                "named twice" if tensor else "not in the file"
+            )
+        if tensor.dtype != dtype:
+            return f"{path}.dtype", f"{name!r} is {tensor.dtype} in the file, not {dtype}"
+        if tensor.shape != shape:
+            return (
+                f"{path}.shape",
+                f"{name!r} is {list(tensor.shape)} in the file, not {list(shape)}",
+            )
+        seen.add(name)
+    missing = sorted(set(held) - seen)
+    return ("tensors", f"the file also holds {missing[0]!r}") if missing else None

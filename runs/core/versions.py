@@ -1,0 +1,64 @@
+"""Order the policy versions of a run and measure how far apart they are.
+
+Train step n (from 1) consumes data and updates policy version n − 1; publishing makes
+version n. A trainer publishes the weights it starts with as version 0. A restored trainer
+opens a new epoch, so going back to an older step is legal and unambiguous.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+NO_POLICY_STEP: Final = -2
+"""No weights were published yet: never generate."""
+BOOTSTRAP_STEP: Final = -1
+"""The weights of a fresh run that no trainer has touched."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PolicyVersion:
+    """One set of published weights, ordered by epoch, then by step."""
+
+    epoch: int
+    step: int
+
+
+class FromTheFuture(ValueError):
+    """The data claims a version that its run has not published."""
+
+
+class FromAnotherEpoch(ValueError):
+    """The data was sampled under another trainer's session."""
+
+
+def staleness(*, sampled: PolicyVersion, current: PolicyVersion) -> int:
+    """Return how many versions were published since the data was sampled.
+
+    Raises:
+        FromAnotherEpoch: If the two versions belong to different epochs.
+        FromTheFuture: If `sampled` is newer than `current`.
+    """
+    if sampled.epoch != current.epoch:
+        raise FromAnotherEpoch(f"epoch {sampled.epoch}, the run is in epoch {current.epoch}")
+    if sampled.step > current.step:
+        raise FromTheFuture(f"version {sampled.step}, the run is at version {current.step}")
+    return current.step - sampled.step
+
+
+def admission_capacity(
+    *, max_staleness: int, policy_step: int, per_batch: int, accepted: int, running: int
+) -> int:
+    """Return how many more items a fleet may start without any becoming too stale.
+
+    Args:
+        max_staleness: Versions by which data may trail the policy it trains.
+        policy_step: Current version's step; negative values count as 0.
+        per_batch: Items one train step consumes.
+        accepted: Items the buffer has taken in this epoch.
+        running: Items started and not yet accepted.
+
+    Source:
+        AReaL, Fu et al. 2025, arXiv:2505.24298, section 5.1 (staleness-aware training):
+        ``(max_staleness + version + 1) · batch − accepted − running``.
+    """
+    ceiling = (max_staleness + max(policy_step, 0) + 1) * per_batch
+    return max(0, ceiling - accepted - running)

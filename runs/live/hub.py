@@ -1,0 +1,224 @@
+"""Fan live topics out to the sockets of this process.
+
+One task per watched topic looks at the database when it is nudged, and every two seconds anyway;
+it builds each frame once and puts it into the small queue of every socket. A socket that does not
+keep up loses deltas and gets a snapshot when it has caught up.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from channels.db import database_sync_to_async
+
+from runs.live import wakeups
+from runs.live.announcements import Nudge
+from runs.live.topics import DECK, Change, RunTopic, topic_named
+
+logger = logging.getLogger(__name__)
+
+# At most four frames a second and topic.
+FRAME_SECONDS: Final = 0.25
+# The list of all runs changes with every one of them.
+DECK_FRAME_SECONDS: Final = 1.0
+# Looking without being nudged is what keeps pages right while Redis is away.
+POLL_SECONDS: Final = 2.0
+QUEUE_FRAMES: Final = 32
+# One change often nudges several parts; waiting this long puts them into one frame.
+GATHER_SECONDS: Final = 0.02
+
+
+class Socket:
+    """One connected page: a bounded queue of frames, and what it has been sent.
+
+    `sequences` holds, for each of its topics, the number of the last frame that was queued, or
+    None when a snapshot is due.
+    """
+
+    def __init__(self) -> None:
+        self.frames: asyncio.Queue[str] = asyncio.Queue(maxsize=QUEUE_FRAMES)
+        self.visible = True
+        self.sequences: dict[str, int | None] = {}
+
+    def offer(self, frame: str) -> bool:
+        """Queue `frame`; return False when the socket does not keep up."""
+        try:
+            self.frames.put_nowait(frame)
+        except asyncio.QueueFull:
+            return False
+        return True
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a snapshot is worth building for it."""
+        return self.frames.qsize() < QUEUE_FRAMES // 2
+
+
+class Watched:
+    """A topic, who watches it, and what of it may have changed."""
+
+    def __init__(self, topic: RunTopic) -> None:
+        self.topic = topic
+        self.sockets: set[Socket] = set()
+        self.nudged = asyncio.Event()
+        self.names: set[str] = set()
+        self.look_at_all = True
+        self.task: asyncio.Task[None] | None = None
+
+    def nudge(self, names: set[str] | None) -> None:
+        """Remember what to look at (None: everything) and wake the task."""
+        if names is None:
+            self.look_at_all = True
+        else:
+            self.names |= names
+        self.nudged.set()
+
+    def taken_names(self) -> set[str] | None:
+        """Return what to look at now, and forget it."""
+        names = None if self.look_at_all else self.names
+        self.look_at_all, self.names = False, set()
+        return names
+
+
+class Hub:
+    """The live pages of one event loop."""
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._watched: dict[str, Watched] = {}
+        self._now = now
+        self._subscriber = wakeups.subscriber()
+
+    def subscribe(self, socket: Socket, name: str) -> None:
+        """Send `socket` a snapshot of the topic, then its deltas."""
+        if not self._watched:
+            self._subscriber.add(self._on_nudge)
+        watched = self._watched.get(name)
+        if watched is None:
+            watched = self._watched[name] = Watched(topic_named(name))
+            watched.task = self._loop.create_task(self._tend(watched), name=f"live {name}")
+        watched.sockets.add(socket)
+        self.resync(socket, name)
+
+    def resync(self, socket: Socket, name: str) -> None:
+        """Send `socket` a fresh snapshot of a topic that it watches."""
+        watched = self._watched.get(name)
+        if watched is not None and socket in watched.sockets:
+            socket.sequences[name] = None
+            watched.nudge(set())
+
+    def unsubscribe(self, socket: Socket, name: str) -> None:
+        """Send `socket` nothing more of the topic; nobody's topic is not read."""
+        socket.sequences.pop(name, None)
+        watched = self._watched.get(name)
+        if watched is None:
+            return
+        watched.sockets.discard(socket)
+        if not watched.sockets:
+            del self._watched[name]
+            if watched.task is not None:
+                watched.task.cancel()
+        if not self._watched:
+            self._subscriber.remove(self._on_nudge)
+
+    def leave(self, socket: Socket) -> None:
+        """Forget a socket that has closed."""
+        for name in list(socket.sequences):
+            self.unsubscribe(socket, name)
+
+    def show(self, socket: Socket, *, visible: bool) -> None:
+        """Note whether the page can be seen; one that comes back gets what it missed."""
+        came_back = visible and not socket.visible
+        socket.visible = visible
+        if came_back:
+            for name in list(socket.sequences):
+                self.resync(socket, name)
+
+    def _on_nudge(self, nudge: Nudge | None) -> None:
+        # Called in the subscriber's thread; the loop may have closed meanwhile.
+        try:
+            self._loop.call_soon_threadsafe(self._nudged, nudge)
+        except RuntimeError:
+            self._subscriber.remove(self._on_nudge)
+
+    def _nudged(self, nudge: Nudge | None) -> None:
+        for name, watched in self._watched.items():
+            if nudge is None or name == DECK:
+                watched.nudge(None)
+            elif watched.topic.run_id == nudge.run:
+                watched.nudge(set(nudge.parts))
+
+    async def _tend(self, watched: Watched) -> None:
+        """Look, send, rest; until nobody watches any more."""
+        rest = DECK_FRAME_SECONDS if watched.topic.name == DECK else FRAME_SECONDS
+        looked_at_all = float("-inf")
+        while True:
+            if self._loop.time() - looked_at_all >= POLL_SECONDS:
+                watched.look_at_all = True
+            if watched.look_at_all:
+                looked_at_all = self._loop.time()
+            watched.nudged.clear()
+            await self._refresh(watched)
+            await asyncio.sleep(rest)
+            wait = max(looked_at_all + POLL_SECONDS - self._loop.time(), 0.0)
+            try:
+                await asyncio.wait_for(watched.nudged.wait(), wait)
+                await asyncio.sleep(GATHER_SECONDS)
+            except TimeoutError:
+                watched.look_at_all = True
+
+    async def _refresh(self, watched: Watched) -> None:
+        names = watched.taken_names()
+        try:
+            look = database_sync_to_async(watched.topic.look, thread_sensitive=False)
+            change = await look(names)
+        except Exception:
+            # The database is away: the page keeps what it has, and its age is shown.
+            logger.exception("topic %s cannot be read", watched.topic.name)
+            watched.look_at_all = True
+            return
+        if change is not None:
+            self._send_deltas(watched, change)
+        self._send_snapshots(watched)
+
+    def _send_deltas(self, watched: Watched, change: Change) -> None:
+        topic, at = watched.topic, self._now()
+        hidden = change.for_hidden()
+        built: dict[tuple[bool, int], str] = {}
+        for socket in watched.sockets:
+            previous = socket.sequences.get(topic.name)
+            part = change if socket.visible else hidden
+            if previous is None or part is None:
+                continue
+            key = (socket.visible, previous)
+            if key not in built:
+                built[key] = topic.delta(part, previous=previous, at=at)
+            queued = socket.offer(built[key])
+            socket.sequences[topic.name] = change.sequence if queued else None
+
+    def _send_snapshots(self, watched: Watched) -> None:
+        topic = watched.topic
+        if topic.sequence == 0:
+            return
+        due = [s for s in watched.sockets if s.sequences.get(topic.name) is None and s.has_room]
+        if not due:
+            return
+        snapshot = topic.snapshot(at=self._now())
+        for socket in due:
+            if socket.offer(snapshot):
+                socket.sequences[topic.name] = topic.sequence
+
+
+_hubs: "WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = WeakKeyDictionary()
+
+
+def hub() -> Hub:
+    """Return the hub of the running event loop: one per web process."""
+    loop = asyncio.get_running_loop()
+    found = _hubs.get(loop)
+    if found is None:
+        found = _hubs[loop] = Hub()
+    return found

@@ -1,0 +1,49 @@
+"""Register what the live page of a run is made of.
+
+A part is a small JSON value, of which the latest wins. A series is a list of rows that only
+grows; each row has a rising integer `id`. Apps register theirs in ``AppConfig.ready``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+ReadPart = Callable[[int], Any]
+ReadSeries = Callable[[int, int | None, int], list[dict[str, Any]]]
+
+_parts: dict[str, ReadPart] = {}
+_series: dict[str, ReadSeries] = {}
+_deck: dict[str, Callable[[], Any]] = {}
+
+
+def register_part(name: str, read: ReadPart) -> None:
+    """Show ``read(run_id)`` as part `name` of each run's page."""
+    _parts[name] = read
+
+
+def register_series(name: str, read: ReadSeries) -> None:
+    """Show rows as series `name` of each run's page.
+
+    ``read(run_id, after_id, limit)`` returns at most `limit` rows, oldest first: the first ones
+    after `after_id`, or the newest ones when `after_id` is None.
+    """
+    _series[name] = read
+
+
+def register_deck_part(name: str, read: Callable[[], Any]) -> None:
+    """Show ``read()`` as part `name` of the page that lists all runs."""
+    _deck[name] = read
+
+
+def part_readers() -> dict[str, ReadPart]:
+    """Return the parts of a run's page by name."""
+    return dict(_parts)
+
+
+def series_readers() -> dict[str, ReadSeries]:
+    """Return the series of a run's page by name."""
+    return dict(_series)
+
+
+def deck_readers() -> dict[str, Callable[[], Any]]:
+    """Return the parts of the page that lists all runs."""
+    return dict(_deck)

@@ -1,0 +1,204 @@
+"""Read the topics of live pages from the database.
+
+Each topic is read as a whole or only in the parts that a nudge named. What cannot be read is
+logged and stays as it was shown: one broken part must not take a page down.
+"""
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from django.db import connection
+from msgspec import Raw
+
+from runs.core.control import DESIRED
+from runs.core.lifecycle import RunStatus
+from runs.core.live_topic import WINDOW_ROWS, Topic
+from runs.live import parts
+from runs.models import Run
+from runs.wire import Control
+
+logger = logging.getLogger(__name__)
+
+DECK: Final = "runs"
+RUN_PREFIX: Final = "run:"
+CONTROL_PREFIX: Final = "control:"
+# What a hidden tab still gets.
+HIDDEN_PARTS: Final = frozenset({"run"})
+HIDDEN_SERIES: Final = frozenset({"events"})
+
+
+@dataclass(slots=True)
+class Change:
+    """What one look found new: encoded parts and rows, and the number of its frame."""
+
+    sequence: int
+    parts: dict[str, bytes] = field(default_factory=dict)
+    series: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def for_hidden(self) -> "Change | None":
+        """Return what of this a hidden tab gets, or None."""
+        kept = Change(
+            sequence=self.sequence,
+            parts={name: text for name, text in self.parts.items() if name in HIDDEN_PARTS},
+            series={name: rows for name, rows in self.series.items() if name in HIDDEN_SERIES},
+        )
+        return kept if kept.parts or kept.series else None
+
+
+class RunTopic:
+    """The page of one run."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.run_id: int | None = None
+        self.sequence = 0
+        self._shown = Topic()
+
+    def look(self, names: Collection[str] | None) -> Change | None:
+        """Read the parts and series in `names` (None: all) and return what is new.
+
+        Runs in a thread; the hub never runs two looks of a topic at once.
+        """
+        if names is not None and not names:
+            return None
+        if names is None:
+            self._find_run()
+        if self.run_id is None:
+            return None
+        found = Change(sequence=0)
+        found.parts = self._shown.changed_parts(self._read_parts(self.run_id, names))
+        found.series = self._read_series(self.run_id, names)
+        if not found.parts and not found.series:
+            return None
+        self.sequence = found.sequence = next_sequence()
+        return found
+
+    def _find_run(self) -> None:
+        """Follow the name: after a reset it belongs to a fresh run, whose page starts empty."""
+        run_name = self.name.partition(":")[2]
+        run_id = Run.objects.current().filter(name=run_name).values_list("pk", flat=True).first()
+        if run_id is not None and run_id != self.run_id:
+            self.run_id, self._shown = run_id, Topic()
+
+    def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:
+        read: dict[str, Any] = {}
+        for name, reader in parts.part_readers().items():
+            if names is None or name in names:
+                try:
+                    read[name] = reader(run_id)
+                except Exception:
+                    logger.exception("part %s of %s cannot be read", name, self.name)
+        return read
+
+    def _read_series(self, run_id: int, names: Collection[str] | None) -> dict[str, list[bytes]]:
+        fresh: dict[str, list[bytes]] = {}
+        for name, reader in parts.series_readers().items():
+            if names is None or name in names:
+                try:
+                    rows = reader(run_id, self._shown.after(name), WINDOW_ROWS)
+                except Exception:
+                    logger.exception("series %s of %s cannot be read", name, self.name)
+                    continue
+                if new := self._shown.new_rows(name, rows):
+                    fresh[name] = new
+        return fresh
+
+    def snapshot(self, *, at: datetime) -> str:
+        """Return everything that was shown, as one frame."""
+        everything = Change(
+            sequence=self.sequence, parts=self._shown.parts, series=self._shown.window()
+        )
+        return frame("snapshot", self.name, everything, at=at)
+
+    def delta(self, change: Change, *, previous: int, at: datetime) -> str:
+        """Return what is new, as one frame that follows frame `previous`."""
+        return frame("delta", self.name, change, at=at, previous=previous)
+
+
+class DeckTopic(RunTopic):
+    """The page that lists all runs."""
+
+    def look(self, names: Collection[str] | None) -> Change | None:
+        """Read the list and return it if it is new."""
+        if names is not None and not names:
+            return None
+        read: dict[str, Any] = {}
+        for name, reader in parts.deck_readers().items():
+            try:
+                read[name] = reader()
+            except Exception:
+                logger.exception("part %s of the deck cannot be read", name)
+        changed = self._shown.changed_parts(read)
+        if not changed:
+            return None
+        self.sequence = next_sequence()
+        return Change(sequence=self.sequence, parts=changed)
+
+
+class ControlTopic(RunTopic):
+    """What one run wants of its rollout handlers."""
+
+    def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:  # noqa: ARG002
+        return {"control": control_of(run_id)}
+
+    def _read_series(self, run_id: int, names: Collection[str] | None) -> dict[str, list[bytes]]:  # noqa: ARG002
+        return {}
+
+    def snapshot(self, *, at: datetime) -> str:
+        """Return the control frame."""
+        control = msgspec.json.decode(self._shown.parts.get("control", b"{}"))
+        return msgspec.json.encode({"type": "control", **(control or {}), "at": at}).decode()
+
+    def delta(self, change: Change, *, previous: int, at: datetime) -> str:  # noqa: ARG002
+        """Return the control frame: it is always whole."""
+        return self.snapshot(at=at)
+
+
+def control_of(run_id: int) -> Control | None:
+    """Return what a run wants of its rollout handlers, or None when it is gone."""
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        return None
+    read_queue = parts.part_readers().get("queue")
+    queue = (read_queue(run_id) if read_queue else None) or {}
+    return Control(
+        desired=DESIRED[RunStatus(run.status)],
+        queue_size=queue.get("queued", 0),
+        threshold=queue.get("threshold", run.off_policy_tolerance * (run.batch_size or 0)),
+        policy_step=run.policy_step,
+        epoch=run.epoch,
+    )
+
+
+def topic_named(name: str) -> RunTopic:
+    """Return a topic that has not looked yet."""
+    if name == DECK:
+        return DeckTopic(name)
+    return ControlTopic(name) if name.startswith(CONTROL_PREFIX) else RunTopic(name)
+
+
+def frame(
+    kind: str, topic: str, change: Change, *, at: datetime, previous: int | None = None
+) -> str:
+    """Return one frame of the live protocol as text."""
+    message: dict[str, Any] = {"type": kind, "topic": topic}
+    if previous is not None:
+        message["previous"] = previous
+    message |= {
+        "sequence": change.sequence,
+        "at": at,
+        "parts": {name: Raw(text) for name, text in change.parts.items()},
+        "series": {name: [Raw(row) for row in rows] for name, rows in change.series.items()},
+    }
+    return msgspec.json.encode(message).decode()
+
+
+def next_sequence() -> int:
+    """Return the next number of a live frame, rising over all processes."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval('runs_live_sequence')")
+        return int(cursor.fetchone()[0])

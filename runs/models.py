@@ -1,0 +1,230 @@
+"""What the platform remembers about training runs."""
+
+from django.conf import settings
+from django.contrib.postgres.indexes import BrinIndex
+from django.db import models
+from django.db.models import F, Q
+
+from runs.core.lifecycle import ACTIVE, RunStatus
+
+
+class RunKind(models.TextChoices):
+    """Who produces the data of a run."""
+
+    FLEET = "fleet", "fleet: rolled out by workers that this platform launches"
+    OUTSIDE = "outside", "outside: pushed by environments that run elsewhere"
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    """Questions about runs."""
+
+    def active(self) -> "RunQuerySet":
+        """Runs that a person or a fleet still works on."""
+        return self.filter(status__in=ACTIVE)
+
+    def current(self) -> "RunQuerySet":
+        """Runs that were not archived by a reset."""
+        return self.filter(archived_at=None)
+
+
+class Run(models.Model):
+    """One training run: registration, configuration, lifecycle."""
+
+    name = models.SlugField(max_length=80, help_text="Part of every URL of the run.")
+    kind = models.CharField(max_length=16, choices=RunKind)
+    # The Atropos routes at the server root serve the one current run that has this set.
+    is_default = models.BooleanField(default=False)
+    status = models.CharField(
+        max_length=16, choices=[(s, s) for s in RunStatus], default=RunStatus.DRAFT
+    )
+    status_reason = models.TextField(blank=True)
+    status_changed_at = models.DateTimeField()
+    # What a draining run becomes, and when at the latest.
+    drain_target = models.CharField(max_length=16, blank=True)
+    drain_deadline_at = models.DateTimeField(null=True, blank=True)
+    config = models.JSONField(default=dict, help_text="A RunConfig; empty for outside runs.")
+    preset = models.CharField(max_length=80, blank=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL
+    )
+    created_at = models.DateTimeField()
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    # Registration: what the first trainer said, or what the configuration says.
+    registered_at = models.DateTimeField(null=True, blank=True)
+    wandb_group = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001 null is an answer of the wire
+    wandb_project = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
+    batch_size = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Sequences (outside run) or fragments (fleet run)."
+    )
+    max_token_len = models.PositiveIntegerField(null=True, blank=True)
+    checkpoint_dir = models.TextField(blank=True)
+    save_checkpoint_interval = models.IntegerField(default=0)
+    starting_step = models.PositiveIntegerField(default=0)
+    num_steps = models.IntegerField(default=0)
+    max_staleness = models.PositiveIntegerField(default=0, help_text="In policy versions; fleets.")
+    off_policy_tolerance = models.FloatField(default=3.0, help_text="In batches queued.")
+    lease_seconds = models.FloatField(default=600.0)
+    lenient = models.BooleanField(default=False)
+
+    # The clock of the run.
+    trainer_started_at = models.DateTimeField(
+        null=True, blank=True, help_text="When a trainer first asked for a batch."
+    )
+    served_steps = models.PositiveIntegerField(default=0, help_text="Batches handed out so far.")
+    epoch = models.PositiveIntegerField(default=0, help_text="Trainer sessions opened so far.")
+    policy_step = models.IntegerField(default=-2, help_text="Current version; -2 for none.")
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["name"], condition=Q(archived_at=None), name="run_name_is_taken_once"
+            ),
+            models.UniqueConstraint(
+                fields=["is_default"],
+                condition=Q(is_default=True, archived_at=None),
+                name="run_default_is_one",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=list(RunStatus)), name="run_status_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(batch_size=None) | Q(batch_size__gte=1),
+                name="run_batch_size_is_positive",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=RunStatus.DRAINING) | ~Q(drain_target=""),
+                name="run_draining_has_a_target",
+            ),
+        ]
+        indexes = [models.Index(F("created_at").desc(), name="run_newest_first")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Trainer(models.Model):
+    """A registered consumer of a run's batches."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trainers")
+    uuid = models.PositiveBigIntegerField(unique=True)
+    # Token, Basic user or client address: who may take a lease over after a restart.
+    identity = models.CharField(max_length=200)
+    name = models.CharField(max_length=200, blank=True)
+    epoch = models.PositiveIntegerField(default=0)
+    registered_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "identity"], name="trainer_identity_is_one")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name or self.identity} of {self.run_id}"
+
+
+class Environment(models.Model):
+    """A registered producer of data in a run."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="environments")
+    env_id = models.PositiveIntegerField(help_text="Counts from 0 in each run.")
+    desired_name = models.CharField(max_length=200)
+    wandb_name = models.CharField(max_length=220)
+    spec = models.CharField(max_length=200, blank=True)
+    weight = models.FloatField(default=1.0)
+    max_token_length = models.PositiveIntegerField(default=0)
+    group_size = models.PositiveIntegerField(default=1)
+    min_batch_allocation = models.FloatField(null=True, blank=True)
+    connected = models.BooleanField(default=True)
+    registered_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "env_id"], name="environment_id_is_one"),
+            models.CheckConstraint(
+                condition=Q(group_size__gte=1), name="environment_group_size_is_positive"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.wandb_name
+
+
+class PolicyVersion(models.Model):
+    """Weights that a trainer published."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="policy_versions")
+    epoch = models.PositiveIntegerField()
+    step = models.IntegerField()
+    trainer = models.ForeignKey(Trainer, null=True, blank=True, on_delete=models.SET_NULL)
+    manifest = models.JSONField(help_text="Names, shapes and dtypes of the tensors.")
+    sha256 = models.CharField(max_length=64)
+    size_bytes = models.PositiveBigIntegerField()
+    # Empty once a newer version has pushed the file out; the row stays.
+    file = models.FileField(upload_to="weights", blank=True)
+    published_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "epoch", "step"], name="policy_version_is_published_once"
+            ),
+            models.CheckConstraint(condition=Q(step__gte=-1), name="policy_version_is_real"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.step} of {self.run_id}"
+
+
+class RunEvent(models.Model):
+    """Something that happened to a run: who, what, when, why. Rows are never changed."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=60)
+    level = models.CharField(
+        max_length=8,
+        choices=[("info", "info"), ("warning", "warning"), ("error", "error")],
+        default="info",
+    )
+    actor = models.CharField(max_length=200, help_text="A user, a token or a part of the platform.")
+    message = models.TextField()
+    reason = models.TextField(blank=True)
+    details = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["run", "-id"], name="run_event_newest_first"),
+            BrinIndex(fields=["at"], name="run_event_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class ApiToken(models.Model):
+    """A secret that a machine shows; only its hash is kept."""
+
+    name = models.CharField(max_length=120)
+    prefix = models.CharField(max_length=12, help_text="Shown in lists and logs.")
+    # Of the whole token, which is random enough that a plain hash cannot be reversed.
+    token_sha256 = models.CharField(max_length=64, unique=True)
+    scopes = models.JSONField(default=list, help_text="trainer, env, worker, user, metrics, admin.")
+    # Null: the token is good for every run.
+    run = models.ForeignKey(
+        Run, null=True, blank=True, on_delete=models.CASCADE, related_name="tokens"
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL
+    )
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix})"

@@ -1,0 +1,234 @@
+"""Read what pages and machines need to know of runs."""
+
+from types import SimpleNamespace
+from typing import IO, Any, Final
+
+import msgspec
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.contrib.sessions.backends.db import SessionStore
+
+from runs.core.lifecycle import ACTIVE, RunStatus, allowed_verbs
+from runs.core.rights import Caller, Role
+from runs.live import parts as live_parts
+from runs.models import ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
+from runs.wire import EnvironmentRow, Event, Limits, RunDetail, RunSummary, TokenRow, TrainerRow
+
+EVENTS_PER_PAGE: Final = 200
+DECK_RUNS: Final = 200
+OPERATORS_GROUP: Final = "operator"
+
+
+class RunNotFound(LookupError):
+    """There is no current run of this name."""
+
+
+class NoWeights(LookupError):
+    """The run has no such weights."""
+
+
+def run_named(name: str) -> Run:
+    """Return the current run called `name`.
+
+    Raises:
+        RunNotFound: If there is none.
+    """
+    run = Run.objects.current().filter(name=name).first()
+    if run is None:
+        raise RunNotFound(f"there is no run {name!r}")
+    return run
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    given = {field: getattr(run, field, None) for field in RunSummary.__struct_fields__}
+    given["created_by"] = run.created_by.get_username() if run.created_by else None
+    given["allowed_verbs"] = [str(verb) for verb in allowed_verbs(RunStatus(run.status))]
+    return given
+
+
+def run_summary(run: Run) -> RunSummary:
+    """Return a run as lists show it."""
+    return RunSummary(**_fields(run))
+
+
+def run_detail(run: Run) -> RunDetail:
+    """Return a run with its configuration."""
+    return RunDetail(**_fields(run), config=run.config)
+
+
+def runs(*, status: str = "", text: str = "", limit: int = 500) -> list[RunSummary]:
+    """Return current runs, newest first, of one status and with `text` in their names."""
+    found = Run.objects.current().select_related("created_by").order_by("-created_at", "-id")
+    if status:
+        found = found.filter(status=status)
+    if text:
+        found = found.filter(name__icontains=text)
+    return [run_summary(run) for run in found[:limit]]
+
+
+def run_part(run_id: int) -> dict[str, Any] | None:
+    """Return a run as its live page shows it."""
+    run = Run.objects.select_related("created_by").filter(pk=run_id).first()
+    return None if run is None else msgspec.to_builtins(run_detail(run))
+
+
+def _event(event: RunEvent) -> Event:
+    return Event(**{field: getattr(event, field) for field in Event.__struct_fields__})
+
+
+def events(*, run_id: int, before: int | None = None, limit: int = 100) -> list[Event]:
+    """Return a run's events, newest first, older than event `before`."""
+    found = RunEvent.objects.filter(run_id=run_id).order_by("-id")
+    if before is not None:
+        found = found.filter(id__lt=before)
+    return [_event(event) for event in found[: min(limit, EVENTS_PER_PAGE)]]
+
+
+def event_series(run_id: int, after_id: int | None, limit: int) -> list[dict[str, Any]]:
+    """Return a run's events, oldest first, after `after_id`, or the newest ones."""
+    if after_id is None:
+        found = events(run_id=run_id, limit=limit)[::-1]
+    else:
+        rows = RunEvent.objects.filter(run_id=run_id, id__gt=after_id).order_by("id")[:limit]
+        found = [_event(event) for event in rows]
+    return [msgspec.to_builtins(event) for event in found]
+
+
+def environments(*, run_id: int) -> list[EnvironmentRow]:
+    """Return a run's environments in the order in which they registered."""
+    found = Environment.objects.filter(run_id=run_id).order_by("env_id")
+    return [
+        EnvironmentRow(**{f: getattr(row, f) for f in EnvironmentRow.__struct_fields__})
+        for row in found
+    ]
+
+
+def trainers(*, run_id: int) -> list[TrainerRow]:
+    """Return a run's trainers in the order in which they first registered."""
+    found = Trainer.objects.filter(run_id=run_id).order_by("id")
+    return [
+        TrainerRow(**{f: getattr(row, f) for f in TrainerRow.__struct_fields__}) for row in found
+    ]
+
+
+def token_fields(token: ApiToken) -> dict[str, Any]:
+    """Return what may be shown of a token."""
+    given = {field: getattr(token, field) for field in TokenRow.__struct_fields__}
+    given["run"] = token.run.name if token.run else None
+    given["created_by"] = token.created_by.get_username() if token.created_by else None
+    return given
+
+
+def tokens() -> list[TokenRow]:
+    """Return all tokens, newest first."""
+    found = ApiToken.objects.select_related("run", "created_by").order_by("-id")
+    return [TokenRow(**token_fields(token)) for token in found]
+
+
+def current_weights(*, run: Run) -> PolicyVersion:
+    """Return the newest policy version of the run's epoch.
+
+    Raises:
+        NoWeights: If none was published in this epoch.
+    """
+    return weights(run=run, epoch=run.epoch, step=run.policy_step)
+
+
+def weights(*, run: Run, epoch: int, step: int) -> PolicyVersion:
+    """Return one policy version.
+
+    Raises:
+        NoWeights: If it was never published.
+    """
+    version = PolicyVersion.objects.filter(run=run, epoch=epoch, step=step).first()
+    if version is None:
+        raise NoWeights(f"{run.name} has no weights {epoch}.{step}")
+    return version
+
+
+def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
+    """Return what a signed-in person may do."""
+    if not isinstance(user, User) or not user.is_active:
+        return Role.NOBODY
+    if user.is_superuser or user.is_staff:
+        return Role.ADMIN
+    if user.groups.filter(name=OPERATORS_GROUP).exists():
+        return Role.OPERATOR
+    return Role.VIEWER
+
+
+def caller_of_user(user: AbstractBaseUser) -> Caller:
+    """Return a signed-in person as a caller."""
+    return Caller(identity=f"user:{user.get_username()}", role=role_of(user))
+
+
+def caller_of_token(token: ApiToken) -> Caller:
+    """Return a machine as a caller; a user token without an owner may only look."""
+    role = Role.NOBODY
+    if "user" in token.scopes:
+        role = role_of(token.created_by) if token.created_by else Role.VIEWER
+    return Caller(
+        identity=f"token:{token.pk}",
+        role=role,
+        scopes=frozenset(token.scopes),
+        run=token.run.name if token.run else None,
+    )
+
+
+def weights_file(version: PolicyVersion) -> IO[bytes]:
+    """Return the open file of a policy version.
+
+    Raises:
+        NoWeights: If newer versions have pushed it out.
+    """
+    gone = f"the file of {version} is no longer kept"
+    if not version.file:
+        raise NoWeights(gone)
+    try:
+        return version.file.storage.open(str(version.file.name))
+    except FileNotFoundError as error:
+        raise NoWeights(gone) from error
+
+
+def limits() -> Limits:
+    """Return the limits of what this deck takes in."""
+    return Limits(
+        max_body_bytes=settings.ROLLDECK_MAX_BODY_BYTES,
+        max_decompressed_bytes=settings.ROLLDECK_MAX_DECOMPRESSED_BYTES,
+        max_weights_bytes=settings.ROLLDECK_MAX_WEIGHTS_BYTES,
+        max_queued_groups=settings.ROLLDECK_MAX_QUEUED_GROUPS,
+    )
+
+
+def caller_of_session(session_key: str) -> Caller | None:
+    """Return who is signed in under a session key, as of now; None when nobody is."""
+    user = get_user(SimpleNamespace(session=SessionStore(session_key)))  # type: ignore[arg-type]
+    return caller_of_user(user) if isinstance(user, AbstractBaseUser) else None
+
+
+def deck_runs() -> list[dict[str, Any]]:
+    """Return the runs as the live list shows them, active ones with what their parts say."""
+    specs = dict(Run.objects.current().values_list("id", "config__environment__spec"))
+    return [
+        msgspec.to_builtins(run)
+        | {"environment": specs.get(run.id)}
+        | (_outlook(run.id) if run.status in ACTIVE else {})
+        for run in runs(limit=DECK_RUNS)
+    ]
+
+
+def _outlook(run_id: int) -> dict[str, Any]:
+    """Return a run's queue, fleet and last return, as far as an app shows them."""
+    parts, series = live_parts.part_readers(), live_parts.series_readers()
+    found: dict[str, Any] = {}
+    if "queue" in parts:
+        found["queued"] = (parts["queue"](run_id) or {}).get("queued")
+    if "fleet" in parts:
+        fleet = parts["fleet"](run_id) or {}
+        found["workers"] = len(fleet.get("workers", []))
+        found["observed_at"] = fleet.get("observed_at")
+    if "episodes" in series:
+        rows = series["episodes"](run_id, None, 1)
+        found["return_mean"] = rows[-1].get("recent_return_mean") if rows else None
+    return found

@@ -1,0 +1,41 @@
+"""Change what the platform remembers about runs."""
+
+from runs.services.events import record_event
+from runs.services.lifecycle import ask, create, create_and_start, move
+from runs.services.logins import one_time_login_path, user_of_one_time_token
+from runs.services.registry import (
+    default_run,
+    disconnect_environment,
+    register_environment,
+    register_trainer,
+    reset_default_run,
+    reset_run,
+)
+from runs.services.tokens import (
+    adopt_bootstrap_token,
+    authenticate,
+    mint_token,
+    revoke_token,
+)
+from runs.services.weights import publish_weights
+
+__all__ = [
+    "adopt_bootstrap_token",
+    "ask",
+    "authenticate",
+    "create",
+    "create_and_start",
+    "default_run",
+    "disconnect_environment",
+    "mint_token",
+    "move",
+    "one_time_login_path",
+    "publish_weights",
+    "record_event",
+    "register_environment",
+    "register_trainer",
+    "reset_default_run",
+    "reset_run",
+    "revoke_token",
+    "user_of_one_time_token",
+]

@@ -1,0 +1,38 @@
+"""Write down what happened to a run: who, what, when, why."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+
+from runs import live
+from runs.models import RunEvent
+
+ACTOR_LENGTH: Final = 200
+
+
+@transaction.atomic
+def record_event(
+    *,
+    run_id: int,
+    kind: str,
+    message: str,
+    actor: str,
+    level: str = "info",
+    reason: str = "",
+    details: dict[str, Any] | None = None,
+    now: datetime,
+) -> RunEvent:
+    """Append an event to a run's history and announce it."""
+    event = RunEvent.objects.create(
+        run_id=run_id,
+        at=now,
+        kind=kind,
+        level=level,
+        actor=actor[:ACTOR_LENGTH],
+        message=message,
+        reason=reason,
+        details=details or {},
+    )
+    live.announce(run_id, "events")
+    return event

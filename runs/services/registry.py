@@ -1,0 +1,257 @@
+"""Register trainers and environments, and keep the run at the server root."""
+
+import secrets
+from datetime import datetime
+from typing import Final
+
+from django.db import IntegrityError, transaction
+
+from runs import live
+from runs.core.lifecycle import TERMINAL, RunStatus
+from runs.core.registration import Registration, opens_an_epoch
+from runs.core.versions import NO_POLICY_STEP
+from runs.models import Environment, Run, RunKind, Trainer
+from runs.selectors import RunNotFound
+from runs.services.events import record_event
+from runs.services.lifecycle import DEFAULT_RUN_NAME, move
+
+# A JSON number that every client reads exactly has at most 53 bits.
+UUID_BITS: Final = 53
+
+
+class RunIsOver(Exception):
+    """The run has ended, so nobody can join it."""
+
+
+@transaction.atomic
+def register_trainer(
+    *,
+    run_id: int,
+    identity: str,
+    name: str = "",
+    resume: bool = False,
+    registration: Registration | None = None,
+    now: datetime,
+) -> Trainer:
+    """Let a trainer join a run; the first one opens it.
+
+    Args:
+        run_id: A current run that is not over.
+        identity: Who may take the trainer's leases over after a restart.
+        name: Shown to people.
+        resume: The trainer goes on in the current epoch.
+        registration: What a stock Atropos trainer said; the first one configures the run.
+        now: Time of registration.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        RunIsOver: If the run is completed, stopped or failed.
+    """
+    run = _open_run(run_id)
+    known = Trainer.objects.filter(run=run, identity=identity).first()
+    if opens_an_epoch(
+        epoch=run.epoch,
+        published=run.policy_step > NO_POLICY_STEP,
+        known=known is not None,
+        resume=resume,
+        is_fleet=run.kind == RunKind.FLEET,
+        is_stock=registration is not None,
+    ):
+        _open_epoch(run, actor=identity, now=now)
+    if run.registered_at is None:
+        _configure(run, registration, now=now)
+    trainer = _remember(run, known, identity=identity, name=name, resume=resume, now=now)
+    if run.kind == RunKind.OUTSIDE and run.status == RunStatus.QUEUED:
+        move(
+            run_id=run.pk,
+            target=RunStatus.RUNNING,
+            actor=identity,
+            reason="a trainer registered",
+            now=now,
+        )
+    record_event(
+        run_id=run.pk,
+        kind="trainer_registered",
+        message=f"trainer {name or identity} registered in epoch {run.epoch}",
+        actor=identity,
+        details={"uuid": trainer.uuid, "epoch": run.epoch, "resume": resume},
+        now=now,
+    )
+    live.announce(run.pk, "run")
+    return trainer
+
+
+def _open_run(run_id: int) -> Run:
+    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"there is no current run with id {run_id}")
+    if run.status in TERMINAL:
+        raise RunIsOver(f"{run.name} is {run.status}: nobody can join it")
+    return run
+
+
+def _open_epoch(run: Run, *, actor: str, now: datetime) -> None:
+    run.epoch += 1
+    run.policy_step = NO_POLICY_STEP
+    run.save(update_fields=["epoch", "policy_step"])
+    record_event(
+        run_id=run.pk,
+        kind="epoch_opened",
+        message=f"epoch {run.epoch} opened",
+        actor=actor,
+        details={"epoch": run.epoch},
+        now=now,
+    )
+
+
+def _configure(run: Run, registration: Registration | None, *, now: datetime) -> None:
+    run.registered_at = now
+    fields = ["registered_at"]
+    if registration is not None:
+        for field in Registration.__slots__:
+            setattr(run, field, getattr(registration, field))
+            fields.append(field)
+    run.save(update_fields=fields)
+
+
+def _remember(
+    run: Run, known: Trainer | None, *, identity: str, name: str, resume: bool, now: datetime
+) -> Trainer:
+    if known is None:
+        return Trainer.objects.create(
+            run=run,
+            uuid=secrets.randbits(UUID_BITS),
+            identity=identity,
+            name=name,
+            epoch=run.epoch,
+            registered_at=now,
+            last_seen_at=now,
+        )
+    # A restarted trainer keeps its row, and with it its unconfirmed batch.
+    if not resume:
+        known.uuid = secrets.randbits(UUID_BITS)
+    known.name = name or known.name
+    known.epoch = run.epoch
+    known.registered_at = known.last_seen_at = now
+    known.save()
+    return known
+
+
+@transaction.atomic
+def register_environment(
+    *,
+    run_id: int,
+    desired_name: str,
+    weight: float,
+    max_token_length: int,
+    group_size: int,
+    min_batch_allocation: float | None,
+    spec: str = "",
+    now: datetime,
+) -> Environment:
+    """Let an environment join a run; `env_id` counts from 0, `wandb_name` counts the name.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        RunIsOver: If the run is completed, stopped or failed.
+    """
+    run = _open_run(run_id)
+    namesakes = run.environments.filter(desired_name=desired_name).count()
+    environment = Environment.objects.create(
+        run=run,
+        env_id=run.environments.count(),
+        desired_name=desired_name,
+        wandb_name=f"{desired_name}_{namesakes}",
+        spec=spec,
+        weight=weight,
+        max_token_length=max_token_length,
+        group_size=group_size,
+        min_batch_allocation=min_batch_allocation,
+        registered_at=now,
+        last_seen_at=now,
+    )
+    record_event(
+        run_id=run.pk,
+        kind="environment_registered",
+        message=f"environment {environment.wandb_name} registered",
+        actor=environment.wandb_name,
+        details={"env_id": environment.env_id},
+        now=now,
+    )
+    live.announce(run.pk, "run")
+    return environment
+
+
+@transaction.atomic
+def disconnect_environment(*, run_id: int, env_id: int, now: datetime) -> bool:
+    """Mark an environment as gone; return False when the run has no such environment."""
+    environment = Environment.objects.filter(run_id=run_id, env_id=env_id).first()
+    if environment is None:
+        return False
+    if Environment.objects.filter(pk=environment.pk, connected=True).update(
+        connected=False, last_seen_at=now
+    ):
+        record_event(
+            run_id=run_id,
+            kind="environment_disconnected",
+            message=f"environment {environment.wandb_name} disconnected",
+            actor=environment.wandb_name,
+            details={"env_id": env_id},
+            now=now,
+        )
+        live.announce(run_id, "run")
+    return True
+
+
+def default_run(*, now: datetime) -> Run:
+    """Return the run at the server root, made at its first use; it waits for a trainer."""
+    run = Run.objects.current().filter(is_default=True).first()
+    if run is not None:
+        return run
+    try:
+        with transaction.atomic():
+            return _fresh_default(now=now)
+    except IntegrityError:
+        # Another request was faster.
+        return Run.objects.current().get(is_default=True)
+
+
+def _fresh_default(*, now: datetime) -> Run:
+    return _fresh(name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now)
+
+
+def _fresh(*, name: str, is_default: bool, actor: str, now: datetime) -> Run:
+    run = Run.objects.create(
+        name=name,
+        kind=RunKind.OUTSIDE,
+        is_default=is_default,
+        status=RunStatus.QUEUED,
+        created_at=now,
+        status_changed_at=now,
+    )
+    record_event(run_id=run.pk, kind="created", message="outside run created", actor=actor, now=now)
+    live.announce(run.pk, "run")
+    return run
+
+
+def reset_default_run(*, actor: str, now: datetime) -> Run:
+    """Archive the run at the server root and return the fresh one that follows it."""
+    return reset_run(run_id=default_run(now=now).pk, actor=actor, now=now)
+
+
+@transaction.atomic
+def reset_run(*, run_id: int, actor: str, now: datetime) -> Run:
+    """Archive an outside run and return a fresh one of the same name; no row is deleted.
+
+    Raises:
+        RunNotFound: If there is no such current outside run.
+    """
+    run = Run.objects.current().select_for_update().filter(pk=run_id, kind=RunKind.OUTSIDE).first()
+    if run is None:
+        raise RunNotFound(f"there is no current outside run with id {run_id}")
+    move(run_id=run.pk, target=RunStatus.STOPPED, actor=actor, reason="reset", now=now)
+    Run.objects.filter(pk=run.pk).update(archived_at=now)
+    record_event(
+        run_id=run.pk, kind="archived", message="archived by a reset", actor=actor, now=now
+    )
+    return _fresh(name=run.name, is_default=run.is_default, actor=actor, now=now)

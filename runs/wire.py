@@ -1,0 +1,268 @@
+"""Shape what the API of this app takes and gives."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+Name = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-zA-Z0-9_-]+$")]
+Reason = Annotated[str, Meta(max_length=2000)]
+
+
+class FieldProblem(Struct, frozen=True, kw_only=True):
+    """One field of a request that cannot be what it is."""
+
+    field: str
+    message: str
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """An error answer: problem details (RFC 9457) with a code from one table."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: list[FieldProblem] = []
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """A run without its configuration; versions are of the current epoch, times in UTC."""
+
+    id: int
+    name: str
+    kind: Literal["fleet", "outside"]
+    status: Literal[
+        "draft",
+        "queued",
+        "starting",
+        "running",
+        "paused",
+        "draining",
+        "completed",
+        "stopped",
+        "failed",
+    ]
+    status_reason: str
+    status_changed_at: datetime
+    drain_target: str
+    drain_deadline_at: datetime | None
+    preset: str
+    created_by: str | None
+    created_at: datetime
+    archived_at: datetime | None
+    is_default: bool
+    batch_size: int | None
+    max_token_len: int | None
+    num_steps: int
+    max_staleness: int
+    off_policy_tolerance: float
+    lease_seconds: float
+    served_steps: int
+    epoch: int
+    policy_step: int
+    registered_at: datetime | None
+    trainer_started_at: datetime | None
+    allowed_verbs: list[Literal["start", "pause", "resume", "drain", "stop", "kill"]]
+    wandb_group: str | None
+    wandb_project: str | None
+
+
+class RunDetail(RunSummary, frozen=True, kw_only=True):
+    """A run with its configuration; empty for outside runs."""
+
+    config: dict[str, Any]
+
+
+class RunList(Struct, frozen=True, kw_only=True):
+    """Runs, newest first."""
+
+    results: list[RunSummary]
+
+
+class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run to create; `config` is laid over the preset."""
+
+    name: Name
+    kind: Literal["fleet", "outside"] = "fleet"
+    preset: Annotated[str, Meta(max_length=80)] = ""
+    config: dict[str, Any] = {}
+    start: bool = False
+
+
+class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a run is asked to move."""
+
+    reason: Reason = ""
+
+
+class Preset(Struct, frozen=True, kw_only=True):
+    """A configuration to start from."""
+
+    name: str
+    title: str
+    config: dict[str, Any]
+
+
+class RunConfigSchema(Struct, frozen=True, kw_only=True):
+    """The JSON Schema of a run's configuration, and ready-made ones."""
+
+    schema: dict[str, Any]
+    presets: list[Preset]
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """Something that happened to a run."""
+
+    id: int
+    at: datetime
+    kind: str
+    level: Literal["info", "warning", "error"]
+    actor: str
+    message: str
+    reason: str
+    details: dict[str, Any]
+
+
+class EventList(Struct, frozen=True, kw_only=True):
+    """Events, newest first."""
+
+    results: list[Event]
+
+
+class EnvironmentRow(Struct, frozen=True, kw_only=True):
+    """A registered producer of data."""
+
+    env_id: int
+    desired_name: str
+    wandb_name: str
+    spec: str
+    weight: float
+    max_token_length: int
+    group_size: int
+    min_batch_allocation: float | None
+    connected: bool
+    registered_at: datetime
+    last_seen_at: datetime
+
+
+class EnvironmentList(Struct, frozen=True, kw_only=True):
+    """Environments in the order in which they registered."""
+
+    results: list[EnvironmentRow]
+
+
+class TrainerRow(Struct, frozen=True, kw_only=True):
+    """A registered consumer of batches."""
+
+    uuid: int
+    name: str
+    identity: str
+    epoch: int
+    registered_at: datetime
+    last_seen_at: datetime
+
+
+class TrainerList(Struct, frozen=True, kw_only=True):
+    """Trainers in the order in which they first registered."""
+
+    results: list[TrainerRow]
+
+
+class RegisterTrainer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A trainer that joins a run; `resume` keeps the current epoch."""
+
+    name: Annotated[str, Meta(max_length=200)] = ""
+    resume: bool = False
+
+
+class TrainerRegistered(Struct, frozen=True, kw_only=True):
+    """What a trainer must know to begin."""
+
+    uuid: int
+    epoch: int
+    policy_step: int
+    batch_size: int | None
+    config: dict[str, Any]
+
+
+class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A token to mint; without `run` it is good for every run, without expiry for ever."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=120)]
+    scopes: Annotated[
+        list[Literal["trainer", "env", "worker", "user", "metrics", "admin"]],
+        Meta(min_length=1, max_length=6),
+    ]
+    run: Name | None = None
+    expires_in_seconds: Annotated[int, Meta(ge=1, le=10 * 366 * 86_400)] | None = None
+
+
+class TokenRow(Struct, frozen=True, kw_only=True):
+    """A token without its secret."""
+
+    id: int
+    name: str
+    prefix: str
+    scopes: list[str]
+    run: str | None
+    created_by: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class TokenMinted(TokenRow, frozen=True, kw_only=True):
+    """A fresh token; `token` is shown this once."""
+
+    token: str
+
+
+class TokenList(Struct, frozen=True, kw_only=True):
+    """Tokens, newest first."""
+
+    results: list[TokenRow]
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Limits of what this deck takes in."""
+
+    max_body_bytes: int
+    max_decompressed_bytes: int
+    max_weights_bytes: int
+    max_queued_groups: int
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """Who is signed in."""
+
+    authenticated: bool
+    username: str
+    role: Literal["nobody", "viewer", "operator", "admin"]
+
+
+class SignIn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Credentials of a person."""
+
+    username: Annotated[str, Meta(min_length=1, max_length=150)]
+    password: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class Control(Struct, frozen=True, kw_only=True):
+    """What a run wants of its rollout handlers; sizes count sequences or fragments."""
+
+    desired: Literal["running", "paused", "draining", "stopped"]
+    queue_size: int
+    threshold: float
+    policy_step: int
+    epoch: int
+
+
+class LiveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a page says on the live socket."""
+
+    type: Literal["subscribe", "unsubscribe", "resync", "visible"]
+    topic: Annotated[str, Meta(max_length=100)] = ""
+    visible: bool = True

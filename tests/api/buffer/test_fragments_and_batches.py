@@ -1,0 +1,321 @@
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from django.test import Client
+
+from buffer import jobs, selectors
+from buffer.models import Batch, FragmentChunk
+from rolldeck import wire
+from runs.models import Run
+from tests.buffer_factories import arrays, body, fragment, group, push
+from tests.factories import bearer, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    """A fleet run at version 0 of epoch 1 that trains on batches of two fragments."""
+    return make_run(name="alpha", epoch=1, policy_step=0, batch_size=2, max_staleness=1)
+
+
+class Api:
+    """The API of one run, as its fleet and its trainer use it."""
+
+    def __init__(self, run: Run) -> None:
+        self.client = Client()
+        self.base = f"/api/runs/{run.name}"
+        self.worker = bearer("worker", run=run)
+        self.trainer = bearer("trainer", run=run)
+
+    def push(self, *fragments: wire.Fragment, **headers: str) -> Any:
+        return self.send(push(*fragments), **headers)
+
+    def send(self, content: bytes, **headers: str) -> Any:
+        return self.client.post(
+            f"{self.base}/fragments",
+            data=content,
+            content_type=wire.FRAGMENTS_TYPE,
+            headers=self.worker | headers,
+        )
+
+    def post(self, path: str, content: Any = None, *, trainer: dict[str, str] | None = None) -> Any:
+        return self.client.post(
+            self.base + path,
+            data=body(content or {}),
+            content_type="application/json",
+            headers=trainer or self.trainer,
+        )
+
+    def register(self, **content: Any) -> Any:
+        return self.post("/trainers", {"name": "t", "resume": True} | content)
+
+    def next(self, **content: Any) -> wire.BatchAnswer | None:
+        response = self.post("/batches/next", content)
+        if response.status_code == 204:
+            return None
+        assert response.status_code == 200, response.content
+        return msgspec.msgpack.decode(response.content, type=wire.BatchAnswer)
+
+    def ledger(self) -> dict[str, Any]:
+        response = self.client.get(f"{self.base}/ledger", headers=self.worker)
+        ledger: dict[str, Any] = response.json()["fragments"]
+        assert ledger["balanced"]
+        return ledger
+
+
+@pytest.fixture
+def api(run: Run) -> Api:
+    return Api(run)
+
+
+def test_a_batch_of_fragments_is_leased_served_and_confirmed(api: Api, run: Run) -> None:
+    api.register()
+    sent = [fragment(number=number) for number in range(3)]
+    receipt = api.push(*sent).json()
+
+    answer = api.next()
+
+    assert receipt == {"accepted": 3, "duplicates": 0, "dropped": {}, "admission_remaining": 1}
+    assert answer is not None
+    assert (answer.batch.ordinal, answer.batch.count, answer.batch.kind) == (1, 2, "fragments")
+    assert answer.items == [wire.encode(one) for one in sent[:2]]
+    ack = api.post(f"/batches/{answer.batch.id}/ack", {"fence": answer.batch.fence})
+    assert ack.json() == {"served_steps": 1}
+    assert api.next() is None
+    ledger = api.ledger()
+    assert (ledger["accepted"], ledger["served"], ledger["queued"]) == (3, 2, 1)
+    assert selectors.miscounts(run.pk) == []
+    row = Batch.objects.get()
+    assert (row.composition, row.staleness) == ({"gymnasium:CartPole-v1": 2}, {"0": 2})
+
+
+def test_asking_without_a_confirmation_brings_the_same_batch_under_a_higher_fence(
+    api: Api,
+) -> None:
+    api.register()
+    api.push(*[fragment(number=number) for number in range(4)])
+    first, second = api.next(), api.next()
+
+    assert first is not None
+    assert second is not None
+    assert (first.batch.id, first.items) == (second.batch.id, second.items)
+    assert second.batch.fence > first.batch.fence
+    late = api.post(f"/batches/{first.batch.id}/ack", {"fence": first.batch.fence})
+    assert (late.status_code, late.json()["code"]) == (409, "lease_lost")
+    for _ in range(2):
+        ack = api.post(f"/batches/{first.batch.id}/ack", {"fence": second.batch.fence})
+        assert ack.status_code == 200
+    assert api.ledger()["served"] == 2
+
+
+def test_the_holder_of_a_batch_may_read_it_again(api: Api, run: Run) -> None:
+    api.register()
+    api.push(fragment(number=0), fragment(number=1))
+    answer = api.next()
+    assert answer is not None
+
+    again = api.client.get(f"{api.base}/batches/{answer.batch.id}", headers=api.trainer)
+    other = api.client.get(
+        f"{api.base}/batches/{answer.batch.id}", headers=bearer("trainer", run=run)
+    )
+
+    assert msgspec.msgpack.decode(again.content, type=wire.BatchAnswer).items == answer.items
+    assert other.status_code == 409
+
+
+def test_only_registered_trainers_get_batches(api: Api) -> None:
+    response = api.post("/batches/next")
+
+    assert (response.status_code, response.json()["code"]) == (409, "trainer_not_registered")
+
+
+def test_a_fragment_that_comes_twice_is_stored_once(api: Api) -> None:
+    api.push(fragment(number=0))
+
+    receipt = api.push(fragment(number=0), fragment(number=1), fragment(number=1)).json()
+
+    assert (receipt["accepted"], receipt["duplicates"]) == (1, 2)
+    assert api.ledger()["accepted"] == 2
+
+
+def test_a_push_with_a_key_is_answered_as_the_first_time(api: Api) -> None:
+    first = api.push(fragment(), **{"Idempotency-Key": "a"})
+    again = api.push(fragment(), **{"Idempotency-Key": "a"})
+    other = api.push(fragment(number=1), **{"Idempotency-Key": "a"})
+
+    assert again.json() == first.json()
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_conflict")
+
+
+def test_what_cannot_train_the_policy_any_more_is_counted_by_reason(api: Api, run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(policy_step=5)
+    steps = {step: np.full(4, step, np.int32) for step in (3, 4, 6)}
+
+    receipt = api.push(
+        fragment(number=0, epoch=0),
+        *[
+            fragment(
+                number=index + 1,
+                version_min=step,
+                version_max=step,
+                arrays=arrays(4, policy_step=acted),
+            )
+            for index, (step, acted) in enumerate(steps.items())
+        ],
+    ).json()
+
+    assert receipt["accepted"] == 1
+    assert receipt["dropped"] == {"stale_epoch": 1, "stale_version": 1, "future": 1}
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_fragments_that_grew_stale_in_the_queue_are_not_served(api: Api, run: Run) -> None:
+    api.register()
+    api.push(*[fragment(number=number) for number in range(2)])
+    Run.objects.filter(pk=run.pk).update(policy_step=2)
+
+    assert api.next() is None
+
+    assert api.ledger()["dropped"] == {"stale_version": 2}
+    assert selectors.admission_remaining(run.pk) == 8
+
+
+def test_a_new_epoch_drops_what_the_old_one_left(api: Api, run: Run) -> None:
+    api.register()
+    api.push(*[fragment(number=number) for number in range(3)])
+    assert api.next() is not None
+    Run.objects.filter(pk=run.pk).update(epoch=2)
+
+    jobs.reclaim_lapsed_leases()
+
+    assert api.ledger()["dropped"] == {"stale_epoch": 3}
+    assert Batch.objects.get().state == "dropped"
+    assert api.next() is None
+
+
+BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
+    "no msgpack": (lambda: b"\xc1", "body"),
+    "an unknown field": (lambda: msgspec.msgpack.encode({"fragments": [b""], "x": 1}), "body"),
+    "no fragments": (lambda: msgspec.msgpack.encode({"fragments": []}), "fragments"),
+    "a broken fragment": (lambda: push(fragment()) + b"x", "body"),
+    "no reward": (lambda: push(fragment(arrays=arrays(4, reward=None))), "arrays.reward"),
+    "rewards of another dtype": (
+        lambda: push(fragment(arrays=arrays(4, reward=np.ones(4)))),
+        "arrays.reward",
+    ),
+    "too few rewards": (
+        lambda: push(fragment(arrays=arrays(4, reward=np.ones(3, np.float32)))),
+        "arrays.reward",
+    ),
+    "a reward that is no number": (
+        lambda: push(fragment(arrays=arrays(4, reward=np.full(4, np.nan, np.float32)))),
+        "arrays.reward",
+    ),
+    "another next_obs": (
+        lambda: push(fragment(arrays=arrays(4, next_obs=np.zeros(5, np.float32)))),
+        "arrays.next_obs",
+    ),
+    "a step outside": (
+        lambda: push(
+            fragment(
+                arrays=arrays(
+                    4,
+                    final_obs=np.zeros((1, 4), np.float32),
+                    final_step=np.array([4], np.int32),
+                )
+            )
+        ),
+        "arrays.final_step",
+    ),
+    "an episode that is not named": (lambda: push(fragment(episode_ids=[])), "episode_index"),
+    "versions that were not": (
+        lambda: push(fragment(arrays=arrays(4, policy_step=np.full(4, 3, np.int32)))),
+        "arrays.policy_step",
+    ),
+    "bytes that do not fill the shape": (
+        lambda: push(
+            fragment(arrays=arrays(4) | {"value": wire.Array(dtype="f", shape=(4,), data=b"")})
+        ),
+        "arrays.value",
+    ),
+    "the second one": (
+        lambda: push(fragment(), fragment(number=1, arrays=arrays(4, obs=None))),
+        "fragments[1].arrays.obs",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "field"), BROKEN.values(), ids=BROKEN.keys())
+def test_malformed_fragments_are_refused_by_name(
+    api: Api, content: Callable[[], bytes], field: str
+) -> None:
+    response = api.send(content())
+
+    assert response.status_code == 422
+    assert field in response.json()["errors"][0]["field"]
+    assert FragmentChunk.objects.count() == 0
+
+
+def test_a_run_that_has_ended_takes_nothing(api: Api, run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(status="stopped")
+
+    response = api.push(fragment())
+
+    assert (response.status_code, response.json()["code"]) == (409, "run_not_accepting")
+
+
+def test_fragments_can_be_fetched_in_any_number(api: Api) -> None:
+    api.register()
+    api.push(*[fragment(number=number) for number in range(3)])
+
+    response = api.post("/fragments/fetch", {"count": 3})
+
+    head = msgspec.msgpack.decode(response.content, type=wire.BatchAnswer).batch
+    assert head.count == 3
+    ack = api.post("/fragments/ack", {"batch": head.id, "fence": head.fence})
+    assert ack.status_code == 200
+    assert api.ledger()["served"] == 3
+
+
+def test_scopes_are_asked_for(api: Api, run: Run) -> None:
+    assert api.client.post(f"{api.base}/fragments").status_code == 401
+    assert api.post("/batches/next", trainer=api.worker).status_code == 403
+    other = make_run(name="beta")
+    assert api.post("/batches/next", trainer=bearer("trainer", run=other)).status_code == 403
+
+
+@pytest.mark.parametrize("wrong", [{"wait_seconds": -1}, {"wait_seconds": 61}, {"x": 1}])
+def test_an_impossible_wait_is_refused(api: Api, wrong: dict[str, Any]) -> None:
+    assert api.post("/batches/next", wrong).status_code == 400
+
+
+def test_groups_come_as_json_or_as_msgpack() -> None:
+    outside = make_run(name="words", kind="outside", batch_size=2, registered_at="2026-01-01T00Z")
+    api = Api(outside)
+    api.register()
+    for mark in range(2):
+        pushed = api.client.post(
+            "/atropos/words/scored_data",
+            data=body(group(mark=mark)),
+            content_type="application/json",
+        )
+        assert pushed.status_code == 200
+
+    packed = api.next()
+    plain = api.client.post(
+        f"{api.base}/batches/next",
+        data=b"{}",
+        content_type="application/json",
+        headers=api.trainer | {"Accept": "application/json"},
+    ).json()
+
+    assert packed is not None
+    assert [msgspec.json.decode(item) for item in packed.items] == plain["items"]
+    assert plain["batch"]["id"] == packed.batch.id
+    listed = api.client.get(f"{api.base}/batches", headers=api.trainer).json()["results"]
+    assert [row["sequences"] for row in listed] == [2]

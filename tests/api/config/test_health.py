@@ -1,0 +1,51 @@
+"""Health answers without credentials; numbers only to those who may see them."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from runs import services
+from runs.core.lifecycle import RunStatus
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+pytestmark = pytest.mark.django_db
+
+
+def test_a_living_process_says_so(client: Client) -> None:
+    assert client.get("/healthz/live").json() == {"status": "live"}
+
+
+def test_ready_names_each_server(client: Client) -> None:
+    answer = client.get("/healthz/ready")
+
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ready", "database": "up", "redis": "up"}
+
+
+def test_without_redis_the_platform_is_slower_but_ready(client: Client, settings: Settings) -> None:
+    settings.REDIS_URL = "unix:///nowhere/valkey.sock"
+    answer = client.get("/healthz/ready")
+
+    assert (answer.status_code, answer.json()["redis"]) == (200, "down")
+
+
+def test_metrics_need_their_scope(client: Client) -> None:
+    _, worker = services.mint_token(name="w", scopes=["worker"], now=NOW)
+
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers={"Authorization": f"Bearer {worker}"}).status_code == 403
+
+
+def test_metrics_count_runs_and_queues(client: Client) -> None:
+    _, token = services.mint_token(name="m", scopes=["metrics"], now=NOW)
+    run = services.create(name="outside-1", kind="outside", now=NOW)
+    for target in (RunStatus.QUEUED, RunStatus.RUNNING):
+        services.move(run_id=run.pk, target=target, actor="platform", now=NOW)
+    answer = client.get("/metrics", headers={"Authorization": f"Bearer {token}"})
+
+    text = answer.content.decode()
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert 'rolldeck_runs{status="running"} 1.0' in text
+    assert 'rolldeck_queued_items{run="outside-1"} 0.0' in text

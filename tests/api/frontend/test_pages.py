@@ -1,0 +1,77 @@
+import re
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+PLACES = ["/login", "/runs", "/runs/new", "/runs/cartpole", "/runs/cartpole/fleet/w0"]
+
+
+@pytest.fixture
+def built(tmp_path: Path, settings: Settings) -> Path:
+    (tmp_path / "index.html").write_text("<!doctype html><title>Rolldeck</title>")
+    settings.FRONTEND_DIST = tmp_path
+    return tmp_path
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_place_of_the_dashboard_is_the_one_page(
+    client: Client, built: Path, place: str
+) -> None:
+    response = client.get(place)
+
+    assert response.status_code == 200
+    assert b"Rolldeck" in response.content
+
+
+def test_the_page_hands_out_a_csrf_cookie_and_is_never_cached(client: Client, built: Path) -> None:
+    response = client.get("/runs")
+
+    assert "csrftoken" in response.cookies
+    assert "no-store" in response["Cache-Control"]
+
+
+def test_the_page_may_load_nothing_from_other_hosts(client: Client, built: Path) -> None:
+    policy = client.get("/runs")["Content-Security-Policy"]
+
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "http" not in policy
+
+
+def test_a_browser_at_the_root_sees_the_dashboard(client: Client, built: Path) -> None:
+    response = client.get("/", headers={"accept": "text/html,*/*"})
+
+    assert b"<title>Rolldeck</title>" in response.content
+
+
+def test_a_dashboard_that_was_never_built_says_how_to_build_it(
+    client: Client, tmp_path: Path, settings: Settings
+) -> None:
+    settings.FRONTEND_DIST = tmp_path / "nowhere"
+
+    response = client.get("/runs")
+
+    assert response.status_code == 503
+    assert b"npm ci" in response.content
+
+
+def test_the_page_takes_no_posts(client: Client, built: Path) -> None:
+    assert client.post("/runs").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("url", "is_hashed"),
+    [
+        ("/static/app/assets/index-BnqRhc5N.js", True),
+        ("/static/app/assets/RunPage-H_1fP-3u.css", True),
+        ("/static/app/mark.svg", False),
+        ("/static/app/scheme.js", False),
+        ("/static/admin/css/base.css", False),
+    ],
+)
+def test_only_what_has_its_hash_in_its_name_is_kept_for_ever(
+    url: str, is_hashed: bool, settings: Settings
+) -> None:
+    assert bool(re.match(settings.WHITENOISE_IMMUTABLE_FILE_TEST, url)) is is_hashed

@@ -1,0 +1,92 @@
+"""Trainers write numbers down, and pages read them."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from rollouts.models import MetricSample
+from runs.models import Run
+from tests.factories import bearer, make_run
+
+pytestmark = pytest.mark.django_db
+URL = "/api/runs/pole/metrics"
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_run(name="pole")
+
+
+def push(run: Run, body: Any, *scopes: str) -> Any:
+    return APIClient().post(
+        URL, body, format="json", headers=bearer(*(scopes or ("trainer",)), run=run)
+    )
+
+
+def sample(name: str = "loss", step: int = 1, value: Any = 0.5) -> dict[str, Any]:
+    return {"name": name, "step": step, "value": value}
+
+
+def test_samples_are_stored_and_read_back_by_name(run: Run) -> None:
+    given = [sample("loss", 1, 0.5), sample("entropy", 1, 0.7), sample("loss", 2, 0.4)]
+
+    answer = push(run, {"samples": given})
+
+    assert (answer.status_code, answer.json()) == (201, {"stored": 3})
+    read = APIClient().get(URL, {"names": "loss"}, headers=bearer("trainer", run=run))
+    rows = read.json()["results"]
+    assert [(row["name"], row["step"], row["value"]) for row in rows] == [
+        ("loss", 1, 0.5),
+        ("loss", 2, 0.4),
+    ]
+    onward = APIClient().get(URL, {"after": rows[0]["id"]}, headers=bearer("trainer", run=run))
+    assert [row["name"] for row in onward.json()["results"]] == ["entropy", "loss"]
+
+
+WRONG = {
+    "no samples": ({"samples": []}, "samples"),
+    "too many": ({"samples": [sample()] * 1001}, "samples"),
+    "a value that is text": ({"samples": [sample(value="x")]}, "samples[0].value"),
+    "no value": ({"samples": [{"name": "loss", "step": 1}]}, "samples[0].value"),
+    "a name with quotes": ({"samples": [sample(name='"')]}, "samples[0].name"),
+    "a negative step": ({"samples": [sample(step=-1)]}, "samples[0].step"),
+    "a good one beside a bad": ({"samples": [sample(), sample(step=-1)]}, "samples[1].step"),
+}
+
+
+@pytest.mark.parametrize(("body", "field"), WRONG.values(), ids=WRONG.keys())
+def test_wrong_samples_are_refused_by_field_and_none_is_stored(
+    run: Run, body: Any, field: str
+) -> None:
+    answer = push(run, body)
+
+    assert answer.status_code == 400, answer.content
+    assert answer.json()["errors"][0]["field"] == field
+    assert not MetricSample.objects.exists()
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_not_finite_are_refused(run: Run, value: str) -> None:
+    raw = f'{{"samples": [{{"name": "loss", "step": 1, "value": {value}}}]}}'
+
+    answer = APIClient().generic(
+        "POST",
+        URL,
+        raw,
+        content_type="application/json",
+        headers=bearer("trainer", run=run),
+    )
+
+    assert answer.status_code == 400
+    assert not MetricSample.objects.exists()
+
+
+@pytest.mark.parametrize(("scope", "status"), [("worker", 403), ("env", 403), ("admin", 201)])
+def test_only_trainers_write(run: Run, scope: str, status: int) -> None:
+    assert push(run, {"samples": [sample()]}, scope).status_code == status
+
+
+def test_strangers_neither_write_nor_read(run: Run) -> None:
+    assert APIClient().post(URL, {"samples": [sample()]}, format="json").status_code == 401
+    assert APIClient().get(URL).status_code == 401

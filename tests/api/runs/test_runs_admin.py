@@ -1,0 +1,107 @@
+import pytest
+from django.contrib import admin
+from django.test import Client
+
+from runs import services
+from runs.models import ApiToken, PolicyVersion, Run
+from tests.factories import NOON, make_run, make_token, make_user
+
+pytestmark = pytest.mark.django_db
+
+PAGES = [
+    model._meta.model_name for model in admin.site._registry if model._meta.app_label == "runs"
+]
+
+
+@pytest.fixture
+def browser() -> Client:
+    user = make_user(username="ada", role="admin")
+    user.is_superuser = True
+    user.save()
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def run() -> Run:
+    run = make_run()
+    trainer = services.register_trainer(run_id=run.pk, identity="token:1", now=NOON)
+    services.register_environment(
+        run_id=run.pk,
+        desired_name="gsm8k",
+        weight=1.0,
+        max_token_length=1,
+        group_size=1,
+        min_batch_allocation=None,
+        now=NOON,
+    )
+    PolicyVersion.objects.create(
+        run=run,
+        epoch=1,
+        step=0,
+        trainer=trainer,
+        manifest={},
+        sha256="0" * 64,
+        size_bytes=1,
+        published_at=NOON,
+    )
+    make_token("env", run=run)
+    return run
+
+
+def test_every_model_is_there() -> None:
+    assert sorted(PAGES) == [
+        "apitoken",
+        "environment",
+        "policyversion",
+        "run",
+        "runevent",
+        "trainer",
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_lists_searches_and_shows_its_rows_and_changes_none(
+    browser: Client, run: Run, page: str
+) -> None:
+    listed = browser.get(f"/admin/runs/{page}/", {"q": "a"})
+    model = next(m for m in admin.site._registry if m._meta.model_name == page)
+    row = model._default_manager.latest("pk")
+    shown = browser.get(f"/admin/runs/{page}/{row.pk}/change/")
+
+    assert (listed.status_code, shown.status_code) == (200, 200)
+    assert browser.get(f"/admin/runs/{page}/add/").status_code == 403
+    assert browser.post(f"/admin/runs/{page}/{row.pk}/change/", {"name": "x"}).status_code == 403
+    assert browser.post(f"/admin/runs/{page}/{row.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_the_page_of_a_run_links_to_what_belongs_to_it(browser: Client, run: Run) -> None:
+    shown = browser.get(f"/admin/runs/run/{run.pk}/change/").content.decode()
+
+    assert f"/admin/runs/runevent/?run__id__exact={run.pk}" in shown
+
+
+def test_the_page_of_a_token_does_not_show_its_hash(browser: Client, run: Run) -> None:
+    token = ApiToken.objects.get()
+
+    shown = browser.get(f"/admin/runs/apitoken/{token.pk}/change/").content.decode()
+
+    assert token.token_sha256 not in shown
+
+
+def test_the_action_revokes_tokens_and_says_who_did(browser: Client, run: Run) -> None:
+    token = ApiToken.objects.get()
+
+    browser.post("/admin/runs/apitoken/", {"action": "revoke", "_selected_action": [token.pk]})
+
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+    assert run.events.get(kind="token_revoked").actor == "user:ada"
+
+
+def test_people_without_staff_rights_see_no_admin() -> None:
+    client = Client()
+    client.force_login(make_user(role="operator"))
+
+    assert client.get("/admin/").status_code == 302

@@ -1,0 +1,321 @@
+import base64
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import RequestFactory
+from rest_framework.test import APIClient
+
+from config.api_errors import server_error
+from runs.core.lifecycle import RunStatus, RunVerb
+from runs.models import ApiToken, Run
+from tests.factories import NOON, bearer, make_run, make_token, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator() -> APIClient:
+    client = APIClient()
+    client.force_login(make_user(username="olga", role="operator"))
+    return client
+
+
+@pytest.fixture
+def admin() -> APIClient:
+    client = APIClient()
+    client.force_login(make_user(username="ada", role="admin"))
+    return client
+
+
+def fields_of(response: Any) -> list[str]:
+    assert response["Content-Type"] == "application/problem+json"
+    return [error["field"] for error in response.json()["errors"]]
+
+
+def test_a_run_is_created_shown_listed_and_found(operator: APIClient) -> None:
+    body = {"name": "alpha", "preset": "cartpole", "config": {"buffer": {"batch_size": 4}}}
+
+    created = operator.post("/api/runs", body, format="json")
+
+    assert created.status_code == 201
+    detail = created.json()
+    assert (detail["status"], detail["batch_size"], detail["created_by"]) == ("draft", 4, "olga")
+    assert detail["config"]["buffer"]["batch_size"] == 4
+    assert detail["allowed_verbs"] == ["start", "kill"]
+    assert operator.get("/api/runs/alpha").json() == detail
+    listed = operator.get("/api/runs?q=alp&status=draft").json()["results"]
+    assert listed == [{k: v for k, v in detail.items() if k != "config"}]
+    assert operator.get("/api/runs?q=nope").json()["results"] == []
+
+
+def test_a_run_may_be_created_and_started_at_once(operator: APIClient) -> None:
+    fleet = operator.post("/api/runs", {"name": "a", "start": True}, format="json")
+    outside = operator.post(
+        "/api/runs", {"name": "b", "kind": "outside", "start": True}, format="json"
+    )
+
+    assert fleet.json()["status"] == "queued"
+    assert outside.json()["status"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"{", ""),
+        (b"[]", ""),
+        (b"{}", "name"),
+        ({"name": "a b"}, "name"),
+        ({"name": "default"}, "name"),
+        ({"name": "a", "nope": 1}, "nope"),
+        ({"name": "a", "kind": "cloud"}, "kind"),
+        ({"name": "a", "preset": "nope"}, "preset"),
+        ({"name": "a", "start": "yes"}, "start"),
+        ({"name": "a", "config": {"buffer": {"batch_size": 0}}}, "config.buffer.batch_size"),
+        ({"name": "a", "config": {"environment": {"spec": "x:y"}}}, "config.environment.spec"),
+        (
+            {"name": "a", "config": {"environment": {"kwargs": {"x": "\x00"}}}},
+            "config.environment.kwargs.x",
+        ),
+        (b'{"name": "a", "config": {"environment": {"kwargs": {"x": NaN}}}}', ""),
+        (b'{"name": "a", "config": {"environment": {"kwargs": {"x": "\xff"}}}}', ""),
+        (b'{"name": "a", "config": {"environment": {"kwargs": {"x": 1e999}}}}', ""),
+        ({"name": "a", "kind": "outside", "config": {"seed": 1}}, "config"),
+    ],
+    ids=str,
+)
+def test_a_malformed_run_is_refused_by_field_and_nothing_stored(
+    operator: APIClient, body: Any, field: str
+) -> None:
+    if isinstance(body, bytes):
+        response = operator.generic("POST", "/api/runs", body, content_type="application/json")
+    else:
+        response = operator.post("/api/runs", body, format="json")
+
+    assert response.status_code == 400
+    assert response.json()["code"] == "invalid"
+    assert fields_of(response) == [field]
+    assert not Run.objects.exists()
+
+
+def test_a_name_that_is_taken_is_a_conflict(operator: APIClient) -> None:
+    make_run()
+
+    response = operator.post("/api/runs", {"name": "alpha"}, format="json")
+
+    assert (response.status_code, response.json()["code"]) == (409, "run_exists")
+
+
+def test_each_verb_has_a_route_and_a_second_start_is_a_conflict(operator: APIClient) -> None:
+    make_run(status=RunStatus.DRAFT)
+
+    first = operator.post("/api/runs/alpha/start", {"reason": "go"}, format="json")
+    second = operator.post("/api/runs/alpha/start")
+
+    assert (first.status_code, first.json()["status_reason"]) == (200, "go")
+    assert (second.status_code, second.json()["code"]) == (409, "move_not_allowed")
+    assert "alpha is queued" in second.json()["detail"]
+    for verb, status in [("pause", "paused"), ("resume", "running"), ("stop", "draining")]:
+        assert operator.post(f"/api/runs/alpha/{verb}").json()["status"] == status
+    assert operator.post("/api/runs/alpha/kill").json()["status"] == "stopped"
+    kinds = [e["message"] for e in operator.get("/api/runs/alpha/events").json()["results"]]
+    assert kinds[0] == "draining → stopped"
+
+
+def test_a_verb_with_a_malformed_body_moves_nothing(operator: APIClient) -> None:
+    run = make_run()
+
+    response = operator.post("/api/runs/alpha/pause", {"reason": 1}, format="json")
+
+    assert fields_of(response) == ["reason"]
+    run.refresh_from_db()
+    assert run.status == RunStatus.RUNNING
+
+
+@pytest.mark.parametrize("path", ["", "/events", "/environments", "/trainers", "/weights/current"])
+def test_an_unknown_run_is_not_found(operator: APIClient, path: str) -> None:
+    response = operator.get(f"/api/runs/nope{path}")
+
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "query", ["before=x", "before=0", "limit=0", "limit=201", "limit=-1", "limit=²"]
+)
+def test_a_malformed_page_of_events_is_refused_by_parameter(
+    operator: APIClient, query: str
+) -> None:
+    make_run()
+
+    response = operator.get(f"/api/runs/alpha/events?{query}")
+
+    assert response.status_code == 400
+    assert fields_of(response) == [query.partition("=")[0]]
+
+
+def test_events_are_paged_newest_first(operator: APIClient) -> None:
+    make_run(status=RunStatus.RUNNING)
+    for verb in ("pause", "resume", "pause"):
+        operator.post(f"/api/runs/alpha/{verb}")
+
+    first = operator.get("/api/runs/alpha/events?limit=2").json()["results"]
+    rest = operator.get(f"/api/runs/alpha/events?before={first[-1]['id']}").json()["results"]
+
+    assert [e["message"] for e in first] == ["running → paused", "paused → running"]
+    assert [e["kind"] for e in rest] == ["status", "created"]
+    assert first[0]["actor"] == "user:olga"
+
+
+def test_lists_of_runs_refuse_an_unknown_status(operator: APIClient) -> None:
+    assert fields_of(operator.get("/api/runs?status=dancing")) == ["status"]
+    assert fields_of(operator.get("/api/runs?q=%00")) == ["q"]
+
+
+def test_the_list_of_runs_costs_the_same_however_many_there_are(
+    operator: APIClient, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(20):
+        make_run(name=f"run-{number}")
+
+    with django_assert_max_num_queries(4):
+        assert len(operator.get("/api/runs").json()["results"]) == 20
+
+
+def test_a_trainer_registers_and_is_listed() -> None:
+    run = make_run()
+    client = APIClient(headers=bearer("trainer", run=run))
+
+    answer = client.post("/api/runs/alpha/trainers", {"name": "ppo"}, format="json")
+
+    assert answer.status_code == 200
+    assert answer.json()["epoch"] == 1
+    assert answer.json()["policy_step"] == -2
+    assert answer.json()["batch_size"] == run.batch_size
+    assert answer.json()["config"] == run.config
+    listed = client.get("/api/runs/alpha/trainers").json()["results"]
+    assert [(t["uuid"], t["name"]) for t in listed] == [(answer.json()["uuid"], "ppo")]
+
+
+def test_nobody_registers_in_a_run_that_is_over() -> None:
+    make_run(status=RunStatus.STOPPED)
+
+    answer = APIClient(headers=bearer("trainer")).post("/api/runs/alpha/trainers")
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "run_over")
+
+
+def test_the_config_schema_and_the_presets_belong_together(operator: APIClient) -> None:
+    answer = operator.get("/api/run-config-schema").json()
+
+    assert "$defs" in answer["schema"]
+    assert [preset["name"] for preset in answer["presets"]] == ["cartpole"]
+    body = {"name": "alpha", "config": answer["presets"][0]["config"]}
+    assert operator.post("/api/runs", body, format="json").status_code == 201
+
+
+def test_limits_are_shown(operator: APIClient, settings: Any) -> None:
+    assert operator.get("/api/limits").json()["max_body_bytes"] == settings.ROLLDECK_MAX_BODY_BYTES
+
+
+def test_a_token_is_minted_shown_once_used_and_revoked(admin: APIClient) -> None:
+    make_run()
+    body = {"name": "t", "scopes": ["trainer"], "run": "alpha", "expires_in_seconds": 60}
+
+    minted = admin.post("/api/tokens", body, format="json")
+
+    assert minted.status_code == 201
+    assert minted["Cache-Control"] == "no-store"
+    text = minted.json()["token"]
+    machine = APIClient(headers={"Authorization": f"Bearer {text}"})
+    assert machine.get("/api/runs/alpha").status_code == 200
+    listed = admin.get("/api/tokens")
+    assert text not in listed.content.decode()
+    assert listed.json()["results"][0]["created_by"] == "ada"
+
+    assert admin.delete(f"/api/tokens/{minted.json()['id']}").status_code == 204
+
+    assert machine.get("/api/runs/alpha").status_code == 401
+    assert admin.delete("/api/tokens/999999").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"scopes": ["env"]}, "name"),
+        ({"name": "", "scopes": ["env"]}, "name"),
+        ({"name": "t", "scopes": []}, "scopes"),
+        ({"name": "t", "scopes": ["root"]}, "scopes[0]"),
+        ({"name": "t", "scopes": ["env"], "expires_in_seconds": 0}, "expires_in_seconds"),
+        ({"name": "t", "scopes": ["env"], "run": "a b"}, "run"),
+    ],
+    ids=str,
+)
+def test_a_malformed_token_is_refused_by_field(
+    admin: APIClient, body: dict[str, Any], field: str
+) -> None:
+    response = admin.post("/api/tokens", body, format="json")
+
+    assert response.status_code == 400
+    assert fields_of(response) == [field]
+    assert not ApiToken.objects.exists()
+
+
+def test_a_token_for_an_unknown_run_is_not_found(admin: APIClient) -> None:
+    body = {"name": "t", "scopes": ["env"], "run": "nope"}
+
+    assert admin.post("/api/tokens", body, format="json").status_code == 404
+
+
+@pytest.mark.parametrize("header", ["Bearer nope", "Basic %%", "Basic cnVuOm5vcGU="])
+def test_wrong_credentials_are_answered_401_with_a_challenge(header: str) -> None:
+    response = APIClient(headers={"Authorization": header}).get("/api/limits")
+
+    assert (response.status_code, response.json()["code"]) == (401, "not_authenticated")
+    assert response["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_token_works_as_basic_password_too() -> None:
+    _, text = make_token("env")
+    basic = base64.b64encode(f"run:{text}".encode()).decode()
+
+    assert (
+        APIClient(headers={"Authorization": f"Basic {basic}"}).get("/api/limits").status_code == 200
+    )
+
+
+def test_an_expired_token_is_refused() -> None:
+    _, text = make_token("env", expires_at=NOON + timedelta(seconds=1))
+
+    response = APIClient(headers={"Authorization": f"Bearer {text}"}).get("/api/limits")
+
+    assert response.status_code == 401
+
+
+def test_a_method_that_is_not_there_is_a_problem_too(operator: APIClient) -> None:
+    response = operator.delete("/api/runs")
+
+    assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
+
+
+@pytest.mark.parametrize("verb", list(RunVerb))
+def test_no_verb_is_asked_by_get(operator: APIClient, verb: RunVerb) -> None:
+    make_run()
+
+    assert operator.get(f"/api/runs/alpha/{verb}").status_code == 405
+
+
+def test_a_path_that_nobody_serves_is_a_problem_below_api_and_a_page_elsewhere(
+    operator: APIClient,
+) -> None:
+    below = operator.get("/api/nothing")
+
+    assert (below.status_code, below.json()["code"]) == (404, "not_found")
+    assert operator.get("/nothing/at/all")["Content-Type"].startswith("text/html")
+
+
+def test_an_error_that_nobody_expected_is_a_problem_below_api() -> None:
+    answer = server_error(RequestFactory().get("/api/runs"))
+
+    assert (answer.status_code, json.loads(answer.content)["code"]) == (500, "internal")
+    assert server_error(RequestFactory().get("/admin/"))["Content-Type"].startswith("text/html")

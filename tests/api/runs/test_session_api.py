@@ -1,0 +1,118 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from runs import services
+from runs.api.login_attempts import FAILURES, attempts
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _forget_attempts() -> Iterator[None]:
+    yield
+    attempts.clear()
+
+
+@pytest.fixture
+def browser() -> Client:
+    return Client(enforce_csrf_checks=True)
+
+
+def sign_in(browser: Client, username: str = "alice", password: str | None = None) -> Any:
+    token = browser.get("/api/session").cookies["csrftoken"].value
+    return browser.post(
+        "/api/session",
+        {"username": username, "password": password or username},
+        content_type="application/json",
+        headers={"X-CSRFToken": token},
+    )
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
+def test_a_person_signs_in_is_known_and_signs_out(browser: Client, role: str) -> None:
+    make_user(role=role)
+
+    assert browser.get("/api/session").json() == {
+        "authenticated": False,
+        "username": "",
+        "role": "nobody",
+    }
+    known = {"authenticated": True, "username": "alice", "role": role}
+    assert sign_in(browser).json() == known
+    assert browser.get("/api/session").json() == known
+
+    token = browser.cookies["csrftoken"].value
+    assert browser.delete("/api/session").status_code == 403
+    browser.delete("/api/session", headers={"X-CSRFToken": token})
+    assert not browser.get("/api/session").json()["authenticated"]
+
+
+def test_signing_in_needs_the_csrf_token(browser: Client) -> None:
+    make_user()
+
+    response = browser.post(
+        "/api/session",
+        {"username": "alice", "password": "alice"},
+        content_type="application/json",
+    )
+
+    assert (response.status_code, response.json()["code"]) == (403, "forbidden")
+
+
+def test_a_change_by_session_needs_the_csrf_token(browser: Client) -> None:
+    make_user(role="operator")
+    sign_in(browser)
+
+    response = browser.post("/api/runs", {"name": "a"}, content_type="application/json")
+
+    assert response.status_code == 403
+
+
+def test_a_wrong_password_is_refused_and_too_many_have_to_wait(browser: Client) -> None:
+    make_user()
+
+    for _ in range(FAILURES):
+        response = sign_in(browser, password="wrong")
+        assert (response.status_code, response.json()["code"]) == (403, "login_failed")
+    response = sign_in(browser)
+
+    assert (response.status_code, response["Retry-After"]) == (429, "60")
+    make_user(username="bob")
+    assert sign_in(browser, "bob").status_code == 200
+
+
+def test_a_person_who_was_switched_off_cannot_sign_in(browser: Client) -> None:
+    user = make_user()
+    user.is_active = False
+    user.save()
+
+    assert sign_in(browser).status_code == 403
+
+
+def test_a_one_time_link_signs_in_once(browser: Client) -> None:
+    path = services.one_time_login_path(make_user())
+
+    first = browser.get(f"{path}?next=/runs/alpha")
+    second = Client().get(path)
+
+    assert first["Location"] == "/runs/alpha"
+    assert browser.get("/api/session").json()["username"] == "alice"
+    assert second["Location"] == "/login?reason=link"
+
+
+def test_a_preview_of_a_one_time_link_does_not_use_it_up(browser: Client) -> None:
+    path = services.one_time_login_path(make_user())
+
+    assert browser.head(path).status_code == 405
+    assert browser.get(path)["Location"] == "/"
+
+
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "javascript:x"])
+def test_a_one_time_link_never_leads_to_another_host(browser: Client, target: str) -> None:
+    path = services.one_time_login_path(make_user())
+
+    assert browser.get(path, {"next": target})["Location"] == "/"

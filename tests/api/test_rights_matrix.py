@@ -1,0 +1,181 @@
+"""Every route of the API, and who may call it.
+
+A route without a row here fails, and so does a row without a route. Whoever has no right gets 401
+or 403 from the real view; for those who have it, the view's own permissions are asked, because the
+call itself would need a body that makes sense.
+"""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from django.urls import URLPattern, get_resolver
+from rest_framework.exceptions import APIException
+from rest_framework.test import APIClient, APIRequestFactory, force_authenticate
+from rest_framework.views import APIView
+
+from runs.models import Run
+from tests.factories import make_run, make_token, make_user
+
+PEOPLE: Final = ("viewer", "operator", "admin")
+# Tokens: of every run unless the name says otherwise.
+MACHINES: Final = (
+    "trainer token",
+    "env token",
+    "worker token",
+    "metrics token",
+    "user token",
+    "admin token",
+    "trainer token of alpha",
+    "trainer token of beta",
+    "admin token of beta",
+)
+EVERYBODY: Final = ("stranger", *PEOPLE, *MACHINES)
+
+KNOWN: Final = {*PEOPLE, *MACHINES}
+READ_ALL: Final = {
+    *PEOPLE,
+    *("trainer token", "env token", "worker token", "user token", "admin token"),
+}
+READ_RUN: Final = READ_ALL | {"trainer token of alpha"}
+OPERATE: Final = {"operator", "admin", "admin token"}
+ADMINISTER: Final = {"admin", "admin token"}
+TRAIN: Final = ADMINISTER | {"trainer token", "trainer token of alpha"}
+WORK: Final = ADMINISTER | {"worker token"}
+
+MATRIX: Final[dict[tuple[str, str], set[str]]] = {
+    ("GET", "session"): set(EVERYBODY),
+    ("POST", "session"): set(EVERYBODY),
+    ("DELETE", "session"): set(EVERYBODY),
+    ("GET", "limits"): KNOWN,
+    ("GET", "run-config-schema"): KNOWN,
+    ("GET", "tokens"): ADMINISTER,
+    ("POST", "tokens"): ADMINISTER,
+    ("DELETE", "tokens/<small:token>"): ADMINISTER,
+    ("GET", "runs"): READ_ALL,
+    ("POST", "runs"): OPERATE,
+    ("GET", "runs/<slug:run>"): READ_RUN,
+    ("POST", "runs/<slug:run>/start"): OPERATE,
+    ("POST", "runs/<slug:run>/pause"): OPERATE,
+    ("POST", "runs/<slug:run>/resume"): OPERATE,
+    ("POST", "runs/<slug:run>/drain"): OPERATE,
+    ("POST", "runs/<slug:run>/stop"): OPERATE,
+    ("POST", "runs/<slug:run>/kill"): OPERATE,
+    ("GET", "runs/<slug:run>/events"): READ_RUN,
+    ("GET", "runs/<slug:run>/environments"): READ_RUN,
+    ("GET", "runs/<slug:run>/trainers"): READ_RUN,
+    ("POST", "runs/<slug:run>/trainers"): TRAIN,
+    ("POST", "runs/<slug:run>/weights"): TRAIN,
+    ("GET", "runs/<slug:run>/weights/current"): READ_RUN,
+    ("GET", "runs/<slug:run>/weights/<small:epoch>/<step:step>"): READ_RUN,
+    ("POST", "runs/<slug:run>/fragments"): WORK,
+    ("POST", "runs/<slug:run>/fragments/fetch"): TRAIN,
+    ("POST", "runs/<slug:run>/fragments/ack"): TRAIN,
+    ("GET", "runs/<slug:run>/batches"): READ_RUN,
+    ("POST", "runs/<slug:run>/batches/next"): TRAIN,
+    ("GET", "runs/<slug:run>/batches/<uuid:batch>"): TRAIN,
+    ("POST", "runs/<slug:run>/batches/<str:batch>/ack"): TRAIN,
+    ("GET", "runs/<slug:run>/ledger"): READ_RUN,
+    ("GET", "runs/<slug:run>/fleet"): READ_RUN,
+    ("GET", "runs/<slug:run>/fleet/control"): WORK,
+    ("POST", "runs/<slug:run>/fleet/report"): WORK,
+    ("GET", "runs/<slug:run>/episodes"): READ_RUN,
+    ("GET", "runs/<slug:run>/metrics"): READ_RUN,
+    ("POST", "runs/<slug:run>/metrics"): TRAIN,
+}
+
+SAMPLES: Final[dict[str, Any]] = {
+    "run": "alpha",
+    "token": 1,
+    "epoch": 1,
+    "step": 0,
+    "batch": str(uuid.UUID(int=1)),
+}
+
+
+def api_routes(patterns: Any = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each route below /api/ and its view class."""
+    for entry in get_resolver().url_patterns if patterns is None else patterns:
+        route = prefix + str(entry.pattern)
+        if not isinstance(entry, URLPattern):
+            yield from api_routes(entry.url_patterns, route)
+        elif route.startswith("api/"):
+            yield route.removeprefix("api/"), getattr(entry.callback, "cls", None)
+
+
+def api_calls() -> dict[tuple[str, str], type[APIView]]:
+    return {
+        (method, route): view
+        for route, view in api_routes()
+        if view is not None
+        for method in view().allowed_methods
+        if method != "OPTIONS"
+    }
+
+
+def test_every_route_below_api_is_a_view_with_permissions() -> None:
+    assert [route for route, view in api_routes() if view is None] == []
+
+
+def test_every_route_has_a_row_and_every_row_a_route() -> None:
+    assert set(api_calls()) == set(MATRIX)
+
+
+def url_of(route: str) -> str:
+    for name, value in SAMPLES.items():
+        for kind in ("slug", "small", "step", "uuid", "str"):
+            route = route.replace(f"<{kind}:{name}>", str(value))
+    assert "<" not in route, f"SAMPLES needs a value for {route}"
+    return f"/api/{route}"
+
+
+@pytest.fixture
+def callers(db: None) -> dict[str, tuple[APIClient, dict[str, Any]]]:
+    """Each caller as a client, and as what a view's request would hold."""
+    runs: dict[str, Run] = {name: make_run(name=name) for name in ("alpha", "beta")}
+    found: dict[str, tuple[APIClient, dict[str, Any]]] = {"stranger": (APIClient(), {})}
+    for role in PEOPLE:
+        person = make_user(username=role, role=role)
+        client = APIClient()
+        client.force_login(person)
+        found[role] = (client, {"user": person})
+    for name in MACHINES:
+        scope, _, run = name.removesuffix(" token").partition(" token of ")
+        _, text = make_token(scope, run=runs.get(run))
+        found[name] = (APIClient(headers={"Authorization": f"Bearer {text}"}), {"text": text})
+    return found
+
+
+def passes(call: tuple[str, str], caller: dict[str, Any]) -> bool:
+    """Return whether the view's own authentication and permissions let the caller in."""
+    method, route = call
+    arguments = {name: value for name, value in SAMPLES.items() if f":{name}>" in route}
+    headers = {"Authorization": f"Bearer {caller['text']}"} if "text" in caller else None
+    request = APIRequestFactory().generic(method, "/", headers=headers)
+    if "user" in caller:
+        force_authenticate(request, caller["user"])
+    instance = api_calls()[call]()
+    instance.setup(request, **arguments)
+    instance.request = instance.initialize_request(request, **arguments)
+    try:
+        instance.perform_authentication(instance.request)
+        instance.check_permissions(instance.request)
+    except APIException:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("call", MATRIX, ids=" ".join)
+def test_a_route_is_open_to_those_in_its_row_and_closed_to_everybody_else(
+    call: tuple[str, str], callers: dict[str, tuple[APIClient, dict[str, Any]]]
+) -> None:
+    method, route = call
+
+    let_in = {name for name, (_, caller) in callers.items() if passes(call, caller)}
+    assert let_in == MATRIX[call]
+
+    for name in set(EVERYBODY) - MATRIX[call]:
+        response = callers[name][0].generic(method, url_of(route))
+        assert response.status_code == (401 if name == "stranger" else 403), name
+        assert response["Content-Type"] == "application/problem+json"

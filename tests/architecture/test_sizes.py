@@ -1,0 +1,50 @@
+"""The house sizes: files under 400 lines, functions under 60."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ["platform/config", "runs", "buffer", "rollouts", "frontend", "client", "examples"]
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+
+def sources() -> list[Path]:
+    return [
+        path
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "migrations" not in path.parts and "node_modules" not in path.parts
+    ]
+
+
+def test_no_file_is_longer_than_anyone_wants_to_open() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in sources()
+        if (lines := path.read_text().count("\n")) > MAX_FILE_LINES
+    }
+
+    assert long == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION_LINES:
+                    long[f"{path.relative_to(ROOT)}:{node.name}"] = lines
+
+    assert long == {}
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in sources()
+        if (text := path.read_text()).strip() and not ast.get_docstring(ast.parse(text))
+    ]
+
+    assert silent == []

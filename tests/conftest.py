@@ -1,0 +1,64 @@
+"""Gives every test session a PostgreSQL and a Valkey of its own.
+
+They start while this file is imported: conftests and tests below may then import models. With
+xdist, every worker is a session of its own.
+"""
+
+import atexit
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from config.embedded.folders import socket_folder
+from config.embedded.postgres import Postgres
+from config.embedded.valkey import Valkey
+
+OURS = ("ROLLDECK_", "DATABASE_URL", "REDIS_URL", "RAY_")
+
+
+def start_services() -> contextlib.ExitStack:
+    """Start both servers and let the environment name them, and nothing else of a deck."""
+    undo = contextlib.ExitStack()
+    var = Path(tempfile.mkdtemp(prefix="rolldeck-test-"))
+    undo.callback(shutil.rmtree, var, ignore_errors=True)
+    sockets = socket_folder()
+    undo.callback(shutil.rmtree, sockets, ignore_errors=True)
+    postgres = Postgres(data_folder=var / "postgres", socket_folder=sockets, log_folder=var / "log")
+    valkey = Valkey(socket_folder=sockets, log_folder=var / "log")
+    undo.callback(postgres.start().stop)
+    undo.callback(valkey.start().stop)
+    for name in [name for name in os.environ if name.startswith(OURS)]:
+        if not name.startswith(("ROLLDECK_POSTGRES_BIN", "ROLLDECK_VALKEY_SERVER")):
+            del os.environ[name]
+    os.environ |= {
+        "DJANGO_SETTINGS_MODULE": "config.settings.test",
+        "ROLLDECK_VAR": str(var),
+        "DATABASE_URL": postgres.url,
+        "REDIS_URL": valkey.url,
+    }
+    return undo
+
+
+SERVICES = start_services()
+atexit.register(SERVICES.close)
+
+import django  # noqa: E402 the settings need the servers' addresses
+
+django.setup()
+
+from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Let each worker find servers of its own: with this set, it would load ours too early."""
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
+def pytest_unconfigure() -> None:
+    """Stop both servers and remove their folder."""
+    SERVICES.close()

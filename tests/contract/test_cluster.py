@@ -1,0 +1,98 @@
+"""The cluster in memory and the real one behave alike."""
+
+import time
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+
+from rollouts.cluster import Cluster, ClusterUnreachable, RayCluster
+from rollouts.core.launch import LaunchOrder
+from rollouts.core.reconcile import ActorState
+from runs.core.run_config import RunConfig, to_builtins
+from tests.fake_cluster import FakeCluster
+
+ON_BOTH = ["fake", pytest.param("ray", marks=pytest.mark.ray)]
+
+
+@pytest.fixture(params=ON_BOTH)
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    if request.param == "fake":
+        return FakeCluster()
+    return RayCluster(request.getfixturevalue("ray_head").address)
+
+
+@pytest.fixture(params=ON_BOTH)
+def dead_cluster(request: pytest.FixtureRequest) -> Cluster:
+    if request.param == "ray":
+        return RayCluster("127.0.0.1:1")
+    cluster = FakeCluster()
+    cluster.is_reachable = False
+    return cluster
+
+
+def order() -> LaunchOrder:
+    name = f"rolldeck-contract-{uuid4().hex[:8]}"
+    return LaunchOrder(
+        actor_name=name,
+        incarnation="1-contract",
+        run="contract",
+        config=to_builtins(RunConfig()),
+        # Nobody listens there: a manager must live on without its platform.
+        platform_url="http://127.0.0.1:1",
+        token="rd_contract",
+    )
+
+
+def until(wanted: ActorState, state: Callable[[], ActorState]) -> bool:
+    deadline = time.monotonic() + 40
+    while state() is not wanted:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def test_a_manager_that_was_never_launched_is_missing(cluster: Cluster) -> None:
+    assert cluster.actor_state("rolldeck-nobody-1") is ActorState.MISSING
+
+
+def test_a_launched_manager_lives_until_it_is_killed(cluster: Cluster) -> None:
+    given = order()
+
+    cluster.launch(given)
+    lived = until(ActorState.ALIVE, lambda: cluster.actor_state(given.actor_name))
+    cluster.kill(given.actor_name)
+
+    assert lived
+    assert until(ActorState.MISSING, lambda: cluster.actor_state(given.actor_name))
+
+
+def test_launching_the_same_order_twice_starts_one_manager(cluster: Cluster) -> None:
+    given = order()
+
+    cluster.launch(given)
+    cluster.launch(given)
+    cluster.kill(given.actor_name)
+
+    assert until(ActorState.MISSING, lambda: cluster.actor_state(given.actor_name))
+
+
+def test_killing_nobody_is_fine(cluster: Cluster) -> None:
+    cluster.kill("rolldeck-nobody-1")
+
+
+def test_a_cluster_that_is_away_says_so_soon(dead_cluster: Cluster) -> None:
+    calls: list[Callable[[], object]] = [
+        dead_cluster.reach,
+        lambda: dead_cluster.launch(order()),
+        lambda: dead_cluster.actor_state("rolldeck-nobody-1"),
+        lambda: dead_cluster.kill("rolldeck-nobody-1"),
+    ]
+    began = time.monotonic()
+
+    for call in calls:
+        with pytest.raises(ClusterUnreachable, match="no Ray cluster at"):
+            call()
+
+    assert time.monotonic() - began < 5

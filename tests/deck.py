@@ -1,0 +1,147 @@
+"""Starts the whole deck as a person does: `manage.py up` in a folder and on a port of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parents[1]
+ADMIN_TOKEN = "a-bootstrap-token-for-tests"
+FOREIGN = ("DATABASE_URL", "REDIS_URL", "RAY_", "ROLLDECK_", "DJANGO_SETTINGS_MODULE")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def environment(var: Path, port: int, **more: str) -> dict[str, str]:
+    """Return a newcomer's environment: nothing of the test session's own servers."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    return own | {
+        "ROLLDECK_VAR": str(var),
+        "ROLLDECK_PORT": str(port),
+        "ROLLDECK_BOOTSTRAP_TOKEN": ADMIN_TOKEN,
+        **more,
+    }
+
+
+def wait_until(ask: Callable[[], T], *, seconds: float, what: str, every: float = 0.2) -> T:
+    """Return the first true answer of `ask`; connection errors count as not yet."""
+    deadline = time.monotonic() + seconds
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            answer = ask()
+        except httpx.HTTPError as error:
+            last = error
+        else:
+            if answer:
+                return answer
+            last = answer
+        time.sleep(every)
+    raise AssertionError(f"not within {seconds} s: {what}; last seen: {last!r}")
+
+
+class Deck:
+    """A running deck and an administrator's view of it."""
+
+    def __init__(self, var: Path, port: int, process: "subprocess.Popen[bytes]") -> None:
+        self.var = var
+        self.port = port
+        self.process = process
+        self.url = f"http://127.0.0.1:{port}"
+        self.http = httpx.Client(
+            base_url=self.url, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}, timeout=30
+        )
+
+    def get(self, path: str) -> Any:
+        answer = self.http.get(path)
+        answer.raise_for_status()
+        return answer.json()
+
+    def post(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        answer = self.http.post(path, json=body or {})
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, f"the deck ended: {self.log()}"
+        return self.http.get("/healthz/ready").status_code == 200
+
+    def log(self) -> str:
+        return (self.var / "up.log").read_text(errors="replace")[-4000:]
+
+    def children(self, *words: str) -> list[int]:
+        """Return the deck's processes, at any depth, whose command line has all `words`."""
+        parents: dict[int, int] = {}
+        lines: dict[int, str] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    stat = (entry / "stat").read_text()
+                    lines[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+                except OSError:
+                    continue
+                parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+
+        def is_ours(pid: int) -> bool:
+            while pid in parents:
+                if pid == self.process.pid:
+                    return True
+                pid = parents[pid]
+            return False
+
+        return sorted(
+            pid
+            for pid, line in lines.items()
+            if pid != self.process.pid and is_ours(pid) and all(word in line for word in words)
+        )
+
+    def start_trainer(self, run: str, *more: str) -> "subprocess.Popen[bytes]":
+        with (self.var / "trainer.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "examples/ppo_cartpole.py"]  # noqa: RUF005 reads as a command
+                + ["--url", self.url, "--run", run, "--token", ADMIN_TOKEN, *more],
+                cwd=ROOT,
+                env=environment(self.var, self.port),
+                stdout=log,
+                stderr=log,
+            )
+
+
+@contextmanager
+def running_deck(var: Path, **more: str) -> Iterator[Deck]:
+    """Start a deck, wait until it is ready, and stop it as Ctrl-C does."""
+    port = free_port()
+    var.mkdir(parents=True, exist_ok=True)
+    with (var / "up.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "up"],
+            cwd=ROOT,
+            env=environment(var, port, **more),
+            stdout=log,
+            stderr=log,
+        )
+    deck = Deck(var, port, process)
+    try:
+        wait_until(deck.is_ready, seconds=60, what="the deck is ready")
+        yield deck
+    finally:
+        deck.http.close()
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise

@@ -1,0 +1,114 @@
+"""Opens a real deck in a real Chromium."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.deck import ROOT, Deck, environment, running_deck
+
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# Chromium writes every refused form into the console itself.
+REFUSED = "the server responded with a status of 400"
+USERNAME = "ada"
+VIEWER = "vic"
+PASSWORD = "a-password-for-tests"
+
+
+@pytest.fixture(scope="session")
+def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+    page = Path(settings.FRONTEND_DIST) / "index.html"
+    assert page.is_file(), "the dashboard is not built: cd frontend && npm ci && npm run build"
+    with running_deck(tmp_path_factory.mktemp("browser")) as deck:
+        create_superuser(deck)
+        in_the_shell(
+            deck,
+            "from django.contrib.auth.models import User;"
+            f"User.objects.create_user({VIEWER!r}, password={PASSWORD!r})",
+        )
+        yield deck
+
+
+def create_superuser(deck: Deck) -> None:
+    subprocess.run(
+        [sys.executable, "manage.py", "createsuperuser", "--noinput"]  # noqa: RUF005 a command
+        + ["--username", USERNAME, "--email", "ada@example.org"],
+        cwd=ROOT,
+        env=environment(deck.var, deck.port, DJANGO_SUPERUSER_PASSWORD=PASSWORD),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+
+
+def in_the_shell(deck: Deck, code: str) -> None:
+    """Run code beside the deck, as an administrator does with `manage.py shell`."""
+    subprocess.run(
+        [sys.executable, "manage.py", "shell", "-c", code],
+        cwd=ROOT,
+        env=environment(deck.var, deck.port),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(chromium: Browser, deck: Deck) -> Iterator[BrowserContext]:
+    context = chromium.new_context(
+        base_url=deck.url, viewport={"width": 1440, "height": 900}, color_scheme="dark"
+    )
+    context.set_default_timeout(15_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A page whose console stays silent; anything it complains of fails the test."""
+    complaints: list[str] = []
+    page = context.new_page()
+    page.on(
+        "console",
+        lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None,
+    )
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    assert [text for text in complaints if REFUSED not in text] == []
+
+
+def sign_in(page: Page, username: str) -> Page:
+    page.goto("/login")
+    page.get_by_label("User name").fill(username)
+    page.get_by_role("textbox", name="Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    return page
+
+
+@pytest.fixture
+def signed_in(page: Page) -> Page:
+    return sign_in(page, USERNAME)

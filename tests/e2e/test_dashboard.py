@@ -1,0 +1,225 @@
+"""A person launches a run from the form, watches it learn, pauses it and goes on."""
+
+import os
+import re
+import signal
+import time
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck, wait_until
+from tests.e2e.conftest import VIEWER, in_the_shell, sign_in
+
+# A machine that is busy with other tests gets three tries.
+ACTS_WITHIN_SECONDS = 1.0
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+
+def figure(page: Page, name: str) -> float:
+    text = page.locator(f"[data-figure={name}]").get_attribute("data-value")
+    return float(text) if text else 0.0
+
+
+def points(page: Page) -> int:
+    chart = page.get_by_role("img", name=re.compile("^Return per episode"))
+    return int(chart.get_attribute("data-points") or 0)
+
+
+def test_nobody_sees_a_run_without_signing_in(page: Page) -> None:
+    page.goto("/runs?q=demo")
+
+    expect(page).to_have_url(re.compile(r"/login\?next="))
+    expect(page.get_by_label("User name")).to_be_visible()
+
+
+def test_signing_in_leads_to_where_one_wanted_to_go(page: Page) -> None:
+    page.goto("/runs/new")
+    page.get_by_label("User name").fill("ada")
+    page.get_by_role("textbox", name="Password").fill("a-password-for-tests")
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page.get_by_role("heading", name="Launch a run")).to_be_visible()
+    assert page.url.endswith("/runs/new")
+
+
+def test_a_run_is_launched_watched_paused_and_resumed(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Launch", exact=True).click()
+    page.get_by_label("Name", exact=True).fill("from-the-form")
+    page.get_by_role("button", name="Launch", exact=True).click()
+    expect(page.get_by_role("heading", name="from-the-form")).to_be_visible()
+    trainer = deck.start_trainer("from-the-form")
+    try:
+        wait_until(lambda: points(page) >= 3, seconds=60, what="the return curve begins")
+        seen = points(page)
+        wait_until(lambda: points(page) > seen, seconds=15, what="the return curve moves")
+        assert figure(page, "return") > 0
+
+        seconds = []
+        for _ in range(3):
+            seconds.append(pause(page))
+            see_the_fleet_stop(page)
+            resume_and_see_it_go_on(page)
+            if min(seconds) < ACTS_WITHIN_SECONDS:
+                break
+        assert min(seconds) < ACTS_WITHIN_SECONDS, seconds
+    finally:
+        trainer.terminate()
+        trainer.wait(10)
+        deck.post("/api/runs/from-the-form/kill")
+
+
+def pause(page: Page) -> float:
+    """Pause and return after how many seconds the page said so."""
+    began = time.monotonic()
+    page.get_by_role("button", name="Pause").click()
+    page.locator("[data-status=paused]").wait_for()
+    page.get_by_role("button", name="Resume").wait_for()
+    return time.monotonic() - began
+
+
+def see_the_fleet_stop(page: Page) -> None:
+    expect(page.locator("[data-arrival=applied]")).to_have_text(
+        re.compile("the fleet is paused"), timeout=15_000
+    )
+    # What was on its way when the fleet paused is counted by one more report.
+    time.sleep(2.5)
+    stopped_at = figure(page, "env-steps")
+    time.sleep(2.5)
+    assert figure(page, "env-steps") == stopped_at
+
+
+def resume_and_see_it_go_on(page: Page) -> None:
+    stopped_at = figure(page, "env-steps")
+    page.get_by_role("button", name="Resume").click()
+    page.locator("[data-status=running]").wait_for()
+    wait_until(
+        lambda: figure(page, "env-steps") > stopped_at, seconds=15, what="env steps grow again"
+    )
+
+
+def test_what_the_server_refuses_lands_on_its_field(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/new")
+    page.get_by_label("Name", exact=True).fill("refused")
+    page.get_by_label("Environment", exact=True).fill("gymnasium:NoSuchGame-v0")
+    with page.expect_response("**/api/runs") as answer:
+        page.get_by_role("button", name="Launch", exact=True).click()
+
+    assert answer.value.status == 400
+    field = page.get_by_label("Environment", exact=True)
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_be_focused()
+    assert "refused" not in [run["name"] for run in deck.get("/api/runs")["results"]]
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_the_theme_is_chosen_and_kept(signed_in: Page, theme: str) -> None:
+    page = signed_in
+    page.get_by_role("button", name="Menu of ada").click()
+    page.get_by_role("menuitemradio", name=theme, exact=True).click()
+
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-mantine-color-scheme", theme.lower())
+    page.reload()
+    expect(root).to_have_attribute("data-mantine-color-scheme", theme.lower())
+
+
+def test_the_keyboard_reaches_help_filter_and_runs(signed_in: Page) -> None:
+    page = signed_in
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("g")
+    page.keyboard.press("n")
+    expect(page.get_by_role("heading", name="Launch a run")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Filter runs by name, state or environment")).to_be_focused()
+
+
+@pytest.mark.parametrize("place", ["/runs", "/runs/new", "/runs/on-a-phone"])
+def test_nothing_is_wider_than_a_phone(signed_in: Page, deck: Deck, place: str) -> None:
+    page = signed_in
+    if place.endswith("/on-a-phone"):
+        deck.post("/api/runs", {"name": "on-a-phone", "preset": "cartpole"})
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto(place)
+    page.get_by_role("heading", level=1).wait_for()
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+# Markup, a direction override, an escape sequence: all of it is only text.
+HOSTILE = "<b id=hostile>wrong seed</b> \u202egnp.exe\u202c \x1b[31mred"
+AS_TEXT = "<b id=hostile>wrong seed</b> ⟨U+202E⟩gnp.exe⟨U+202C⟩ ⟨U+001B⟩[31mred"
+
+
+def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    deck.post("/api/runs", {"name": "to-be-killed", "kind": "outside", "start": True})
+    page.goto("/runs/to-be-killed")
+    page.get_by_role("button", name="Kill").click()
+    dialog = page.get_by_role("dialog", name="Kill to-be-killed?")
+    dialog.get_by_label("Reason").fill(HOSTILE)
+    dialog.get_by_role("button", name="Kill").click()
+
+    page.locator("[data-status=stopped]").wait_for()
+    killed = page.get_by_label("Events, newest first").get_by_role("listitem").first
+    expect(killed).to_contain_text(AS_TEXT)
+    expect(killed).to_contain_text("user:ada")
+    expect(page.locator("#hostile")).to_have_count(0)
+
+
+def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, deck: Deck) -> None:
+    deck.post("/api/runs", {"name": "only-to-look-at", "kind": "outside", "start": True})
+    sign_in(page, VIEWER)
+    page.goto("/runs/only-to-look-at")
+    pause = page.get_by_role("button", name="Pause")
+
+    expect(pause).to_be_disabled()
+    pause.hover(force=True)
+    expect(page.get_by_role("tooltip")).to_contain_text("takes an operator")
+    page.keyboard.press("p")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.goto("/runs/new")
+    expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
+
+
+def test_a_session_that_ends_leads_to_the_login_and_back(page: Page, deck: Deck) -> None:
+    sign_in(page, VIEWER)
+    page.goto("/runs?q=state:running")
+    page.locator("[data-live=live]").wait_for()
+    key = next(each["value"] for each in page.context.cookies() if each["name"] == "sessionid")
+    in_the_shell(
+        deck,
+        "from django.contrib.sessions.models import Session;"
+        f"Session.objects.filter(pk={key!r}).delete()",
+    )
+
+    expect(page).to_have_url(re.compile(r"/login\?next="), timeout=15_000)
+    page.get_by_label("User name").fill(VIEWER)
+    page.get_by_role("textbox", name="Password").fill("a-password-for-tests")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label(re.compile("^Filter runs"))).to_have_value("state:running")
+    page.locator("[data-live=live]").wait_for()
+
+
+def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    page.evaluate("window.stays = true")
+    page.locator("[data-live=live]").wait_for()
+    for pid in deck.children("config.embedded.web"):
+        os.kill(pid, signal.SIGKILL)
+
+    expect(page.locator("[data-live=live]")).to_have_count(0)
+    page.locator("[data-live=live]").wait_for(timeout=30_000)
+    wait_until(deck.is_ready, seconds=30, what="the deck is ready again")
+    deck.post("/api/runs", {"name": "after-the-fall", "kind": "outside"})
+    expect(page.get_by_role("link", name="after-the-fall")).to_be_visible()
+    assert page.evaluate("window.stays") is True

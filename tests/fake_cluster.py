@@ -1,0 +1,42 @@
+"""A cluster in memory, held to the real one by tests/contract/test_cluster.py."""
+
+from rollouts.cluster import ClusterUnreachable, LaunchRefused
+from rollouts.core.launch import LaunchOrder
+from rollouts.core.reconcile import ActorState
+
+
+class FakeCluster:
+    """Keeps managers in a dictionary; tests reach in and let them die or hang."""
+
+    def __init__(self) -> None:
+        self.actors: dict[str, ActorState] = {}
+        self.orders: list[LaunchOrder] = []
+        self.killed: list[str] = []
+        self.is_reachable = True
+        self.refuses = ""
+
+    def reach(self) -> None:
+        if not self.is_reachable:
+            raise ClusterUnreachable("no Ray cluster at 127.0.0.1:1: refused")
+
+    def launch(self, order: LaunchOrder) -> None:
+        self.reach()
+        if self.refuses:
+            raise LaunchRefused(self.refuses)
+        if order.actor_name in self.actors:
+            return
+        self.actors[order.actor_name] = ActorState.ALIVE
+        self.orders.append(order)
+
+    def actor_state(self, name: str) -> ActorState:
+        self.reach()
+        return self.actors.get(name, ActorState.MISSING)
+
+    def kill(self, name: str) -> None:
+        self.reach()
+        if self.actors.pop(name, None) is not None:
+            self.killed.append(name)
+
+    def lose(self, name: str) -> None:
+        """Let a manager die on its own."""
+        del self.actors[name]

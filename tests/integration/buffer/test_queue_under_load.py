@@ -1,0 +1,294 @@
+"""Many writers and trainers at once, on the services themselves."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from buffer import jobs, selectors, services
+from buffer.models import Batch, FragmentChunk, Tally, TrajectoryGroup
+from buffer.services.senders import is_alive, this_process
+from buffer.wire import decode_group
+from runs import services as runs_services
+from runs.core.registration import Registration
+from runs.models import Run
+from tests.buffer_factories import body, group
+from tests.factories import NOON, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    run = make_run(name="words", kind="outside")
+    for identity in ("alice", "bob"):
+        register(run, identity)
+    run.refresh_from_db()
+    return run
+
+
+def register(run: Run, identity: str) -> None:
+    runs_services.register_trainer(
+        run_id=run.pk,
+        identity=identity,
+        registration=Registration(batch_size=4, max_token_len=64),
+        now=NOON,
+    )
+
+
+def push(run: Run, *, sequences: int = 2, mark: int = 1) -> None:
+    content = decode_group(body(group(sequences=sequences, mark=mark)))
+    services.accept_groups(run=run, groups=[content], producer="tests", now=NOON)
+
+
+def members(batch: Batch) -> list[int]:
+    rows = TrajectoryGroup.objects.filter(batch=batch).order_by("position")
+    return list(rows.values_list("id", flat=True))
+
+
+def in_threads(*works: Callable[[], None]) -> None:
+    errors: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 the test's own thread shows it
+            errors.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert errors == []
+
+
+def lapse(batch: Batch) -> None:
+    Batch.objects.filter(pk=batch.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
+    jobs.reclaim_lapsed_leases()
+
+
+def test_each_group_goes_to_one_trainer_once_while_many_push(run: Run) -> None:
+    served: list[int] = []
+    done = threading.Event()
+
+    def push_some() -> None:
+        for number in range(15):
+            push(run, sequences=number % 3 + 1)
+
+    def train(identity: str) -> None:
+        ended = False
+        while True:
+            lease = services.take(run_id=run.pk, identity=identity)
+            if lease is None and ended:
+                return
+            if lease is None:
+                ended = done.is_set()
+                continue
+            ids = members(lease.batch)
+            services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+            served.extend(ids)
+
+    def push_all() -> None:
+        try:
+            in_threads(*[push_some] * 4)
+        finally:
+            done.set()
+
+    in_threads(push_all, partial(train, "alice"), partial(train, "bob"))
+
+    assert len(served) == len(set(served))
+    left = TrajectoryGroup.objects.filter(state="queued").count()
+    assert len(served) + left == 60
+    assert set(Batch.objects.values_list("sequences", flat=True)) == {4}
+    batches = Batch.objects.order_by("ordinal").values_list("ordinal", flat=True)
+    assert list(batches) == list(range(1, len(batches) + 1))
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_a_lapsed_lease_goes_to_the_next_trainer_whole_and_fences_the_first(run: Run) -> None:
+    for mark in range(4):
+        push(run, mark=mark)
+    first = services.take(run_id=run.pk, identity="alice")
+    assert first is not None
+    lapse(first.batch)
+
+    second = services.take(run_id=run.pk, identity="bob")
+
+    assert second is not None
+    assert second.batch.pk == first.batch.pk
+    assert second.batch.ordinal == 1
+    assert second.batch.fence > first.batch.fence
+    with pytest.raises(services.LeaseLost):
+        services.confirm(run_id=run.pk, batch_id=first.batch.pk, fence=first.batch.fence)
+    services.confirm(run_id=run.pk, batch_id=second.batch.pk, fence=second.batch.fence)
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) -> None:
+    def sees(identity: str, *, count: int | None = None) -> bool:
+        return selectors.batch_in_sight(run.pk, identity=identity, count=count)
+
+    assert not sees("alice")
+    push(run)
+    assert not sees("alice")
+    assert sees("alice", count=2)
+    push(run)
+    assert sees("alice")
+
+    lease = services.take(run_id=run.pk, identity="alice")
+    assert lease is not None
+    assert sees("alice")
+    assert not sees("bob")
+    lapse(lease.batch)
+    assert sees("bob")
+
+    services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    assert not sees("alice")
+
+
+def test_a_late_confirmation_counts_while_nobody_else_has_the_batch(run: Run) -> None:
+    for mark in range(2):
+        push(run, mark=mark)
+    lease = services.take(run_id=run.pk, identity="alice")
+    assert lease is not None
+    lapse(lease.batch)
+    assert not selectors.is_drained(run.pk)
+
+    services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+
+    assert services.take(run_id=run.pk, identity="bob") is None
+    assert selectors.is_drained(run.pk)
+
+
+def test_a_stock_trainer_that_is_slower_than_its_lease_trains_nothing_twice(run: Run) -> None:
+    for mark in range(4):
+        push(run, mark=mark)
+    first = services.take_for_stock(
+        run_id=run.pk, identity="alice", sender=this_process(), now=NOON
+    )
+    assert first is not None
+    services.note_delivered(batch_id=first.batch.pk, fence=first.batch.fence)
+    lapse(first.batch)
+
+    second = services.take_for_stock(
+        run_id=run.pk, identity="alice", sender=this_process(), now=NOON
+    )
+
+    assert second is not None
+    assert second.batch.pk != first.batch.pk
+    assert Batch.objects.get(pk=first.batch.pk).state == "confirmed"
+
+
+def test_an_answer_whose_process_died_comes_again_at_once(run: Run) -> None:
+    for mark in range(4):
+        push(run, mark=mark)
+    dead = this_process().rpartition(":")[0] + ":1"
+    assert is_alive(this_process())
+    assert is_alive(dead) is False
+    assert is_alive("elsewhere:1:2") is None
+    first = services.take_for_stock(run_id=run.pk, identity="alice", sender=dead, now=NOON)
+    assert first is not None
+
+    again = services.take_for_stock(
+        run_id=run.pk, identity="alice", sender=this_process(), now=NOON
+    )
+
+    assert again is not None
+    assert again.batch.pk == first.batch.pk
+
+
+def test_a_kill_drops_everything_open_and_counts_it(run: Run) -> None:
+    for mark in range(5):
+        push(run, mark=mark)
+    lease = services.take(run_id=run.pk, identity="alice")
+    assert lease is not None
+
+    assert services.drop_open(run_id=run.pk, reason="killed", now=NOON) == 5
+
+    ledger = selectors.ledger_part(run.pk)["groups"]
+    assert (ledger["accepted"], ledger["dropped"]) == (5, {"killed": 5})
+    assert selectors.miscounts(run.pk) == []
+    with pytest.raises(services.LeaseLost):
+        services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+
+
+def test_what_an_ended_run_leaves_is_settled_by_the_job(run: Run) -> None:
+    push(run)
+    Run.objects.filter(pk=run.pk).update(status="stopped")
+
+    assert jobs.reclaim_lapsed_leases()["dropped"] == 1
+
+    assert jobs.reclaim_lapsed_leases() == {"returned": 0, "dropped": 0, "forgotten": 0}
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_two_halves_that_arrive_at_once_complete_each_other(run: Run) -> None:
+    runs_services.register_environment(
+        run_id=run.pk,
+        desired_name="math",
+        weight=1.0,
+        max_token_length=64,
+        group_size=4,
+        min_batch_allocation=None,
+        now=NOON,
+    )
+    half = decode_group(body(group(sequences=2, env_id=0)))
+
+    def push_half() -> None:
+        services.accept_groups(run=run, groups=[half], producer="tests", now=NOON)
+
+    in_threads(*[push_half] * 8)
+
+    assert set(TrajectoryGroup.objects.values_list("state", flat=True)) == {"queued"}
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_a_push_that_fails_leaves_nothing_behind(run: Run) -> None:
+    good = decode_group(body(group()))
+    stray = decode_group(body(group(env_id=3)))
+
+    with pytest.raises(services.UnknownEnvironment):
+        services.accept_groups(run=run, groups=[good, stray], producer="tests", now=NOON)
+
+    assert TrajectoryGroup.objects.count() == Tally.objects.count() == 0
+
+
+def test_the_same_key_in_flight_is_refused(run: Run) -> None:
+    key = services.PushKey.of("k", b"body")
+    inside, finish = threading.Event(), threading.Event()
+
+    def slow() -> dict[str, str]:
+        inside.set()
+        finish.wait(10)
+        return {"a": "b"}
+
+    def first() -> None:
+        services.once(run_id=run.pk, key=key, now=NOON, push=slow)
+
+    def second() -> None:
+        inside.wait(10)
+        try:
+            with pytest.raises(services.KeyInFlight):
+                services.once(run_id=run.pk, key=key, now=NOON, push=dict)
+        finally:
+            finish.set()
+
+    in_threads(first, second)
+
+
+def test_deleting_a_run_deletes_its_data(run: Run) -> None:
+    push(run)
+    push(run)
+    services.take(run_id=run.pk, identity="alice")
+
+    run.delete()
+
+    assert not TrajectoryGroup.objects.exists()
+    assert not FragmentChunk.objects.exists()

@@ -1,0 +1,47 @@
+"""The demo makes what a person would make, and reads what a page would show."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.contrib.auth.models import User
+
+from config.demo.progress import ProgressReader
+from config.demo.scenario import prepare
+from runs.models import ApiToken, Run
+from runs.services import user_of_one_time_token
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+pytestmark = pytest.mark.django_db
+
+
+def test_each_demo_has_a_run_of_its_own_and_the_same_user() -> None:
+    first, second = prepare(now=NOW), prepare(now=NOW)
+
+    assert [first.run_name, second.run_name] == ["demo-1", "demo-2"]
+    assert Run.objects.get(name="demo-1").status == "queued"
+    assert User.objects.get().username == "demo"
+
+
+def test_the_trainers_token_is_good_for_this_run_alone() -> None:
+    scenario = prepare(now=NOW)
+    token = ApiToken.objects.get()
+
+    assert (token.run_id, token.scopes) == (scenario.run_id, ["trainer"])
+    assert token.token_sha256 not in scenario.trainer_token
+
+
+def test_the_link_signs_the_demos_user_in() -> None:
+    path, _, after = prepare(now=NOW).login_path.partition("?next=")
+
+    user = user_of_one_time_token(path.rpartition("/")[2])
+    assert user is not None
+    assert user.get_username() == "demo"
+    assert after == "/runs/demo-1"
+
+
+def test_a_new_run_has_come_nowhere() -> None:
+    progress = ProgressReader(prepare(now=NOW).run_id).read(now=NOW)
+
+    assert (progress.status, progress.episodes, progress.recent_return) == ("queued", 0, None)
+    assert progress.threshold == 48
+    assert not progress.has_reached_target

@@ -1,0 +1,105 @@
+"""Jobs find their way through the broker, and requests live without one."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from rollouts import jobs
+from runs.core.lifecycle import RunVerb
+from runs.models import Run
+from tests.integration.rollouts.cast import ask, draft
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def within(seconds: float, happens: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not happens():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def trouble(run: Run) -> str:
+    return Run.objects.get(pk=run.pk).status_reason
+
+
+@pytest.fixture
+def job_worker(transactional_db: None, tmp_path: Path) -> Iterator[Path]:
+    """A real Celery worker on the test's database and broker; the path of its log."""
+    name = connection.settings_dict["NAME"]
+    url = str(settings.DATABASE_URL).replace("/rolldeck?", f"/{name}?", 1)
+    assert name in url
+    log = tmp_path / "celery.log"
+    paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
+    ours = {"DATABASE_URL": url, "RAY_ADDRESS": "127.0.0.1:1", "PYTHONPATH": paths}
+    with log.open("wb") as out:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", "config", "worker", "-c", "1", "-l", "INFO"],
+            env={**os.environ, **ours},
+            cwd=ROOT,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        assert within(30, lambda: b" ready." in log.read_bytes()), log.read_text()
+        yield log
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(15)
+
+
+def test_asking_a_run_to_start_reaches_the_reconciler_through_the_broker(
+    job_worker: Path,
+) -> None:
+    run = draft()
+
+    ask(run, RunVerb.START)
+
+    seen = within(10, lambda: trouble(run) != "")
+    assert seen, job_worker.read_text()
+    assert trouble(run).startswith("no Ray cluster at 127.0.0.1:1")
+
+
+def test_the_periodic_job_finds_a_run_whose_nudge_was_lost(job_worker: Path) -> None:
+    run = draft()
+    ask(run, RunVerb.START)
+    assert within(10, lambda: trouble(run) != "")
+    Run.objects.filter(pk=run.pk).update(status_reason="")
+    run.fleet.delete()
+
+    jobs.reconcile_fleets()
+
+    assert within(10, lambda: trouble(run) != ""), job_worker.read_text()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("where", ["unix:///tmp/nobody-listens.sock", "redis://127.0.0.1:1/0"])
+def test_a_dead_broker_neither_fails_nor_delays_a_start(where: str) -> None:
+    """Asked of another process: a Celery app keeps the broker that it began with."""
+    script = (
+        "import django, time; django.setup(); import rollouts.jobs as jobs; "
+        "began = time.monotonic(); sent = jobs.nudge(1); "
+        "print(sent, time.monotonic() - began < 3)"
+    )
+    paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
+
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "REDIS_URL": where, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+
+    assert done.stdout.split() == ["False", "True"]

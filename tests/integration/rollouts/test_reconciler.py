@@ -1,0 +1,282 @@
+"""The reconciler brings fleets to what their runs want."""
+
+import threading
+
+import pytest
+from django.db import connection
+
+from rollouts import selectors
+from rollouts.core.reconcile import Action, ActorState
+from rollouts.models import FleetWorker
+from runs import services as run_services
+from runs.core.lifecycle import RunStatus, RunVerb
+from runs.models import ApiToken, Run, RunEvent
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import (
+    NOON,
+    accept,
+    ask,
+    draft,
+    fleet,
+    later,
+    launched,
+    look,
+    report,
+    rolling,
+    status,
+    worker,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_queued_run_gets_a_manager_that_may_speak_for_it() -> None:
+    cluster = FakeCluster()
+    run = draft()
+    ask(run, RunVerb.START)
+
+    look(run, cluster)
+
+    [order] = cluster.orders
+    token = run_services.authenticate(text=order.token, now=NOON)
+    assert status(run) is RunStatus.STARTING
+    assert order.actor_name == "rolldeck-pole-1"
+    assert order.incarnation == fleet(run).incarnation
+    assert order.config["environment"]["spec"] == "gymnasium:CartPole-v1"
+    assert token is not None
+    assert (token.scopes, token.run_id) == (["worker"], run.pk)
+
+
+def test_a_second_look_launches_no_second_manager() -> None:
+    cluster = FakeCluster()
+    run = launched(cluster)
+
+    look(run, cluster, now=later(1))
+
+    assert len(cluster.orders) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_looks_at_a_time_launch_one_manager() -> None:
+    cluster = FakeCluster()
+    run = draft()
+    ask(run, RunVerb.START)
+
+    def go() -> None:
+        look(run, cluster)
+        connection.close()
+
+    threads = [threading.Thread(target=go) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(cluster.orders) == 1
+    assert RunEvent.objects.filter(kind="fleet_launched").count() == 1
+
+
+def test_a_manager_that_died_is_replaced_and_the_old_one_loses_its_token() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    first = fleet(run)
+    cluster.lose(first.actor_name)
+
+    decision = look(run, cluster, now=later(9))
+
+    second = fleet(run)
+    assert decision.reason == "its manager is gone from the cluster"
+    assert list(cluster.actors) == [second.actor_name]
+    assert second.incarnation != first.incarnation
+    assert status(run) is RunStatus.RUNNING
+    assert ApiToken.objects.filter(run=run, revoked_at=None).count() == 1
+    assert RunEvent.objects.filter(kind="fleet_launched", level="warning").count() == 1
+
+
+def test_a_hung_manager_is_killed_and_replaced() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    hung = fleet(run).actor_name
+    cluster.actors[hung] = ActorState.SILENT
+
+    look(run, cluster, now=later(16))
+
+    assert cluster.killed == [hung]
+    assert list(cluster.actors) == [fleet(run).actor_name]
+
+
+def test_a_manager_that_only_cannot_reach_the_platform_is_left_alone() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+
+    assert look(run, cluster, now=later(60)).action is Action.WAIT
+
+    assert cluster.killed == []
+
+
+def test_a_job_that_died_after_writing_its_launch_down_is_made_up_for() -> None:
+    cluster = FakeCluster()
+    cluster.refuses = "out of memory"
+    run = launched(cluster)
+    assert cluster.actors == {}
+    cluster.refuses = ""
+
+    look(run, cluster, now=later(9))
+
+    assert list(cluster.actors) == ["rolldeck-pole-2"]
+
+
+def test_a_cluster_that_is_away_is_said_so_and_tried_again() -> None:
+    cluster = FakeCluster()
+    cluster.is_reachable = False
+    run = draft()
+    ask(run, RunVerb.START)
+
+    for _ in range(20):
+        look(run, cluster)
+
+    assert status(run) is RunStatus.QUEUED
+    assert Run.objects.get(pk=run.pk).status_reason.startswith("no Ray cluster at")
+    assert selectors.fleet_state(run.pk, now=NOON).reason.startswith("no Ray cluster at")
+    assert RunEvent.objects.filter(kind="fleet_waits").count() == 1
+
+    cluster.is_reachable = True
+    look(run, cluster)
+
+    assert status(run) is RunStatus.STARTING
+    assert Run.objects.get(pk=run.pk).status_reason == ""
+
+
+def test_managers_that_keep_dying_fail_the_run_with_the_reason() -> None:
+    cluster = FakeCluster()
+    run = launched(cluster)
+
+    for attempt in range(1, 11):
+        cluster.lose(fleet(run).actor_name)
+        look(run, cluster, now=later(10 * attempt))
+
+    failed = Run.objects.get(pk=run.pk)
+    assert failed.status == RunStatus.FAILED
+    assert failed.status_reason.startswith("10 launches within 10 minutes")
+    assert fleet(run).incarnation == ""
+    assert len(cluster.orders) == 10
+
+
+def test_a_failed_run_may_be_started_again() -> None:
+    cluster = FakeCluster()
+    run = launched(cluster)
+    run_services.move(run_id=run.pk, target=RunStatus.FAILED, actor="test", now=NOON)
+    ask(run, RunVerb.START)
+
+    look(run, cluster)
+
+    assert list(cluster.actors) == ["rolldeck-pole-2"]
+    assert status(run) is RunStatus.STARTING
+
+
+def test_a_killed_run_keeps_no_manager() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    ask(run, RunVerb.KILL)
+
+    look(run, cluster)
+
+    assert cluster.actors == {}
+    assert fleet(run).incarnation == ""
+    assert FleetWorker.objects.get().state == "stopped"
+    assert not ApiToken.objects.filter(run=run, revoked_at=None).exists()
+
+
+def test_a_killed_run_whose_cluster_is_away_is_looked_at_until_it_is_back() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    ask(run, RunVerb.KILL)
+    cluster.is_reachable = False
+    look(run, cluster)
+    assert selectors.runs_to_reconcile(now=NOON) == [run.pk]
+
+    cluster.is_reachable = True
+    look(run, cluster)
+
+    assert cluster.actors == {}
+    assert selectors.runs_to_reconcile(now=NOON) == []
+
+
+def test_a_drained_run_is_completed_and_its_manager_ended() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    ask(run, RunVerb.DRAIN)
+    look(run, cluster)
+    assert status(run) is RunStatus.DRAINING
+
+    accept(run, report(run, worker(state="stopped"), sequence=1, state="drained"))
+    look(run, cluster)
+
+    assert status(run) is RunStatus.COMPLETED
+    assert cluster.actors == {}
+
+
+def test_a_stopping_run_is_stopped_at_its_deadline() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    ask(run, RunVerb.STOP, deadline_seconds=20)
+    accept(run, report(run, worker(state="draining"), sequence=1, state="draining"), now=later(19))
+    look(run, cluster, now=later(19))
+    assert status(run) is RunStatus.DRAINING
+
+    look(run, cluster, now=later(20))
+
+    assert status(run) is RunStatus.STOPPED
+    assert cluster.actors == {}
+
+
+def test_a_manager_that_dies_in_a_drain_does_not_hold_it_up() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    ask(run, RunVerb.DRAIN)
+    cluster.lose(fleet(run).actor_name)
+
+    look(run, cluster, now=later(9))
+    look(run, cluster, now=later(12))
+
+    assert status(run) is RunStatus.COMPLETED
+    assert len(cluster.orders) == 1
+
+
+def test_a_run_paused_before_its_launch_gets_its_fleet_when_it_is_resumed() -> None:
+    cluster = FakeCluster()
+    run = draft()
+    ask(run, RunVerb.START)
+    ask(run, RunVerb.PAUSE)
+    look(run, cluster)
+    assert cluster.orders == []
+
+    ask(run, RunVerb.RESUME)
+    look(run, cluster)
+
+    assert len(cluster.orders) == 1
+
+
+def test_only_runs_that_need_something_are_looked_at() -> None:
+    cluster = FakeCluster()
+    draft("idle")
+    outside = draft("outside", kind="outside")
+    ask(outside, RunVerb.START)
+    content = rolling(cluster, "content")
+    hungry = draft("hungry")
+    ask(hungry, RunVerb.START)
+
+    assert selectors.runs_to_reconcile(now=later(1)) == [hungry.pk]
+    assert selectors.runs_to_reconcile(now=later(9)) == [content.pk, hungry.pk]
+
+
+def test_an_outside_run_drains_to_its_end_without_a_cluster() -> None:
+    cluster = FakeCluster()
+    cluster.is_reachable = False
+    run = draft(kind="outside")
+    ask(run, RunVerb.START)
+    ask(run, RunVerb.DRAIN)
+
+    look(run, cluster)
+
+    assert status(run) is RunStatus.COMPLETED

@@ -1,0 +1,197 @@
+"""Fleets report, and the platform stores each report once."""
+
+import threading
+
+import pytest
+from django.db import connection
+
+from rolldeck.wire import FleetEvent, SlotReport, StageTiming
+from rollouts import selectors
+from rollouts.core.reports import InvalidReport, StaleIncarnation
+from rollouts.models import EnvSlot, EpisodeWindow, FleetWorker
+from runs.core.lifecycle import RunStatus, RunVerb
+from runs.models import Run, RunEvent
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import (
+    NOON,
+    accept,
+    ask,
+    fleet,
+    later,
+    launched,
+    report,
+    rolling,
+    status,
+    window,
+    worker,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_report_shows_workers_and_slots_as_they_are() -> None:
+    run = launched(FakeCluster())
+    stages = {"act": StageTiming(mean_ms=1.0, p50_ms=0.9, p95_ms=2.0, count=7)}
+
+    accept(run, report(run, worker(env_steps=10, active_step=3, stages=stages)))
+
+    state = selectors.fleet_state(run.pk, now=NOON)
+    assert (state.desired, state.observed, state.env_steps_total) == ("running", "running", 10)
+    [shown] = state.workers
+    assert (shown.index, shown.state, shown.active_step) == (0, "running", 3)
+    assert shown.heartbeat_at == NOON
+    assert FleetWorker.objects.get().stages["act"]["p95_ms"] == 2.0
+    assert [(slot.slot, slot.state, slot.pid) for slot in shown.slots] == [(0, "stepping", 7)]
+
+
+def test_the_next_report_replaces_what_the_last_one_said() -> None:
+    run = launched(FakeCluster())
+    accept(run, report(run, worker(env_steps=10)))
+    slots = [SlotReport(slot=0, state="failed", error="boom")]
+
+    accept(run, report(run, worker(env_steps=15, slots=slots), sequence=1), now=later(1))
+
+    assert FleetWorker.objects.get().heartbeat_at == later(1)
+    assert EnvSlot.objects.get().error == "boom"
+
+
+def test_the_same_report_counts_once() -> None:
+    run = launched(FakeCluster())
+    given = report(run, worker(env_steps=10), episodes=[window(1.0, 3.0)])
+
+    assert accept(run, given) is True
+    assert accept(run, given) is False
+
+    assert EpisodeWindow.objects.count() == 1
+    assert fleet(run).env_steps_total == 10
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_same_report_counts_once_however_many_send_it_at_a_time() -> None:
+    run = launched(FakeCluster())
+    given = report(run, worker(env_steps=10), episodes=[window(1.0, 3.0)])
+    counted: list[bool] = []
+
+    def send() -> None:
+        counted.append(accept(run, given))
+        connection.close()
+
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(counted) == [False] * 7 + [True]
+    assert EpisodeWindow.objects.count() == 1
+
+
+def test_a_run_is_running_once_a_worker_has_stepped() -> None:
+    run = launched(FakeCluster())
+    accept(run, report(run, worker(env_steps=0)))
+    assert status(run) is RunStatus.STARTING
+
+    accept(run, report(run, worker(env_steps=1), sequence=1))
+
+    assert status(run) is RunStatus.RUNNING
+
+
+def test_the_first_report_ends_the_talk_of_trouble() -> None:
+    cluster = FakeCluster()
+    cluster.refuses = "out of memory"
+    run = launched(cluster)
+    assert "out of memory" in Run.objects.get(pk=run.pk).status_reason
+
+    accept(run, report(run, worker(env_steps=0)))
+
+    assert Run.objects.get(pk=run.pk).status_reason == ""
+    assert fleet(run).reason == ""
+
+
+def test_a_run_that_was_paused_meanwhile_stays_paused() -> None:
+    run = launched(FakeCluster())
+    ask(run, RunVerb.PAUSE)
+
+    accept(run, report(run, worker(env_steps=1)))
+
+    assert status(run) is RunStatus.PAUSED
+
+
+def test_a_manager_that_was_replaced_is_not_heard() -> None:
+    run = rolling(FakeCluster())
+
+    with pytest.raises(StaleIncarnation):
+        accept(run, report(run, worker(env_steps=99), incarnation="0-dead", sequence=9))
+
+    assert fleet(run).env_steps_total == 10
+
+
+def test_a_report_for_a_run_without_a_fleet_is_not_heard() -> None:
+    run = rolling(FakeCluster())
+    given = report(run, worker())
+    run.fleet.delete()
+
+    with pytest.raises(StaleIncarnation):
+        accept(run, given)
+
+
+def test_a_contradicting_report_stores_nothing() -> None:
+    run = launched(FakeCluster())
+
+    with pytest.raises(InvalidReport):
+        accept(run, report(run, worker(0), worker(0), episodes=[window(1.0)]))
+
+    assert not FleetWorker.objects.exists()
+    assert not EpisodeWindow.objects.exists()
+
+
+def test_env_steps_are_counted_through_restarts_of_workers() -> None:
+    run = launched(FakeCluster())
+    accept(run, report(run, worker(env_steps=100)))
+
+    accept(run, report(run, worker(env_steps=30, incarnation="b"), sequence=1))
+
+    assert fleet(run).env_steps_total == 130
+
+
+def test_the_recent_mean_is_over_the_last_twenty_training_returns() -> None:
+    run = launched(FakeCluster())
+    old = window(*[0.0] * 15)
+    new = window(*[10.0] * 10)
+    judged = window(1000.0, mode="eval")
+
+    accept(run, report(run, worker(env_steps=1), episodes=[old, new, judged]))
+
+    means = [row.recent_return_mean for row in selectors.episodes(run.pk, after=None, limit=9)]
+    assert means == [0.0, 5.0, 5.0]
+
+
+def test_episodes_are_read_on_from_the_last_row_seen() -> None:
+    run = launched(FakeCluster())
+    windows = [window(float(n)) for n in range(1, 6)]
+    accept(run, report(run, worker(env_steps=1), episodes=windows))
+    newest = selectors.episodes(run.pk, after=None, limit=2)
+
+    onward = selectors.episodes(run.pk, after=newest[0].id, limit=10)
+
+    assert [row.return_mean for row in newest] == [4.0, 5.0]
+    assert [row.return_mean for row in onward] == [5.0]
+
+
+def test_events_of_a_fleet_become_events_of_its_run() -> None:
+    run = launched(FakeCluster())
+    event = FleetEvent(kind="slot_failed", message="slot 3 failed", level="warning")
+
+    accept(run, report(run, worker(), events=[event]))
+
+    stored = RunEvent.objects.get(kind="slot_failed")
+    assert (stored.actor, stored.level, stored.message) == ("fleet", "warning", "slot 3 failed")
+
+
+def test_a_fleet_that_has_gone_quiet_is_unknown() -> None:
+    run = rolling(FakeCluster())
+
+    state = selectors.fleet_state(run.pk, now=later(5.1))
+
+    assert (state.observed, state.age_seconds) == ("unknown", 5.1)
+    assert [shown.state for shown in state.workers] == ["unknown"]

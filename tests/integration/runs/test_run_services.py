@@ -1,0 +1,251 @@
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from runs import selectors, services
+from runs.core.lifecycle import MoveNotAllowed, RunStatus, RunVerb
+from runs.core.run_config import InvalidRunConfig
+from runs.models import Run, RunEvent
+from runs.selectors import RunNotFound
+from runs.services.lifecycle import InvalidRunName, RunExists, UnexpectedConfig, UnknownPreset
+from tests.factories import NOON, make_run, make_user
+
+LATER = NOON + timedelta(minutes=1)
+
+
+def ask(run: Run, verb: RunVerb, **more: Any) -> Run:
+    return services.ask(run_id=run.pk, verb=verb, actor="user:alice", now=LATER, **more)
+
+
+def together(count: int, act: Callable[[int], Any]) -> list[Any]:
+    """Run `act` in threads that start at the same moment, each on its own connection."""
+    barrier = threading.Barrier(count)
+
+    def one(index: int) -> Any:
+        barrier.wait()
+        try:
+            return act(index)
+        except Exception as error:  # noqa: BLE001 the test looks at what was raised
+            return error
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))
+
+
+@pytest.mark.django_db
+def test_a_fleet_run_begins_as_a_draft_with_its_whole_configuration() -> None:
+    run = services.create(
+        name="alpha",
+        preset="cartpole",
+        config={"buffer": {"batch_size": 4}},
+        created_by=make_user(),
+        now=NOON,
+    )
+
+    assert run.status == RunStatus.DRAFT
+    assert run.batch_size == run.config["buffer"]["batch_size"] == 4
+    assert run.config["environment"]["spec"] == "gymnasium:CartPole-v1"
+    assert run.lease_seconds == run.config["buffer"]["lease_seconds"]
+    event = RunEvent.objects.get(run=run)
+    assert (event.kind, event.actor, event.at) == ("created", "user:alice", NOON)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"name": ""}, InvalidRunName),
+        ({"name": "a b"}, InvalidRunName),
+        ({"name": "default"}, InvalidRunName),
+        ({"name": "new"}, InvalidRunName),
+        ({"preset": "nope"}, UnknownPreset),
+        ({"config": {"buffer": {"batch_size": 0}}}, InvalidRunConfig),
+        ({"config": {"environment": {"spec": "gymnasium:Nope-v1"}}}, InvalidRunConfig),
+        ({"config": {"environment": {"kwargs": {"a": "\x00"}}}}, InvalidRunConfig),
+        ({"config": {"environment": {"kwargs": {"a": float("inf")}}}}, InvalidRunConfig),
+        ({"kind": "outside", "config": {"seed": 1}}, UnexpectedConfig),
+    ],
+    ids=str,
+)
+def test_a_wrong_run_is_refused_and_nothing_stored(
+    fields: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        services.create(**({"name": "alpha", "now": NOON} | fields))
+
+    assert not Run.objects.exists()
+    assert not RunEvent.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_name_is_taken_once_among_current_runs_and_free_again_after_the_archive() -> None:
+    first = make_run()
+    with pytest.raises(RunExists):
+        make_run()
+
+    Run.objects.filter(pk=first.pk).update(archived_at=NOON)
+
+    assert make_run().pk != first.pk
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("verb", "before", "after"),
+    [
+        (RunVerb.START, RunStatus.DRAFT, RunStatus.QUEUED),
+        (RunVerb.START, RunStatus.STOPPED, RunStatus.QUEUED),
+        (RunVerb.PAUSE, RunStatus.RUNNING, RunStatus.PAUSED),
+        (RunVerb.RESUME, RunStatus.PAUSED, RunStatus.RUNNING),
+        (RunVerb.DRAIN, RunStatus.RUNNING, RunStatus.DRAINING),
+        (RunVerb.STOP, RunStatus.PAUSED, RunStatus.DRAINING),
+        (RunVerb.KILL, RunStatus.DRAINING, RunStatus.STOPPED),
+        (RunVerb.KILL, RunStatus.DRAFT, RunStatus.STOPPED),
+    ],
+)
+def test_a_verb_moves_a_run_and_the_event_says_who_what_when_why(
+    verb: RunVerb, before: RunStatus, after: RunStatus
+) -> None:
+    run = make_run(status=before)
+
+    moved = ask(run, verb, reason="because")
+
+    assert (moved.status, moved.status_reason, moved.status_changed_at) == (after, "because", LATER)
+    event = RunEvent.objects.filter(run=run, kind="status").get()
+    assert (event.actor, event.at, event.reason) == ("user:alice", LATER, "because")
+    assert event.details == {"from": before, "to": after, "verb": verb}
+
+
+@pytest.mark.django_db
+def test_starting_an_outside_run_makes_it_run_at_once() -> None:
+    run = make_run(kind="outside", status=RunStatus.DRAFT)
+
+    assert ask(run, RunVerb.START).status == RunStatus.RUNNING
+
+
+@pytest.mark.django_db
+def test_a_second_start_names_the_present_status_and_writes_nothing() -> None:
+    run = make_run(status=RunStatus.RUNNING)
+
+    with pytest.raises(MoveNotAllowed, match="alpha is running"):
+        ask(run, RunVerb.START)
+
+    assert not RunEvent.objects.filter(run=run, kind="status").exists()
+
+
+@pytest.mark.django_db
+def test_a_drain_ends_as_completed_without_a_deadline_and_a_stop_with_one() -> None:
+    drained = ask(make_run(name="a"), RunVerb.DRAIN)
+    stopped = ask(make_run(name="b"), RunVerb.STOP, deadline_seconds=5)
+
+    assert (drained.drain_target, drained.drain_deadline_at) == (RunStatus.COMPLETED, None)
+    assert stopped.drain_target == RunStatus.STOPPED
+    assert stopped.drain_deadline_at == LATER + timedelta(seconds=5)
+
+
+@pytest.mark.django_db
+def test_a_move_that_came_too_late_changes_nothing() -> None:
+    run = make_run(status=RunStatus.STOPPED)
+
+    moved = services.move(run_id=run.pk, target=RunStatus.RUNNING, actor="fleet", now=LATER)
+
+    assert not moved
+    assert Run.objects.get(pk=run.pk).status == RunStatus.STOPPED
+
+
+@pytest.mark.django_db
+def test_a_move_ends_the_drain_it_was_for() -> None:
+    run = ask(make_run(), RunVerb.STOP)
+
+    assert services.move(run_id=run.pk, target=RunStatus.STOPPED, actor="fleet", now=LATER)
+
+    run.refresh_from_db()
+    assert (run.status, run.drain_target, run.drain_deadline_at) == (RunStatus.STOPPED, "", None)
+
+
+@pytest.mark.django_db
+def test_an_archived_run_cannot_be_asked() -> None:
+    run = make_run(archived_at=NOON)
+
+    with pytest.raises(RunNotFound):
+        ask(run, RunVerb.KILL)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_eight_starts_at_once_one_starts_the_run() -> None:
+    run = make_run(status=RunStatus.DRAFT)
+
+    answers = together(8, lambda _: ask(run, RunVerb.START))
+
+    assert [type(answer) for answer in answers].count(MoveNotAllowed) == 7
+    assert RunEvent.objects.filter(run=run, kind="status").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_eight_creations_of_one_name_at_once_one_succeeds() -> None:
+    answers = together(8, lambda _: services.create(name="alpha", now=NOON))
+
+    assert [type(answer) for answer in answers].count(RunExists) == 7
+    assert Run.objects.count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("run_status_is_known", {"status": "dancing"}),
+        ("run_batch_size_is_positive", {"batch_size": 0}),
+        ("run_draining_has_a_target", {"status": "draining", "drain_target": ""}),
+    ],
+)
+def test_the_database_keeps_the_facts_about_a_run(name: str, fields: dict[str, Any]) -> None:
+    run = make_run()
+
+    with pytest.raises(IntegrityError, match=name), transaction.atomic():
+        Run.objects.filter(pk=run.pk).update(**fields)
+
+
+@pytest.mark.django_db
+def test_runs_are_listed_by_status_and_text_newest_first() -> None:
+    make_run(name="alpha-1")
+    make_run(name="alpha-2", now=LATER)
+    make_run(name="beta", status=RunStatus.PAUSED)
+    make_run(name="gone", archived_at=NOON)
+
+    assert [run.name for run in selectors.runs(text="ALPHA")] == ["alpha-2", "alpha-1"]
+    assert [run.name for run in selectors.runs(status="paused")] == ["beta"]
+    assert len(selectors.runs()) == 3
+
+
+@pytest.mark.django_db
+def test_the_event_series_is_read_oldest_first_from_either_end() -> None:
+    run = make_run()
+    for number in range(5):
+        services.record_event(
+            run_id=run.pk, kind="note", message=str(number), actor="tests", now=NOON
+        )
+
+    newest = selectors.event_series(run.pk, None, 3)
+    older = selectors.event_series(run.pk, newest[0]["id"], 1)
+
+    assert [row["message"] for row in newest] == ["2", "3", "4"]
+    assert [row["message"] for row in older] == ["3"]
+
+
+@pytest.mark.django_db
+def test_the_event_of_a_move_that_was_rolled_back_is_not_kept() -> None:
+    run = make_run()
+
+    with transaction.atomic():
+        ask(run, RunVerb.PAUSE)
+        transaction.set_rollback(True)
+
+    run.refresh_from_db()
+    assert run.status == RunStatus.RUNNING
+    assert not RunEvent.objects.filter(kind="status").exists()

@@ -1,0 +1,144 @@
+from datetime import timedelta
+
+import pytest
+
+from runs import services
+from runs.models import ApiToken, Run
+from runs.services.tokens import TokenNotFound, TokenTooShort, UnknownScope
+from tests.factories import NOON, make_run, make_token, make_user
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.django_db
+def test_only_the_hash_of_a_token_is_kept() -> None:
+    token, text = make_token("trainer", "env")
+
+    assert text.startswith(f"{token.prefix}_")
+    assert len(text) == len("rd_12345678_") + 32
+    row = ApiToken.objects.values().get()
+    assert text not in str(row)
+    assert row["scopes"] == ["env", "trainer"]
+
+
+@pytest.mark.django_db
+def test_a_token_is_good_until_it_expires_and_not_a_moment_longer() -> None:
+    _, text = make_token("env", expires_at=NOON + SECOND)
+
+    assert services.authenticate(text=text, now=NOON) is not None
+    assert services.authenticate(text=text, now=NOON + SECOND) is None
+
+
+@pytest.mark.django_db
+def test_a_revoked_token_is_refused_at_once_and_revoking_twice_is_fine() -> None:
+    run = make_run()
+    token, text = make_token("env", run=run)
+
+    for _ in range(2):
+        services.revoke_token(token_id=token.pk, actor="user:ada", now=NOON)
+
+    assert services.authenticate(text=text, now=NOON) is None
+    assert run.events.filter(kind="token_revoked").count() == 1
+
+
+@pytest.mark.django_db
+def test_a_token_of_an_archived_run_is_refused() -> None:
+    run = make_run()
+    _, text = make_token("env", run=run)
+
+    Run.objects.filter(pk=run.pk).update(archived_at=NOON)
+
+    assert services.authenticate(text=text, now=NOON) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("text", ["", "rd_x", "\x00", "ü" * 1000])
+def test_any_other_text_is_no_token(text: str) -> None:
+    make_token("env")
+
+    assert services.authenticate(text=text, now=NOON) is None
+
+
+@pytest.mark.django_db
+def test_a_use_is_noted_at_most_once_a_minute() -> None:
+    token, text = make_token("env")
+
+    for seconds, noted in [(0, 0), (59, 0), (60, 60), (61, 60)]:
+        services.authenticate(text=text, now=NOON + seconds * SECOND)
+        token.refresh_from_db()
+        assert token.last_used_at == NOON + noted * SECOND
+
+
+@pytest.mark.django_db
+def test_checking_a_token_is_one_query(django_assert_num_queries: object) -> None:
+    run = make_run()
+    _, text = make_token("env", run=run)
+    services.authenticate(text=text, now=NOON)
+
+    with django_assert_num_queries(1):  # type: ignore[operator]
+        token = services.authenticate(text=text, now=NOON)
+
+    assert token is not None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("scopes", [(), ("root",), ("env", "root")])
+def test_a_token_without_scope_or_with_an_unknown_one_is_not_minted(
+    scopes: tuple[str, ...],
+) -> None:
+    with pytest.raises(UnknownScope):
+        make_token(*scopes)
+
+    assert not ApiToken.objects.exists()
+
+
+@pytest.mark.django_db
+def test_an_unknown_token_cannot_be_revoked() -> None:
+    with pytest.raises(TokenNotFound):
+        services.revoke_token(token_id=7, actor="user:ada", now=NOON)
+
+
+@pytest.mark.django_db
+def test_the_bootstrap_token_is_adopted_once_however_often_the_deck_starts() -> None:
+    first = services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+    second = services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+
+    assert first.pk == second.pk
+    assert first.scopes == ["admin"]
+    assert services.authenticate(text="sixteen letters!", now=NOON) == first
+
+
+@pytest.mark.django_db
+def test_a_bootstrap_token_that_was_revoked_stays_revoked() -> None:
+    token = services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+    services.revoke_token(token_id=token.pk, actor="user:ada", now=NOON)
+
+    services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+
+    assert services.authenticate(text="sixteen letters!", now=NOON) is None
+
+
+@pytest.mark.django_db
+def test_a_short_bootstrap_token_is_refused() -> None:
+    with pytest.raises(TokenTooShort):
+        services.adopt_bootstrap_token(text="x" * 15, now=NOON)
+
+
+@pytest.mark.django_db
+def test_a_one_time_link_is_good_for_its_person_until_the_next_sign_in() -> None:
+    user = make_user()
+    token = services.one_time_login_path(user).removeprefix("/login/once/")
+
+    assert services.user_of_one_time_token(token) == user
+
+    user.last_login = NOON
+    user.save()
+    assert services.user_of_one_time_token(token) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("token", ["", ".", "MQ.x", "%%.x", "____.x", "MQ" * 5000 + ".x"])
+def test_nonsense_is_nobodys_one_time_link(token: str) -> None:
+    make_user()
+
+    assert services.user_of_one_time_token(token) is None

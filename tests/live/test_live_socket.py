@@ -1,0 +1,366 @@
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
+from django.test import Client
+
+from runs import live, services
+from runs.core.lifecycle import RunStatus, RunVerb
+from runs.live import parts
+from runs.live.hub import FRAME_SECONDS, QUEUE_FRAMES, Socket, hub
+from runs.models import Run
+from tests.factories import NOON, bearer, make_run, make_token, make_user
+from tests.websockets import WebsocketCommunicator
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# Pages poll every two seconds; what is heard sooner was nudged.
+SOONER_THAN_A_POLL = 1.5
+ORIGIN = (b"origin", b"http://localhost")
+
+
+class Page:
+    """A browser tab: it says and hears JSON."""
+
+    def __init__(self, socket: WebsocketCommunicator) -> None:
+        self.socket = socket
+
+    async def say(self, **message: Any) -> None:
+        await self.socket.say(json.dumps(message))
+
+    async def hear(self, kind: str, *, within: float = 3.0) -> Any:
+        """Return the next frame of a kind, passing over beats."""
+        async with asyncio.timeout(within):
+            while True:
+                frame = json.loads(await self.socket.hear(within))
+                if frame["type"] == kind:
+                    return frame
+                assert frame["type"] == "beat", frame
+
+    async def hear_parts(self, *, within: float = 4.0) -> Any:
+        """Return the next delta with parts in it: one change may come as two frames."""
+        while not (delta := await self.hear("delta", within=within))["parts"]:
+            pass
+        return delta
+
+    async def watch(self, topic: str) -> Any:
+        await self.say(type="subscribe", topic=topic)
+        return await self.hear("snapshot")
+
+
+@asynccontextmanager
+async def opened(path: str, headers: list[tuple[bytes, bytes]]) -> AsyncIterator[Page]:
+    socket = WebsocketCommunicator(path, [ORIGIN, *headers])
+    assert await socket.connect()
+    yield Page(socket)
+    await socket.disconnect()
+
+
+def cookie_of(role: str) -> list[tuple[bytes, bytes]]:
+    client = Client()
+    client.force_login(make_user(role=role))
+    return [(b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode())]
+
+
+def headers_of(*scopes: str, run: Run | None = None) -> list[tuple[bytes, bytes]]:
+    return [(b"authorization", bearer(*scopes, run=run)["Authorization"].encode())]
+
+
+def in_database(act: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    return database_sync_to_async(act)
+
+
+async def ask(run: Run, verb: RunVerb) -> None:
+    await in_database(services.ask)(run_id=run.pk, verb=verb, actor="tests", now=NOON)
+
+
+async def note(run: Run, text: str) -> None:
+    await in_database(services.record_event)(
+        run_id=run.pk, kind="note", message=text, actor="tests", now=NOON
+    )
+
+
+async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch("run:alpha")
+
+        assert snapshot["parts"]["run"]["status"] == "running"
+        assert [event["kind"] for event in snapshot["series"]["events"]] == ["created"]
+
+        began = time.monotonic()
+        await note(run, "first")
+        delta = await page.hear("delta")
+
+        assert time.monotonic() - began < SOONER_THAN_A_POLL
+        assert delta["previous"] == snapshot["sequence"] < delta["sequence"]
+        assert delta["parts"] == {}
+        assert [event["message"] for event in delta["series"]["events"]] == ["first"]
+
+        await ask(run, RunVerb.PAUSE)
+        paused = await page.hear_parts()
+        assert paused["previous"] >= delta["sequence"]
+        assert paused["parts"]["run"]["status"] == "paused"
+        delta = paused
+
+        await note(run, "hello")
+        following = await page.hear("delta")
+        assert following["previous"] == delta["sequence"]
+        assert "run" not in following["parts"]
+        assert following["series"]["events"][-1]["message"] == "hello"
+
+
+async def test_a_page_that_lost_a_frame_asks_again_and_gets_everything() -> None:
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.watch("run:alpha")
+        await note(run, "one")
+        delta = await page.hear("delta")
+
+        await page.say(type="resync", topic="run:alpha")
+        snapshot = await page.hear("snapshot")
+
+        assert snapshot["sequence"] >= delta["sequence"]
+        assert snapshot["series"]["events"][-1]["message"] == "one"
+
+
+async def test_many_changes_at_once_come_as_few_frames() -> None:
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.watch("run:alpha")
+        began, frames = time.monotonic(), 0
+        for number in range(40):
+            await note(run, str(number))
+
+        heard: list[str] = []
+        while len(heard) < 40:
+            delta = await page.hear("delta")
+            frames += 1
+            heard += [event["message"] for event in delta["series"]["events"]]
+
+        assert heard == [str(number) for number in range(40)]
+        assert frames <= (time.monotonic() - began) / FRAME_SECONDS + 2
+
+
+async def test_two_pages_of_a_topic_get_the_same_frames() -> None:
+    run = await in_database(make_run)()
+    headers = await in_database(cookie_of)("viewer")
+    async with opened("/ws/live", headers) as one, opened("/ws/live", headers) as two:
+        first = await one.watch("run:alpha")
+        second = await two.watch("run:alpha")
+        assert first["parts"] == second["parts"]
+
+        await note(run, "both")
+
+        assert await one.hear("delta") == await two.hear("delta")
+
+
+async def test_a_hidden_page_hears_of_the_run_only_and_catches_up_when_it_is_shown() -> None:
+    state = {"value": 0}
+    live.register_part("test_noise", lambda _: dict(state))
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch("run:alpha")
+        await page.say(type="visible", visible=False)
+
+        state["value"] = 1
+        await sync_to_async(live.announce)(run.pk, "test_noise")
+        assert await page.socket.receive_nothing(timeout=1.0)
+        await ask(run, RunVerb.PAUSE)
+        delta = await page.hear_parts()
+        assert delta["previous"] >= snapshot["sequence"]
+        assert set(delta["parts"]) == {"run"}
+
+        await page.say(type="visible", visible=True)
+        caught_up = await page.hear("snapshot")
+        assert caught_up["parts"]["test_noise"] == {"value": 1}
+        assert caught_up["sequence"] >= delta["sequence"]
+    forget_part("test_noise")
+
+
+def forget_part(name: str) -> None:
+    parts._parts.pop(name)
+
+
+async def test_a_part_that_cannot_be_read_does_not_take_the_page_down() -> None:
+    def broken(run_id: int) -> None:
+        raise ZeroDivisionError
+
+    live.register_part("test_broken", broken)
+    await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch("run:alpha")
+
+        assert "run" in snapshot["parts"]
+        assert "test_broken" not in snapshot["parts"]
+    forget_part("test_broken")
+
+
+async def test_the_list_of_runs_is_live_too() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch("runs")
+        assert snapshot["parts"]["runs"] == []
+
+        await in_database(make_run)()
+
+        delta = await page.hear("delta", within=4)
+        assert [run["name"] for run in delta["parts"]["runs"]] == ["alpha"]
+
+
+async def test_the_page_of_the_default_run_follows_its_reset() -> None:
+    await in_database(services.default_run)(now=NOON)
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        before = await page.watch("run:default")
+        fresh = await in_database(services.reset_default_run)(actor="tests", now=NOON)
+
+        async with asyncio.timeout(5):
+            while True:
+                delta = await page.hear("delta", within=4)
+                if delta["parts"].get("run", {}).get("id") == fresh.pk:
+                    break
+
+        assert before["parts"]["run"]["id"] != fresh.pk
+
+
+async def test_a_stranger_is_turned_away_with_4401() -> None:
+    socket = WebsocketCommunicator("/ws/live", [ORIGIN])
+
+    await socket.connect()
+
+    assert (await socket.receive_output(1))["code"] == 4401
+
+
+async def test_a_page_of_another_origin_is_not_let_in() -> None:
+    headers = [(b"origin", b"https://evil.example"), *await in_database(cookie_of)("viewer")]
+
+    assert not await WebsocketCommunicator("/ws/live", headers).connect()
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ({"type": "subscribe", "topic": "run:nope"}, "not_found"),
+        ({"type": "subscribe", "topic": "weather"}, "unknown_topic"),
+        ({"type": "subscribe", "topic": "control:alpha"}, "unknown_topic"),
+        ({"type": "resync", "topic": "run:alpha"}, "not_subscribed"),
+        ({"type": "dance"}, "invalid"),
+        ({"type": "visible", "visible": "no"}, "invalid"),
+        ([], "invalid"),
+        ("x" * 5000, "invalid"),
+    ],
+    ids=str,
+)
+async def test_a_request_that_cannot_be_followed_is_answered_with_an_error(
+    message: object, code: str
+) -> None:
+    await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.socket.say(json.dumps(message))
+
+        assert (await page.hear("error"))["code"] == code
+
+
+async def test_a_machine_sees_its_own_run_only() -> None:
+    run = await in_database(make_run)()
+    await in_database(make_run)(name="beta")
+    async with opened("/ws/live", await in_database(headers_of)("env", run=run)) as page:
+        await page.watch("run:alpha")
+        for topic in ("run:beta", "runs"):
+            await page.say(type="subscribe", topic=topic)
+            assert (await page.hear("error"))["code"] == "forbidden"
+
+
+async def test_a_revoked_token_loses_its_socket_with_the_next_beat() -> None:
+    token, text = await in_database(make_token)("env")
+    headers = [(b"authorization", f"Bearer {text}".encode())]
+    async with opened("/ws/live", headers) as page:
+        await in_database(services.revoke_token)(token_id=token.pk, actor="tests", now=NOON)
+
+        assert (await page.socket.receive_output(7))["code"] == 4401
+
+
+async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_hears_at_once() -> None:
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.watch("run:alpha")
+        await page.hear("beat", within=6)
+        await asyncio.sleep(3)
+
+        began = time.monotonic()
+        await ask(run, RunVerb.PAUSE)
+        await page.hear("delta")
+
+        assert time.monotonic() - began < SOONER_THAN_A_POLL
+
+
+async def test_a_page_that_does_not_keep_up_loses_deltas_and_gets_a_snapshot() -> None:
+    run = await in_database(make_run)()
+    slow = Socket()
+    hub().subscribe(slow, "run:alpha")
+    async with asyncio.timeout(3):
+        assert json.loads(await slow.frames.get())["type"] == "snapshot"
+    for _ in range(QUEUE_FRAMES):
+        assert slow.offer("{}")
+
+    await note(run, "lost")
+    async with asyncio.timeout(3):
+        while slow.sequences["run:alpha"] is not None:  # noqa: ASYNC110 the hub has no event for it
+            await asyncio.sleep(0.02)
+    assert slow.frames.qsize() == QUEUE_FRAMES
+    while not slow.frames.empty():
+        slow.frames.get_nowait()
+
+    async with asyncio.timeout(4):
+        snapshot = json.loads(await slow.frames.get())
+    assert snapshot["type"] == "snapshot"
+    assert snapshot["series"]["events"][-1]["message"] == "lost"
+    hub().leave(slow)
+
+
+async def test_rollout_handlers_hear_at_once_what_the_run_wants() -> None:
+    run = await in_database(make_run)(kind="outside", batch_size=8, off_policy_tolerance=2.0)
+    path = "/ws/runs/alpha/control"
+    async with opened(path, await in_database(headers_of)("env", run=run)) as handler:
+        first = await handler.hear("control")
+        assert (first["desired"], first["queue_size"], first["threshold"]) == ("running", 0, 16.0)
+        assert (first["epoch"], first["policy_step"]) == (0, -2)
+
+        await ask(run, RunVerb.PAUSE)
+
+        assert (await handler.hear("control"))["desired"] == "paused"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("/ws/runs/beta/control", 4403), ("/ws/runs/alpha/control", 4404)]
+)
+async def test_a_handler_without_the_right_or_the_run_is_turned_away(path: str, code: int) -> None:
+    run = await in_database(make_run)(name="alpha")
+    headers = await in_database(headers_of)("env", run=run)
+    await in_database(make_run)(name="beta")
+    if code == 4404:
+        headers = await in_database(headers_of)("env")
+        await in_database(Run.objects.filter(pk=run.pk).update)(archived_at=NOON)
+
+    socket = WebsocketCommunicator(path, [ORIGIN, *headers])
+    await socket.connect()
+
+    assert (await socket.receive_output(2))["code"] == code
+
+
+async def test_pages_go_on_by_polling_without_redis(settings: Any) -> None:
+    settings.REDIS_URL = "unix:///nowhere/valkey.sock"
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch("run:alpha")
+
+        await ask(run, RunVerb.PAUSE)
+        delta = await page.hear_parts()
+
+        assert delta["previous"] >= snapshot["sequence"]
+        assert delta["parts"]["run"]["status"] == RunStatus.PAUSED

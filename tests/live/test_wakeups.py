@@ -1,0 +1,117 @@
+import threading
+import time
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings as django_settings
+from django.db import transaction
+
+from runs import live
+from runs.live import wakeups
+from runs.live.announcements import CHANNEL, Nudge, Publisher
+
+
+def listening() -> None:
+    """Wait until the subscriber of this process hears what is published."""
+    client = redis.Redis.from_url(django_settings.REDIS_URL)
+    wakeups.ticket(0)
+    for _ in range(100):
+        if dict(client.pubsub_numsub(CHANNEL)).get(CHANNEL.encode()):
+            break
+        time.sleep(0.05)
+    client.close()
+
+
+def nudge(run_id: int) -> None:
+    publisher = Publisher(django_settings.REDIS_URL)
+    publisher.publish(Nudge(run=run_id, parts=["queue"]))
+    publisher.close()
+
+
+def test_whoever_waits_is_woken_by_an_announcement_within_milliseconds() -> None:
+    listening()
+    taken = wakeups.ticket(7)
+    threading.Timer(0.2, nudge, [7]).start()
+
+    began = time.monotonic()
+    woken = wakeups.wait(taken, 5)
+
+    assert woken
+    assert 0.1 < time.monotonic() - began < 1.0
+
+
+def test_an_announcement_between_the_check_and_the_wait_is_not_missed() -> None:
+    listening()
+    taken = wakeups.ticket(8)
+    nudge(8)
+    assert wakeups.wait(taken, 2)
+
+    began = time.monotonic()
+    assert wakeups.wait(taken, 5)
+
+    assert time.monotonic() - began < 0.1
+
+
+def test_another_run_wakes_nobody() -> None:
+    listening()
+    taken = wakeups.ticket(9)
+    nudge(10)
+
+    assert not wakeups.wait(taken, 0.3)
+
+
+def test_a_subscriber_whose_connection_was_cut_wakes_all_and_listens_again() -> None:
+    listening()
+    taken = wakeups.ticket(14)
+    client = redis.Redis.from_url(django_settings.REDIS_URL)
+    client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+    client.close()
+
+    assert wakeups.wait(taken, 3), "a nudge may have been missed meanwhile"
+    listening()
+    taken = wakeups.ticket(14)
+    nudge(14)
+
+    assert wakeups.wait(taken, 2)
+
+
+def test_without_redis_a_wait_ends_when_its_time_is_over(settings: Any) -> None:
+    settings.REDIS_URL = "unix:///nowhere/else.sock"
+    taken = wakeups.ticket(11)
+
+    assert not wakeups.wait(taken, 0.2)
+
+
+def test_publishing_without_redis_neither_raises_nor_waits() -> None:
+    publisher = Publisher("unix:///nowhere/valkey.sock")
+
+    began = time.monotonic()
+    for _ in range(100):
+        publisher.publish(Nudge(run=1, parts=["run"]))
+
+    assert time.monotonic() - began < 0.5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_is_announced_when_it_is_committed_and_not_before() -> None:
+    listening()
+    taken = wakeups.ticket(12)
+
+    with transaction.atomic():
+        live.announce(12, "run")
+        assert not wakeups.wait(taken, 0.2)
+
+    assert wakeups.wait(taken, 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_that_was_rolled_back_is_never_announced() -> None:
+    listening()
+    taken = wakeups.ticket(13)
+
+    with transaction.atomic():
+        live.announce(13, "run")
+        transaction.set_rollback(True)
+
+    assert not wakeups.wait(taken, 0.3)

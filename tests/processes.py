@@ -1,0 +1,21 @@
+"""Looks at processes by their ids."""
+
+import time
+from pathlib import Path
+
+
+def is_gone(pid: int) -> bool:
+    """Return whether a process has ended, or has only to be reaped by its parent."""
+    try:
+        stat = Path("/proc", str(pid), "stat").read_text()
+    except OSError:  # no such file, or the process ended while it was read
+        return True
+    return stat.rpartition(")")[2].split()[0] in "ZX"
+
+
+def wait_until_gone(pid: int, *, seconds: float = 10) -> None:
+    """Return once a process has ended: a signal takes a moment to arrive."""
+    deadline = time.monotonic() + seconds
+    while not is_gone(pid):
+        assert time.monotonic() < deadline, f"process {pid} did not end within {seconds} s"
+        time.sleep(0.01)

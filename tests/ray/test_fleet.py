@@ -1,0 +1,193 @@
+"""A fleet on a real cluster comes, heals and goes."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rolldeck.wire import FleetReport
+from rollouts.fleet.settings import FleetSettings
+from runs.core import run_config
+from tests.processes import is_gone
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
+
+from small_platform import SmallPlatform, served  # noqa: E402 the path is made above
+
+pytestmark = pytest.mark.ray
+NAMESPACE = "test-fleet"
+
+
+@pytest.fixture
+def connected(ray_head: Any) -> Iterator[str]:
+    import ray
+
+    ray.init(
+        address=ray_head.address,
+        namespace=NAMESPACE,
+        log_to_driver=False,
+        configure_logging=False,
+        ignore_reinit_error=True,
+    )
+    yield ray_head.address
+    ray.shutdown()
+
+
+@pytest.fixture
+def launched(connected: str, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    from rollouts.fleet.launch import find, kill, launch
+
+    names: list[str] = []
+
+    def start(url: str, *, name: str = "manager", **fleet: Any) -> Any:
+        small = {"envs_per_worker": 4, "envs_per_process": 4, "inference_batch_size": 4}
+        config = {
+            "fleet": {**small, "fragment_length": 16, "num_workers": 2, **fleet},
+            "policy": {"hidden_sizes": [8]},
+        }
+        settings = FleetSettings(
+            platform_url=url,
+            token="t",
+            run="r",
+            run_config=run_config.to_builtins(run_config.parse(config)),
+            incarnation="1-ray",
+            spool_root=str(tmp_path),
+        )
+        names.append(name)
+        launch(address=connected, namespace=NAMESPACE, name=name, settings=settings)
+        return find(namespace=NAMESPACE, name=name)
+
+    yield start
+    for name in names:
+        kill(namespace=NAMESPACE, name=name)
+
+
+def eventually(condition: Callable[[], object], seconds: float = 40.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.05)
+
+
+def snapshot(manager: Any) -> FleetReport:
+    import ray
+
+    answer = ray.get(manager.snapshot.remote(), timeout=10)
+    return msgspec.json.decode(answer, type=FleetReport)
+
+
+def both_run(platform: SmallPlatform) -> bool:
+    reported = platform.reports[-1:]
+    return [w.state for report in reported for w in report.workers] == ["running"] * 2
+
+
+def test_a_fleet_comes_up_rolls_out_pauses_and_is_killed_with_its_processes(
+    launched: Callable[..., Any],
+) -> None:
+    from rollouts.fleet.launch import find, kill
+
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        manager = launched(url)
+        eventually(lambda: len(platform.fragments) > 50)
+        eventually(lambda: [w.state for w in platform.reports[-1].workers] == ["running"] * 2)
+        assert [w.active_step for w in snapshot(manager).workers] == [0, 0]
+
+        platform.desired = "paused"
+        eventually(lambda: platform.reports[-1].state == "paused", 5.0)
+        platform.desired = "running"
+        eventually(lambda: platform.reports[-1].state == "running", 5.0)
+
+        workers = snapshot(manager).workers
+        pids = [w.pid for w in workers] + [slot.pid for w in workers for slot in w.slots]
+        assert kill(namespace=NAMESPACE, name="manager")
+        eventually(lambda: all(pid is None or is_gone(pid) for pid in pids), 20.0)
+    eventually(lambda: find(namespace=NAMESPACE, name="manager") is None, 10.0)
+    assert not kill(namespace=NAMESPACE, name="manager")
+
+
+def test_a_killed_worker_is_respawned_and_stepping_within_half_a_minute(
+    launched: Callable[..., Any],
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        launched(url)
+        eventually(lambda: both_run(platform))
+        platform.publish(1)
+        victim = platform.reports[-1].workers[0]
+        assert victim.pid
+        os.kill(victim.pid, signal.SIGKILL)
+        began = time.monotonic()
+
+        # The other one gets the new weights meanwhile.
+        eventually(lambda: platform.reports[-1].workers[1].active_step == 1, 5.0)
+
+        def is_back() -> bool:
+            worker = platform.reports[-1].workers[0]
+            return worker.incarnation != victim.incarnation and worker.env_steps > 0
+
+        eventually(is_back, 30.0)
+        seconds = time.monotonic() - began
+        eventually(lambda: platform.reports[-1].workers[0].active_step == 1, 5.0)
+
+    # On an idle machine it takes a few seconds; other tests may run beside this one.
+    assert seconds < 30, seconds
+    assert platform.events().count("worker_respawned") == 1
+    assert platform.reports[-1].workers[0].restarts == 1
+
+
+def test_a_killed_manager_is_restarted_by_the_cluster_and_reports_count_on(
+    launched: Callable[..., Any],
+) -> None:
+    import ray
+
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        manager = launched(url)
+        eventually(lambda: len(platform.fragments) > 20)
+        reported, slots = len(platform.reports), {slot for slot, _ in platform.fragments}
+        os.kill(ray.get(manager.pid.remote()), signal.SIGKILL)
+        eventually(lambda: {slot for slot, _ in platform.fragments} - slots)
+        eventually(lambda: len(platform.reports) > reported + 2)
+
+    sequences = [report.sequence for report in platform.reports]
+    assert sequences == sorted(sequences)
+
+
+def test_launching_twice_is_launching_once(launched: Callable[..., Any]) -> None:
+    import ray
+
+    platform = SmallPlatform()
+    with served(platform) as url:
+        pid = ray.get(launched(url).pid.remote())
+        again = ray.get(launched(url).pid.remote())
+        other = ray.get(launched(url, num_workers=1).pid.remote())
+
+    assert again == pid
+    assert other != pid
+
+
+def test_a_fleet_that_cannot_be_placed_says_why_within_ten_seconds(
+    launched: Callable[..., Any],
+) -> None:
+    platform = SmallPlatform()
+    with served(platform) as url:
+        launched(url, num_workers=1, num_cpus_per_worker=64)
+        eventually(lambda: platform.reports)
+        began = time.monotonic()
+        eventually(lambda: platform.reports[-1].reason, 10.0)
+        seconds = time.monotonic() - began
+
+    assert seconds < 10, seconds
+    assert platform.reports[-1].reason == "a worker needs 64 CPU, the cluster has 2"
+    assert "fleet_unschedulable" in platform.events()

@@ -1,0 +1,79 @@
+"""The platform's own job launches a real fleet, hears of it over HTTP, and ends it."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rollouts import jobs, selectors
+from rollouts.cluster import RayCluster
+from rollouts.core.reconcile import ActorState
+from rollouts.models import EnvSlot, Fleet
+from runs.core.lifecycle import RunVerb
+from runs.models import Run
+from tests.integration.rollouts.cast import ask, draft, fleet
+from tests.ray_head import RayHead
+
+pytestmark = [pytest.mark.ray, pytest.mark.django_db(transaction=True)]
+
+SMALL = {"num_workers": 1, "envs_per_worker": 2, "envs_per_process": 2, "inference_batch_size": 2}
+
+
+@pytest.fixture
+def cluster(ray_head: RayHead, live_server: Any, settings: Any) -> RayCluster:
+    """A cluster whose fleets reach this test's platform."""
+    settings.RAY_ADDRESS = ray_head.address
+    settings.ROLLDECK_PUBLIC_URL = live_server.url
+    return RayCluster(ray_head.address)
+
+
+def within(seconds: float, happens: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not happens():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def started(**fleet_fields: Any) -> Run:
+    run = draft(config={"fleet": {**SMALL, **fleet_fields}})
+    ask(run, RunVerb.START)
+    jobs.reconcile_fleet(run.pk)
+    return run
+
+
+def end(run: Run, cluster: RayCluster) -> bool:
+    """Kill the run; return whether its manager has left the cluster."""
+    name = fleet(run).actor_name
+    ask(run, RunVerb.KILL)
+    jobs.reconcile_fleet(run.pk)
+    return within(20, lambda: cluster.actor_state(name) is ActorState.MISSING)
+
+
+def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
+    cluster: RayCluster,
+) -> None:
+    run = started()
+
+    running = within(60, lambda: fleet(run).observed == "running")
+    slots = EnvSlot.objects.filter(worker__fleet__run=run).count()
+    seen = Fleet.objects.get(run=run)
+    gone = end(run, cluster)
+
+    assert running
+    assert (slots, seen.attempt) == (2, 1)
+    assert gone
+    assert selectors.fleet_state(run.pk, now=seen.observed_at).observed == "stopped"
+
+
+def test_a_fleet_that_cannot_be_placed_says_what_is_missing(cluster: RayCluster) -> None:
+    run = started(num_gpus_per_worker=64)
+
+    said = within(60, lambda: "GPU" in fleet(run).reason)
+    reason = fleet(run).reason
+    gone = end(run, cluster)
+
+    assert said, reason
+    assert gone

@@ -1,0 +1,71 @@
+"""Start one real Ray cluster for the tests that need it, with the platform's own command."""
+
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from config.embedded import ray_head as embedded
+from config.embedded.children import Child
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class RayHead:
+    """A running cluster of one node with two CPUs."""
+
+    address: str
+    temp_dir: str
+    pid: int
+
+
+@pytest.fixture(scope="session")
+def ray_head() -> Iterator[RayHead]:
+    """A cluster that this process and its children may connect to by `address`."""
+    temp_dir = Path(tempfile.mkdtemp(prefix="rdray", dir="/tmp"))  # its sockets need short paths
+    ours = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    # The cluster's workers import the fleet's code by name.
+    paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
+    address = f"{embedded.LOOPBACK}:{embedded.free_port()}"
+    command = embedded.command(
+        address=address,
+        cpus=2,
+        temp_folder=temp_dir,
+        environment={**os.environ, "PYTHONPATH": paths},
+    )
+    head = Child(command, log_folder=temp_dir)
+    try:
+        _wait_until_up(head, address)
+        yield RayHead(address=address, temp_dir=str(temp_dir), pid=head.pid)
+    finally:
+        head.stop()
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        shutil.rmtree(temp_dir, ignore_errors=True)
+
+
+def _wait_until_up(head: Child, address: str) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and head.exit_code is None:
+        # The head says this last, once every part of it answers.
+        if b"Ray runtime started" in head.log_path.read_bytes() and embedded.answers(address):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"Ray did not start:\n{head.log_path.read_text(errors='replace')}")

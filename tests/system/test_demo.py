@@ -1,0 +1,83 @@
+"""`manage.py demo` shows a policy that learns, and leaves nothing behind."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.deck import ROOT, environment, free_port, wait_until
+from tests.system.test_up import living
+
+pytestmark = pytest.mark.system
+DEMO = [sys.executable, "manage.py", "demo"]
+
+
+def test_the_demo_reaches_its_mark_and_ends(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*DEMO, "--exit"],
+        cwd=ROOT,
+        env=environment(tmp_path, free_port()),
+        capture_output=True,
+        text=True,
+        timeout=640,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    reached = re.search(r"Mean return ([\d.]+) over the last 20 episodes", done.stdout)
+    assert reached is not None
+    assert float(reached[1]) >= 450
+    assert re.search(r"First episode [\d.]+ seconds after the command", done.stdout)
+    wait_until(lambda: not living(tmp_path), seconds=5, what="nothing lives")
+
+
+def test_a_demo_that_misses_its_mark_says_so(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*DEMO, "--exit", "--limit-seconds", "1"],
+        cwd=ROOT,
+        env=environment(tmp_path, free_port()),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "was not reached within 1 seconds" in done.stdout
+    wait_until(lambda: not living(tmp_path), seconds=5, what="nothing lives")
+
+
+def test_the_link_signs_in_once_and_ctrl_c_ends_everything(tmp_path: Path) -> None:
+    port = free_port()
+    log = tmp_path / "demo.log"
+    with log.open("wb") as out:
+        demo = subprocess.Popen(
+            [*DEMO, "--limit-seconds", "1"],
+            cwd=ROOT,
+            env=environment(tmp_path, port),
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        link = wait_until(
+            lambda: re.search(r"http://\S+/login/once/\S+", log.read_text()),
+            seconds=90,
+            what="the demo shows its link",
+        )
+        with httpx.Client(follow_redirects=False) as browser:
+            answer = browser.get(link[0])
+            assert answer.headers["location"] == "/runs/demo-1"
+            session = browser.get(f"http://127.0.0.1:{port}/api/session").json()
+            assert (session["username"], session["role"]) == ("demo", "admin")
+        with httpx.Client() as stranger:
+            stranger.get(link[0])
+            session = stranger.get(f"http://127.0.0.1:{port}/api/session").json()
+            assert session["authenticated"] is False
+    finally:
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(30) == 0
+    wait_until(lambda: not living(tmp_path), seconds=5, what="nothing lives")

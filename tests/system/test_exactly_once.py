@@ -1,0 +1,100 @@
+"""What was acknowledged is served exactly once, whatever was killed in between."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.buffer_factories import REGISTRATION, group
+from tests.deck import Deck, running_deck, wait_until
+
+pytestmark = pytest.mark.system
+
+PUSHERS = 3
+GROUPS_EACH = 40
+
+
+class Pusher(threading.Thread):
+    """Pushes groups of its own, each until it is acknowledged, as a client with keys does."""
+
+    def __init__(self, where: dict[str, str], first_mark: int) -> None:
+        super().__init__(daemon=True)
+        self.where = where
+        self.marks = range(first_mark, first_mark + GROUPS_EACH)
+        self.acknowledged: list[int] = []
+
+    def run(self) -> None:
+        for mark in self.marks:
+            while not self._push(mark):
+                time.sleep(0.1)
+            self.acknowledged.append(mark)
+            time.sleep(0.02)
+
+    def _push(self, mark: int) -> bool:
+        try:
+            answer = httpx.post(
+                f"{self.where['url']}/scored_data",
+                json=group(mark=mark, sequences=1),
+                headers={"Idempotency-Key": f"group {mark}"},
+                timeout=10,
+            )
+        except httpx.HTTPError:
+            return False
+        return answer.status_code == 200
+
+
+def kill(deck: Deck, *words: str) -> None:
+    """Kill −9 one of the deck's processes."""
+    os.kill(deck.children(*words)[0], signal.SIGKILL)
+
+
+def acknowledged(pushers: list[Pusher]) -> int:
+    return sum(len(pusher.acknowledged) for pusher in pushers)
+
+
+def train(deck: Deck) -> list[int]:
+    """Return the marks of all groups that are served until there are no more."""
+    got: list[int] = []
+    while batch := deck.get("/batch")["batch"]:
+        got += [one["tokens"][0][0] for one in batch]
+    return got
+
+
+def ledger(deck: Deck) -> dict[str, Any]:
+    found: dict[str, Any] = deck.get("/api/runs/default/ledger")["groups"]
+    return found
+
+
+def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path) -> None:
+    where: dict[str, str] = {}
+    pushers = [Pusher(where, first_mark=1000 * number) for number in range(1, PUSHERS + 1)]
+    with running_deck(tmp_path / "var") as deck:
+        where["url"] = deck.url
+        # A part that dies while the deck still starts ends the start.
+        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
+        deck.post("/register", REGISTRATION)
+        for pusher in pushers:
+            pusher.start()
+        wait_until(lambda: acknowledged(pushers) > 20, seconds=30, what="pushes are acknowledged")
+        kill(deck, "config.embedded.web")
+        wait_until(lambda: acknowledged(pushers) > 40, seconds=60, what="the web is back")
+        kill(deck, "postgres", "-D")
+        wait_until(lambda: acknowledged(pushers) > 60, seconds=60, what="PostgreSQL is back")
+        deck.process.kill()
+        deck.process.wait()
+    with running_deck(tmp_path / "var") as deck:
+        where["url"] = deck.url
+        for pusher in pushers:
+            pusher.join(60)
+        everything = sorted(mark for pusher in pushers for mark in pusher.marks)
+
+        got = train(deck)
+
+        assert sorted(got) == everything
+        found = ledger(deck)
+        assert (found["accepted"], found["balanced"]) == (len(everything), True)

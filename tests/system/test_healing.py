@@ -1,0 +1,132 @@
+"""Kills each part of a learning run; it heals within 30 seconds and still reaches its mark."""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deck import Deck, running_deck, wait_until
+
+MARK = 450.0
+HEALS_WITHIN_SECONDS = 30.0
+LEARNS_WITHIN_SECONDS = 600.0
+
+pytestmark = pytest.mark.system
+logger = logging.getLogger(__name__)
+
+
+@pytest.fixture(scope="module")
+def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+    with running_deck(tmp_path_factory.mktemp("healing")) as deck:
+        yield deck
+
+
+def fleet(deck: Deck) -> Any:
+    return deck.get("/api/runs/healing/fleet")
+
+
+def accepted(deck: Deck) -> int:
+    return int(deck.get("/api/runs/healing/ledger")["fragments"]["accepted"])
+
+
+def kinds(deck: Deck) -> list[str]:
+    return [event["kind"] for event in deck.get("/api/runs/healing/events?limit=200")["results"]]
+
+
+def is_flowing(deck: Deck, *, since: int) -> bool:
+    """Whether more came in than was under way when the part was killed."""
+    return accepted(deck) > since + 16
+
+
+def heals(deck: Deck, pids: list[int], *, healed: Callable[[], bool] = lambda: True) -> float:
+    """Kill `pids` at once and return the seconds until data flows again."""
+    assert pids
+    before, started = accepted(deck), time.monotonic()
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(
+        lambda: healed() and is_flowing(deck, since=before),
+        seconds=HEALS_WITHIN_SECONDS,
+        what=f"data flows after kill -9 of {pids}",
+    )
+    seconds = time.monotonic() - started
+    logger.info("healed %s after %.1f s", pids, seconds)
+    return seconds
+
+
+def is_new(deck: Deck, part: tuple[str, ...], old: set[int]) -> bool:
+    return bool(set(deck.children(*part)) - old)
+
+
+def worker_pids(deck: Deck) -> list[int]:
+    return [w["pid"] for w in fleet(deck)["workers"] if w["state"] == "running" and w["pid"]]
+
+
+def slot_pids(deck: Deck) -> list[int]:
+    return sorted(
+        {
+            slot["pid"]
+            for worker in fleet(deck)["workers"]
+            for slot in worker["slots"]
+            if slot["state"] in {"stepping", "waiting"} and slot["pid"]
+        }
+    )
+
+
+def test_a_learning_run_survives_the_death_of_every_part(deck: Deck) -> None:
+    started = time.monotonic()
+    deck.post("/api/runs", {"name": "healing", "preset": "cartpole", "start": True})
+    trainer = deck.start_trainer("healing")
+    try:
+        wait_until(lambda: is_flowing(deck, since=0), seconds=60, what="the first fragments")
+
+        env_worker = slot_pids(deck)[:1]
+        heals(deck, env_worker, healed=lambda: len(set(slot_pids(deck)) - set(env_worker)) == 2)
+        wrapper = worker_pids(deck)[:1]
+        heals(deck, wrapper, healed=lambda: len(set(worker_pids(deck)) - set(wrapper)) == 2)
+        for part in (("celery", "worker"), ("config.embedded.web",)):
+            old = set(deck.children(*part))
+            heals(deck, sorted(old), healed=lambda part=part, old=old: is_new(deck, part, old))
+
+        assert trainer.poll() is None, (deck.var / "trainer.log").read_text()[-2000:]
+        reach_the_mark(deck, seconds=LEARNS_WITHIN_SECONDS - (time.monotonic() - started))
+        ledger = deck.get("/api/runs/healing/ledger")
+        assert ledger["fragments"]["balanced"]
+    finally:
+        trainer.terminate()
+        trainer.wait(10)
+
+
+def nothing_is_open(deck: Deck) -> bool:
+    ledger = deck.get("/api/runs/healing/ledger")["fragments"]
+    return bool(ledger["balanced"]) and ledger["queued"] == ledger["leased"] == 0
+
+
+def reach_the_mark(deck: Deck, *, seconds: float) -> None:
+    def recent() -> bool:
+        rows = deck.get("/api/runs/healing/episodes?limit=1")["results"]
+        return bool(rows) and (rows[-1]["recent_return_mean"] or 0) >= MARK
+
+    wait_until(recent, seconds=seconds, what=f"a mean return of {MARK}", every=1.0)
+
+
+def test_logs_of_a_run_that_was_killed_half_way_have_no_traceback_of_the_platform(
+    deck: Deck,
+) -> None:
+    wait_until(lambda: not nothing_is_open(deck), seconds=30, what="nobody takes what comes in")
+    deck.post("/api/runs/healing/kill", {"reason": "the test is over"})
+    wait_until(
+        lambda: deck.get("/api/runs/healing")["status"] == "stopped", seconds=10, what="stopped"
+    )
+
+    wait_until(lambda: not worker_pids(deck), seconds=20, what="no worker is left")
+    wait_until(lambda: nothing_is_open(deck), seconds=20, what="losses are counted")
+    assert "items_dropped" in kinds(deck)
+    logs = list(Path(deck.var, "log").glob("web*"))
+    assert logs
+    assert not any("Traceback" in path.read_text(errors="replace") for path in logs)

@@ -1,0 +1,228 @@
+"""`manage.py up` starts everything, ends everything, and shares its data with nobody."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.deck import ADMIN_TOKEN, ROOT, Deck, environment, free_port, wait_until
+
+pytestmark = pytest.mark.system
+
+# Long enough for a machine that does other things; the deck itself says how long it took.
+READY_SECONDS = 60
+UP = [sys.executable, "manage.py", "up"]
+
+
+def start(var: Path, port: int, **more: str) -> Deck:
+    var.mkdir(parents=True, exist_ok=True)
+    with (var / "up.log").open("ab") as log:
+        process = subprocess.Popen(
+            UP, cwd=ROOT, env=environment(var, port, **more), stdout=log, stderr=log
+        )
+    return Deck(var, port, process)
+
+
+@contextmanager
+def ready_deck(var: Path, port: int, **more: str) -> Iterator[Deck]:
+    deck = start(var, port, **more)
+    try:
+        wait_until(deck.is_ready, seconds=READY_SECONDS, what="the deck is ready")
+        yield deck
+    finally:
+        deck.http.close()
+        if deck.process.poll() is None:
+            deck.process.kill()
+        deck.process.wait()
+
+
+def refused(var: Path, port: int, **more: str) -> str:
+    """Return what a deck says that must not start."""
+    done = subprocess.run(
+        UP,
+        cwd=ROOT,
+        env=environment(var, port, **more),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def living(var: Path) -> list[str]:
+    """Return the command lines of processes that belong to the deck in `var`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            variables = (entry / "environ").read_bytes()
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            line = (entry / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if f"ROLLDECK_VAR={var}\0".encode() in variables and state != "Z":
+            found.append(line)
+    return found
+
+
+def socket_folders(var: Path) -> list[str]:
+    note = var / "run" / "sockets"
+    return [note.read_text()] if note.exists() else []
+
+
+def test_a_deck_starts_stops_and_finds_everything_again(tmp_path: Path) -> None:
+    port = free_port()
+    with ready_deck(tmp_path, port) as deck:
+        deck.post("/api/runs", {"kind": "outside", "name": "kept"})
+        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
+        assert "createsuperuser" in deck.log()
+        sockets = socket_folders(tmp_path)
+        asked_at = time.monotonic()
+        deck.process.send_signal(signal.SIGTERM)
+
+        assert deck.process.wait(20) == 0
+        assert time.monotonic() - asked_at < 15
+    wait_until(lambda: not living(tmp_path), seconds=5, what="nothing lives")
+    assert not Path(sockets[0]).exists()
+    assert not (tmp_path / "run" / "services.json").exists()
+
+    with ready_deck(tmp_path, port) as deck:
+        assert deck.get("/api/runs/kept")["name"] == "kept"
+
+
+def test_a_killed_deck_leaves_nothing_running_and_loses_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    with ready_deck(tmp_path, port) as deck:
+        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
+        deck.post("/api/runs", {"kind": "outside", "name": "kept"})
+        deck.process.kill()
+        deck.process.wait()
+        wait_until(lambda: not living(tmp_path), seconds=15, what="no process is left")
+
+    with ready_deck(tmp_path, port) as deck:
+        assert deck.get("/api/runs/kept")["name"] == "kept"
+
+
+def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
+    with ready_deck(tmp_path, free_port()) as deck:
+        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
+        for words in [
+            ("config.embedded.web",),
+            ("celery", "worker"),
+            ("celery", "beat"),
+            ("valkey-server",),
+            ("/postgres", "-D"),
+        ]:
+            first = deck.children(*words)[0]
+            os.kill(first, signal.SIGKILL)
+            wait_until(
+                lambda words=words, first=first: (
+                    first not in deck.children(*words) and deck.children(*words)
+                ),
+                seconds=20,
+                what=f"{words} runs again",
+            )
+        wait_until(deck.is_ready, seconds=30, what="the deck is ready again")
+        assert deck.log().count("starting it again") == 5
+        assert "Traceback" not in deck.log()
+
+
+def test_a_connection_waits_while_the_web_process_starts_again(tmp_path: Path) -> None:
+    with ready_deck(tmp_path, free_port()) as deck:
+        wait_until(lambda: "web" in deck.log(), seconds=10, what="the deck knows that web is ready")
+        os.kill(deck.children("config.embedded.web")[0], signal.SIGKILL)
+        time.sleep(0.1)
+
+        assert deck.get("/api/runs")["results"] == []
+
+
+def test_two_decks_never_share_a_folder(tmp_path: Path) -> None:
+    with ready_deck(tmp_path, free_port()) as deck:
+        message = refused(tmp_path, free_port())
+
+        assert f"process {deck.process.pid}" in message
+        assert str(tmp_path) in message
+        assert deck.is_ready()
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        assert f"127.0.0.1:{port}" in refused(tmp_path, port)
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        ({}, "ROLLDECK_AUTH"),
+        (
+            {"ROLLDECK_AUTH": "required", "ROLLDECK_SECRET_KEY": "insecure-only-for-loopback"},
+            "ROLLDECK_SECRET_KEY",
+        ),
+        ({"ROLLDECK_AUTH": "required", "ROLLDECK_DEBUG": "1"}, "ROLLDECK_DEBUG"),
+    ],
+)
+def test_a_deck_that_the_network_could_misuse_does_not_start(
+    tmp_path: Path, more: dict[str, str], wanted: str
+) -> None:
+    assert wanted in refused(tmp_path, free_port(), ROLLDECK_HOST="0.0.0.0", **more)
+
+
+def test_data_of_another_postgresql_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "postgres").mkdir(mode=0o700)
+    (tmp_path / "postgres" / "PG_VERSION").write_text("11\n")
+
+    assert "PostgreSQL 11" in refused(tmp_path, free_port())
+
+
+def test_a_bootstrap_token_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    assert "16" in refused(tmp_path, free_port(), ROLLDECK_BOOTSTRAP_TOKEN="short")
+
+
+def test_secrets_are_for_this_user_only(tmp_path: Path) -> None:
+    with ready_deck(tmp_path, free_port()) as deck:
+        for name in ("secret_key", "run/services.json"):
+            assert (tmp_path / name).stat().st_mode & 0o077 == 0
+        assert ADMIN_TOKEN not in deck.log()
+
+
+def test_servers_of_ones_own_replace_ours(tmp_path: Path) -> None:
+    with ready_deck(tmp_path / "first", free_port()) as first:
+        folder = socket_folders(tmp_path / "first")[0]
+        server = f"postgresql:///postgres?host={folder}&user=rolldeck"
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE second")
+        own = {
+            "DATABASE_URL": f"postgresql:///second?host={folder}&user=rolldeck",
+            "REDIS_URL": f"unix://{folder}/valkey.sock",
+            "ROLLDECK_WEB_WORKERS": "2",
+        }
+        with ready_deck(tmp_path / "second", free_port(), **own) as second:
+            second.post("/api/runs", {"kind": "outside", "name": "elsewhere"})
+
+            assert second.children("valkey-server") == []
+            assert second.children("postgres", "-D") == []
+            assert first.get("/api/runs")["results"] == []
+
+
+def test_a_body_that_is_too_large_gets_its_answer(tmp_path: Path) -> None:
+    with ready_deck(tmp_path, free_port(), ROLLDECK_MAX_BODY_BYTES="1000000") as deck:
+        answer = deck.http.post("/api/runs", content=b"x" * 3_000_000)
+
+        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+        assert deck.is_ready()

@@ -1,0 +1,102 @@
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from buffer.core.batch_bytes import msgpack_answer
+from buffer.core.delivery import SENDING_LIMIT, Delivery, Next
+from buffer.core.ledger import balance
+from buffer.core.status_env import EnvironmentShare, environment_status
+from rolldeck.wire import BatchAnswer, BatchHead
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LONG_AGO = NOON - SENDING_LIMIT - timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("delivered_at", "sending_since", "alive", "expected"),
+    [
+        (NOON, None, None, Next.CONFIRM),
+        (None, None, None, Next.SEND_AGAIN),
+        (None, NOON, True, Next.LEAVE),
+        (None, LONG_AGO, True, Next.LEAVE),
+        (None, NOON, False, Next.SEND_AGAIN),
+        (None, NOON, None, Next.LEAVE),
+        (None, LONG_AGO, None, Next.SEND_AGAIN),
+    ],
+)
+def test_the_next_request_settles_the_batch_before(
+    delivered_at: datetime | None,
+    sending_since: datetime | None,
+    alive: bool | None,
+    expected: Next,
+) -> None:
+    delivery = Delivery(
+        delivered_at=delivered_at, sending_since=sending_since, sender_is_alive=alive
+    )
+
+    assert delivery.on_next_request(now=NOON) is expected
+
+
+def test_a_ledger_balances_only_when_every_item_is_somewhere() -> None:
+    counts = [("accepted", "", 6), ("queued", "", 2), ("served", "", 3), ("dropped", "killed", 1)]
+
+    assert balance(counts).balanced
+    assert not balance(counts[:-1]).balanced
+    assert balance(counts).dropped == {"killed": 1}
+
+
+def share(env_id: int, *, weight: float = 1.0, connected: bool = True) -> EnvironmentShare:
+    return EnvironmentShare(
+        env_id=env_id,
+        max_token_length=64,
+        weight=weight,
+        group_size=2,
+        min_batch_allocation=None,
+        connected=connected,
+    )
+
+
+def test_no_environment_is_starved() -> None:
+    status = environment_status(
+        env_id=0,
+        environments=[share(0, weight=0.0), share(1, weight=1.0)],
+        queued={},
+        batch_size=4,
+    )
+
+    assert status.env_weight == 0.01
+
+
+def test_a_share_of_nothing_is_the_least_share() -> None:
+    environments = [share(0, connected=False)]
+
+    status = environment_status(env_id=0, environments=environments, queued={}, batch_size=4)
+
+    assert status.env_weight == 0.01
+
+
+def test_the_group_size_is_raised_to_the_largest_group_queued() -> None:
+    status = environment_status(
+        env_id=0, environments=[share(0)], queued={(0, 8): 2, (0, 2): 4}, batch_size=4
+    )
+
+    assert (status.max_group_size, status.self_queue_size, status.queue_size) == (8, 3, 3)
+
+
+def test_a_handwritten_answer_is_what_the_encoder_writes() -> None:
+    head = BatchHead(
+        id="b",
+        ordinal=1,
+        fence=2,
+        kind="fragments",
+        count=2,
+        lease_seconds=60.0,
+        epoch=1,
+        policy_step=3,
+    )
+    items = [b"first", b"x" * 70_000]
+
+    answer = msgspec.msgpack.decode(msgpack_answer(head, items), type=BatchAnswer)
+
+    assert answer == BatchAnswer(batch=head, items=items)

@@ -1,0 +1,83 @@
+"""A batch is arrays of its fragments, copied only when they are stacked."""
+
+import numpy as np
+import pytest
+
+from rolldeck.batches import Batch
+from rolldeck.wire import BatchAnswer, BatchHead, InvalidMessage, encode, unpack_array
+from tests.unit.client.made_up import OBS_SIZE, make_batch_body, make_fragment
+
+
+def test_a_fragment_is_seen_through_views_of_the_received_bytes() -> None:
+    batch = Batch.decode(make_batch_body([make_fragment()]))
+
+    obs = batch.fragments[0]["obs"]
+
+    assert obs.shape == (8, OBS_SIZE)
+    assert not obs.flags.owndata
+    assert not obs.flags.writeable
+
+
+def test_stacking_gives_every_array_by_fragment_and_step() -> None:
+    fragments = [make_fragment(number=n, policy_step=n) for n in range(3)]
+
+    arrays = Batch.decode(make_batch_body(fragments)).stack()
+
+    assert arrays["obs"].shape == (3, 8, OBS_SIZE)
+    assert arrays["reward"].shape == (3, 8)
+    assert arrays["next_obs"].shape == (3, OBS_SIZE)
+    assert arrays["policy_step"][:, 0].tolist() == [0, 1, 2]
+    assert arrays["contiguous"].tolist() == [False, True, True]
+    assert arrays["version_max"].tolist() == [0, 1, 2]
+    assert arrays["obs"].flags.writeable
+    np.testing.assert_array_equal(arrays["obs"][2], unpack_array(fragments[2].arrays["obs"]))
+
+
+def test_the_ends_of_episodes_are_listed_with_their_place() -> None:
+    fragments = [
+        make_fragment(number=0, ends={1: "terminated", 6: "truncated"}),
+        make_fragment(number=1),
+        make_fragment(number=2, ends={7: "truncated"}),
+    ]
+
+    arrays = Batch.decode(make_batch_body(fragments)).stack()
+
+    assert arrays["final_obs"].shape == (3, OBS_SIZE)
+    assert arrays["final_fragment"].tolist() == [0, 0, 2]
+    assert arrays["final_step"].tolist() == [1, 6, 7]
+    assert arrays["truncated"][arrays["final_fragment"], arrays["final_step"]].tolist() == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_batch_without_an_end_lists_none() -> None:
+    arrays = Batch.decode(make_batch_body([make_fragment()])).stack()
+
+    assert arrays["final_obs"].shape == (0, OBS_SIZE)
+    assert arrays["final_fragment"].shape == (0,)
+
+
+def test_fragments_of_different_length_are_not_stacked() -> None:
+    batch = Batch.decode(make_batch_body([make_fragment(), make_fragment(number=1, steps=9)]))
+
+    with pytest.raises(InvalidMessage, match="cannot be stacked"):
+        batch.stack()
+
+
+def test_a_batch_of_groups_gives_them_as_json() -> None:
+    head = BatchHead(
+        id="b", ordinal=1, fence=1, kind="groups", count=1, lease_seconds=9, epoch=1, policy_step=-2
+    )
+    batch = Batch.decode(encode(BatchAnswer(batch=head, items=[b'{"tokens": [[1]]}'])))
+
+    assert batch.groups == ({"tokens": [[1]]},)
+    with pytest.raises(InvalidMessage):
+        batch.stack()
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", make_batch_body([make_fragment()])[:-3]])
+def test_a_broken_answer_is_not_a_batch(body: bytes) -> None:
+    with pytest.raises(InvalidMessage):
+        Batch.decode(body)

@@ -1,0 +1,121 @@
+"""The command says what happened, to people or as JSON, and says what went wrong."""
+
+import json
+
+import pytest
+
+from rolldeck.cli import main
+from tests.unit.client.failing_server import Planned, Seen, serving
+
+RUN = {
+    "name": "demo",
+    "kind": "fleet",
+    "status": "paused",
+    "status_reason": "lunch",
+    "served_steps": 7,
+    "policy_step": 7,
+    "created_at": "2026-11-21T12:00:00Z",
+}
+EVENTS = [
+    {"at": "12:01", "level": "info", "kind": "paused", "actor": "user:alice", "message": "Paused."},
+    {"at": "12:00", "level": "info", "kind": "started", "actor": "user:alice", "message": "Go."},
+]
+
+
+def platform(request: Seen) -> Planned:
+    """Answer as the platform does."""
+    path = request.path.partition("?")[0]
+    if path.endswith("/gone/pause"):
+        problem = {"status": 404, "code": "not_found", "detail": "No run is called gone."}
+        return Planned(404, json.dumps(problem).encode())
+    answers: dict[str, object] = {
+        "/api/runs": {"results": [RUN]} if request.method == "GET" else RUN,
+        "/api/runs/demo/events": {"results": EVENTS},
+    }
+    return Planned(body=json.dumps(answers.get(path, RUN)).encode())
+
+
+def test_runs_are_listed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, "runs"]) == 0
+
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["name", "kind", "status"]
+    assert row.split()[:3] == ["demo", "fleet", "paused"]
+
+
+@pytest.mark.parametrize("argv", [["--json", "runs"], ["runs", "--json"]], ids=["before", "after"])
+def test_answers_are_json_on_request(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, *argv]) == 0
+
+    assert json.loads(capsys.readouterr().out) == [RUN]
+
+
+def test_a_launch_sends_preset_name_and_what_is_merged_over_it() -> None:
+    command = ["launch", "--preset", "cartpole", "--name", "demo", "--config", '{"seed": 3}']
+
+    with serving(platform) as server:
+        assert main(["--url", server.url, "--token", "rd_x", *command]) == 0
+
+    assert json.loads(server.seen[0].body) == {
+        "name": "demo",
+        "preset": "cartpole",
+        "start": True,
+        "config": {"seed": 3},
+    }
+    assert server.seen[0].headers["Authorization"] == "Bearer rd_x"
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "drain", "stop", "kill"])
+def test_every_verb_carries_its_reason(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, verb, "demo", "--reason", "lunch"]) == 0
+
+    assert server.seen[0].path == f"/api/runs/demo/{verb}"
+    assert json.loads(server.seen[0].body) == {"reason": "lunch"}
+    assert capsys.readouterr().out == "demo is paused (lunch)\n"
+
+
+def test_events_read_downwards_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, "events", "demo", "--limit", "2"]) == 0
+
+    assert server.seen[0].path == "/api/runs/demo/events?limit=2"
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        "12:00",
+        "12:01",
+    ]
+
+
+def test_a_refusal_is_one_line_and_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, "pause", "gone"]) == 1
+
+    assert capsys.readouterr().err == "rolldeck: No run is called gone. [404 not_found]\n"
+
+
+def test_a_platform_that_is_not_there_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--url", "http://127.0.0.1:9", "--retry-for", "0", "runs"]) == 1
+
+    assert "http://127.0.0.1:9" in capsys.readouterr().err
+
+
+def test_the_environment_names_platform_and_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(platform) as server:
+        monkeypatch.setenv("ROLLDECK_URL", server.url)
+        monkeypatch.setenv("ROLLDECK_TOKEN", "rd_env")
+        assert main(["runs"]) == 0
+
+    assert server.seen[0].headers["Authorization"] == "Bearer rd_env"
+
+
+@pytest.mark.parametrize(
+    "argv", [[], ["launch"], ["launch", "--preset", "c", "--name", "n", "--config", "[]"]]
+)
+def test_misuse_is_exit_code_two(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+
+    assert ended.value.code == 2
+    assert "usage" in capsys.readouterr().err

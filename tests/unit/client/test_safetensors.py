@@ -1,0 +1,102 @@
+"""Our safetensors files are those of the reference package, both ways."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy as reference
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rolldeck import safetensors
+from rolldeck.wire import InvalidMessage
+
+Arrays = dict[str, NDArray[Any]]
+DTYPES = sorted(safetensors.NAMES)
+TENSORS: Arrays = {
+    "value_net.0.weight": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "value_net.0.bias": np.zeros(0, dtype=np.float32),
+    "count": np.array(7, dtype=np.int64),
+    "mask": np.array([True, False, True]),
+    "half": np.linspace(0, 1, 5, dtype=np.float16),
+    "columns first": np.asfortranarray(np.arange(6, dtype=np.float64).reshape(2, 3)),
+    "big endian": np.arange(3, dtype=">i4"),
+}
+
+
+def assert_same(got: Arrays, wanted: Arrays) -> None:
+    assert set(got) == set(wanted)
+    for name, array in wanted.items():
+        assert got[name].shape == array.shape, name
+        assert got[name].dtype.name == array.dtype.name, name
+        np.testing.assert_array_equal(got[name], array)
+
+
+def test_the_package_reads_what_we_write() -> None:
+    assert_same(reference.load(safetensors.encode(TENSORS)), TENSORS)
+
+
+def test_we_read_what_the_package_writes() -> None:
+    plain = {name: np.ascontiguousarray(x) for name, x in TENSORS.items() if name != "big endian"}
+    plain["count"] = TENSORS["count"]
+    content = reference.save(plain, metadata={"format": "pt"})
+
+    assert_same(safetensors.decode(content), plain)
+
+
+def test_our_bytes_are_the_packages_bytes() -> None:
+    tensors: Arrays = {
+        "b": np.ones((2, 3), dtype=np.float32),
+        "a": np.zeros(4, dtype=np.float32),
+        "wide": np.ones(2, dtype=np.float64),
+        "narrow": np.ones(3, dtype=np.uint8),
+    }
+
+    assert safetensors.encode(tensors) == reference.save(tensors)
+
+
+@given(dtype=st.sampled_from(DTYPES), shape=st.lists(st.integers(0, 4), max_size=4))
+def test_every_dtype_and_shape_comes_back(dtype: str, shape: list[int]) -> None:
+    tensors = {"x": np.ones(shape, dtype=dtype), "y": np.zeros(shape, dtype=dtype)}
+
+    assert_same(safetensors.decode(safetensors.encode(tensors)), tensors)
+
+
+def test_the_contents_are_described_without_reading_them() -> None:
+    specs = {
+        spec.name: (spec.dtype, spec.shape)
+        for spec in safetensors.specs(safetensors.encode(TENSORS))
+    }
+
+    assert specs["value_net.0.weight"] == ("F32", [3, 4])
+    assert specs["count"] == ("I64", [])
+
+
+GOOD = safetensors.encode({"x": np.arange(4, dtype=np.float32)})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00" * 7,
+        b"\xff" * 100,
+        GOOD[:-1],
+        GOOD + b"\x00",
+        GOOD.replace(b"[0,16]", b"[1,16]"),
+        GOOD.replace(b"[0,16]", b"[0,99]"),
+        GOOD.replace(b'"F32"', b'"F99"'),
+        GOOD.replace(b"[4]", b"[5]"),
+        GOOD.replace(b'{"x"', b'["x"'),
+    ],
+)
+def test_a_damaged_file_is_refused(content: bytes) -> None:
+    with pytest.raises(InvalidMessage):
+        safetensors.decode(content)
+
+
+@pytest.mark.parametrize("tensors", [{}, {"x": np.array(["word"])}, {"x": np.ones(2, complex)}])
+def test_what_the_format_cannot_hold_is_refused(tensors: Arrays) -> None:
+    with pytest.raises(InvalidMessage):
+        safetensors.encode(tensors)

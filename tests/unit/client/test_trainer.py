@@ -1,0 +1,98 @@
+"""A trainer waits patiently, confirms what it used, and knows what it may not send."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from rolldeck.errors import InvalidAnswer, InvalidRequest, TrainerNotRegistered
+from rolldeck.http import Backoff, Connection
+from rolldeck.trainer import Trainer
+from tests.unit.client.failing_server import Planned, Rule, Seen, in_turn, serving
+from tests.unit.client.made_up import make_batch_body, make_fragment
+
+NONE_YET = Planned(204)
+BATCH = Planned(body=make_batch_body([make_fragment()]))
+
+
+@contextmanager
+def training(*answers: Planned, rule: Rule | None = None) -> Iterator[tuple[Trainer, list[Seen]]]:
+    backoff = Backoff(first_seconds=0.01, most_seconds=0.02)
+    with (
+        serving(rule or in_turn(*answers)) as server,
+        Connection(server.url, backoff=backoff) as connection,
+    ):
+        yield Trainer(server.url, "demo", connection=connection), server.seen
+
+
+def test_a_server_that_answers_early_is_not_asked_in_a_busy_loop() -> None:
+    started = time.monotonic()
+
+    with training(NONE_YET) as (trainer, seen):
+        assert trainer.next_batch(wait_seconds=0.6) is None
+
+    assert time.monotonic() - started >= 0.6
+    assert len(seen) <= 4
+
+
+def test_no_request_asks_the_server_to_wait_for_longer_than_it_may() -> None:
+    with training(BATCH) as (trainer, seen):
+        trainer.next_batch(wait_seconds=500)
+
+    assert json.loads(seen[0].body) == {"wait_seconds": 60.0}
+
+
+def test_an_outage_between_two_batches_is_survived() -> None:
+    with training(Planned(0), Planned(502), Planned(503), BATCH) as (trainer, seen):
+        batch = trainer.next_batch(wait_seconds=5)
+
+    assert batch is not None
+    assert len({request.headers["Idempotency-Key"] for request in seen}) == 1
+
+
+def test_a_batch_that_the_loop_breaks_off_stays_unconfirmed() -> None:
+    with training(BATCH) as (trainer, seen):
+        for _batch in trainer.batches():
+            break
+
+    assert [request.path for request in seen] == ["/api/runs/demo/batches/next"]
+
+
+def test_a_lease_that_ran_out_is_logged_and_the_loop_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def answer(request: Seen) -> Planned:
+        if request.path.endswith("/ack"):
+            return Planned(409, b'{"code": "lease_lost", "detail": "Leased anew."}')
+        return BATCH
+
+    with training(rule=answer) as (trainer, seen), caplog.at_level(logging.WARNING, "rolldeck"):
+        for count, _batch in enumerate(trainer.batches(), start=1):
+            if count == 2:
+                break
+
+    assert "was not confirmed: Leased anew." in caplog.text
+    assert len(seen) == 3
+
+
+def test_values_that_are_no_numbers_are_refused_before_they_are_sent() -> None:
+    with training(NONE_YET) as (trainer, seen):
+        with pytest.raises(InvalidRequest, match="loss: nan"):
+            trainer.log_metrics({"kl": 0.0, "loss": float("nan")}, step=1)
+        assert seen == []
+
+
+def test_weights_need_a_registration_first() -> None:
+    with training(NONE_YET) as (trainer, _), pytest.raises(TrainerNotRegistered):
+        trainer.publish_weights({"x": np.zeros(1)}, step=0)
+
+
+def test_an_answer_that_is_no_registration_is_said_so() -> None:
+    answer = Planned(body=b'{"uuid": 1}')
+
+    with training(answer) as (trainer, _), pytest.raises(InvalidAnswer, match="epoch"):
+        trainer.register()

@@ -1,0 +1,30 @@
+"""What the network can reach has credentials and a secret of its own."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from pytest_django import Settings
+
+from config import binding
+
+SAFE = {"auth": "required", "debug": False, "has_own_secret": True}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "::1", "[::1]"])
+def test_on_loopback_everything_goes(host: str) -> None:
+    assert binding.dangers(host=host, auth="open", debug=True, has_own_secret=False) == []
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "deck.example", ""])
+def test_what_others_can_reach_needs_every_protection(host: str) -> None:
+    assert binding.dangers(host=host, **SAFE) == []
+    for weakness in ({"auth": "open"}, {"debug": True}, {"has_own_secret": False}):
+        assert len(binding.dangers(host=host, **SAFE | weakness)) == 1
+
+
+def test_a_server_without_a_supervisor_refuses_as_well(settings: Settings) -> None:
+    settings.ROLLDECK_HOST = "0.0.0.0"
+    settings.ROLLDECK_AUTH = "open"
+
+    with pytest.raises(ImproperlyConfigured, match="ROLLDECK_AUTH"):
+        binding.refuse_dangers()
+    assert [check.id for check in binding.check_binding()] == ["config.E001"]

@@ -1,0 +1,182 @@
+"""The example trainer computes what it says and learns what it is shown."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings, advantages, main
+from rolldeck.batches import Batch
+from rollouts.fleet import policies
+from runs.core import run_config
+from tests.unit.client.failing_server import Planned, Seen, serving
+from tests.unit.client.made_up import make_batch_body, make_fragment
+
+
+def advantages_by_definition(
+    rewards: NDArray,
+    values: NDArray,
+    next_values: NDArray,
+    ended: NDArray,
+    gamma: float,
+    lam: float,
+) -> NDArray:
+    """Return the sum over l of (γλ)^l δ_{t+l}, up to the end of the episode or the fragment."""
+    result = np.zeros(rewards.shape)
+    for n, t in np.ndindex(rewards.shape):
+        for later in range(t, rewards.shape[1]):
+            delta = rewards[n, later] + gamma * next_values[n, later] - values[n, later]
+            result[n, t] += (gamma * lam) ** (later - t) * delta
+            if ended[n, later]:
+                break
+    return result
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 12)),
+    gamma=st.floats(0, 1),
+    lam=st.floats(0, 1),
+)
+def test_advantages_are_those_of_the_definition(
+    seed: int, shape: tuple[int, int], gamma: float, lam: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    rewards, values, next_values = (rng.normal(size=shape).astype(np.float32) for _ in range(3))
+    ended = rng.random(shape) < 0.3
+
+    got = advantages(rewards, values, next_values, ended, (gamma, lam))
+
+    wanted = advantages_by_definition(rewards, values, next_values, ended, gamma, lam)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_followed_a_step_is_valued_by_how_the_episode_went_on() -> None:
+    fragment = make_fragment(ends={2: "terminated", 5: "truncated"})
+    arrays = Batch.decode(make_batch_body([fragment])).stack()
+    policy = MlpPolicy(4, 2, [8])
+    learner = Learner(policy, PpoSettings(), seed=0)
+
+    values, next_values = learner._values(arrays)
+
+    @torch.no_grad()
+    def value_of(obs: NDArray) -> float:
+        return float(policy(torch.from_numpy(obs))[1])
+
+    assert next_values[0, 0] == pytest.approx(values[0, 1])
+    assert next_values[0, 2] == 0
+    assert next_values[0, 5] == pytest.approx(value_of(arrays["final_obs"][1]), abs=1e-6)
+    assert next_values[0, 7] == pytest.approx(value_of(arrays["next_obs"][0]), abs=1e-6)
+
+
+def test_an_action_that_is_rewarded_becomes_likelier() -> None:
+    torch.manual_seed(0)
+    policy = MlpPolicy(4, 2, [8])
+    learner = Learner(policy, PpoSettings(), seed=0)
+    arrays = Batch.decode(make_batch_body([make_fragment(number=n) for n in range(8)])).stack()
+    arrays["reward"] = arrays["action"].astype(np.float32)
+    obs = torch.from_numpy(arrays["obs"])
+
+    with torch.no_grad():
+        before = float(policy(obs)[0].exp()[..., 1].mean())
+    for step in range(1, 9):
+        metrics = learner.learn(arrays, step)
+    with torch.no_grad():
+        after = float(policy(obs)[0].exp()[..., 1].mean())
+
+    assert after > before + 0.03
+    assert set(metrics) >= {"loss", "kl", "entropy", "explained_variance", "learning_rate"}
+    assert all(np.isfinite(value) for value in metrics.values())
+
+
+def test_the_same_seed_learns_the_same() -> None:
+    arrays = Batch.decode(make_batch_body([make_fragment(number=n) for n in range(4)])).stack()
+
+    def weights_after_learning() -> list[NDArray]:
+        torch.manual_seed(3)
+        policy = MlpPolicy(4, 2, [8])
+        Learner(policy, PpoSettings(), seed=3).learn(arrays, 1)
+        return [x.detach().numpy() for x in policy.parameters()]
+
+    for one, other in zip(weights_after_learning(), weights_after_learning(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_its_weights_are_those_that_the_fleet_loads() -> None:
+    torch.manual_seed(0)
+    ours = MlpPolicy(4, 2, [64, 64])
+    theirs = policies.MlpPolicy(4, 2, [64, 64])
+    obs = torch.randn(5, 4)
+
+    theirs.load_state_dict(ours.state_dict())
+
+    with torch.no_grad():
+        logits, values = theirs(obs)
+        torch.testing.assert_close(torch.log_softmax(logits, -1), ours(obs)[0])
+        torch.testing.assert_close(values, ours(obs)[1])
+
+
+class Platform:
+    """Serves three batches of made-up fragments, then says that the run is over."""
+
+    def __init__(self) -> None:
+        self.published: list[dict[str, Any]] = []
+        self.logged: list[dict[str, Any]] = []
+        self.acked: list[int] = []
+        self.served = 0
+
+    def __call__(self, request: Seen) -> Planned:
+        body = self.answer(request)
+        if body is None:
+            return Planned(204)
+        return Planned(body=body if isinstance(body, bytes) else json.dumps(body).encode())
+
+    def answer(self, request: Seen) -> object:
+        match request.path.removeprefix("/api/runs/demo"):
+            case "/trainers":
+                config = run_config.to_builtins(run_config.RunConfig())
+                joined = {"epoch": 1, "policy_step": -2, "batch_size": 2}
+                return joined | {"uuid": 1, "config": config}
+            case "/weights":
+                part = request.body.split(b'name="manifest"\r\n\r\n')[1]
+                self.published.append(json.loads(part.split(b"\r\n")[0]))
+                return self.published[-1]
+            case "/batches/next":
+                if self.served == 3:
+                    return None
+                self.served += 1
+                made = [make_fragment(number=2 * self.served + n) for n in range(2)]
+                return make_batch_body(made)
+            case "/metrics":
+                self.logged.append(json.loads(request.body))
+                return {}
+            case "/batches/b1/ack":
+                self.acked.append(json.loads(request.body)["fence"])
+                return {"served_steps": len(self.acked)}
+        return {"status": "completed"}
+
+
+def test_it_publishes_before_it_asks_then_trains_logs_and_confirms_until_the_run_is_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform = Platform()
+
+    with serving(platform) as server:
+        monkeypatch.setattr("sys.argv", ["ppo", "--url", server.url, "--run", "demo"])
+        main()
+
+    assert [manifest["step"] for manifest in platform.published] == [0, 1, 2, 3]
+    assert [server.path for server in server.seen][:3] == [
+        "/api/runs/demo/trainers",
+        "/api/runs/demo/weights",
+        "/api/runs/demo/batches/next",
+    ]
+    assert platform.acked == [1, 1, 1]
+    names = {sample["name"] for sample in platform.logged[0]["samples"]}
+    assert names >= {"loss", "kl", "entropy", "explained_variance", "staleness"}
+    assert capsys.readouterr().out.count("version") == 4

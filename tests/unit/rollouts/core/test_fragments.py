@@ -1,0 +1,244 @@
+"""Fragments hold every step once, with what followed it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rolldeck.wire import Fragment, unpack_array
+from rollouts.core.fragments import FragmentCutter, NotObserved, Outcome
+
+
+def make_cutter(length: int = 4) -> FragmentCutter:
+    cutter = FragmentCutter(
+        slot="w0-0@a", environment="gymnasium:X-v0", worker="w0@a", fragment_length=length
+    )
+    cutter.enter_epoch(1)
+    return cutter
+
+
+def obs_of(number: int) -> NDArray[Any]:
+    return np.array([number], dtype=np.float32)
+
+
+def act(cutter: FragmentCutter, number: int, *, policy_step: int = 0) -> None:
+    cutter.act(number % 2, logprob=-0.1 * number, value=float(number), policy_step=policy_step)
+
+
+def array(fragment: Fragment, name: str) -> list[Any]:
+    values: list[Any] = unpack_array(fragment.arrays[name]).tolist()
+    return values
+
+
+def golden() -> list[Fragment]:
+    """Steps 1 to 9 with rewards r1 = 1 … r9 = 9; the episode ends after step 6."""
+    cutter = make_cutter(4)
+    fragments = []
+    cutter.observe(obs_of(1), new_episode="first")
+    for number in range(1, 10):
+        act(cutter, number)
+        ends = number == 6
+        outcome = Outcome(float(number), terminated=ends, final_obs=obs_of(100) if ends else None)
+        fragment = cutter.observe(
+            obs_of(number + 1), outcome=outcome, new_episode="second" if ends else None
+        )
+        fragments += [fragment] if fragment else []
+    return fragments
+
+
+def test_the_golden_stream_is_cut_into_two_fragments_of_four_steps() -> None:
+    one, two = golden()
+
+    assert array(one, "reward") == [1, 2, 3, 4]
+    assert array(two, "reward") == [5, 6, 7, 8]
+    assert (one.number, two.number) == (0, 1)
+    assert (one.contiguous, two.contiguous) == (False, True)
+
+
+def test_the_golden_stream_shifts_endings_onto_the_step_they_followed() -> None:
+    one, two = golden()
+
+    assert array(one, "first") == [True, False, False, False]
+    assert array(two, "first") == [False, False, True, False]
+    assert array(one, "terminated") == [False] * 4
+    assert array(two, "terminated") == [False, True, False, False]
+    assert array(two, "truncated") == [False] * 4
+    assert (array(two, "final_step"), array(two, "final_obs")) == ([1], [[100]])
+    assert (two.episode_ids, array(two, "episode_index")) == (["first", "second"], [0, 0, 1, 1])
+
+
+def test_a_fragment_ends_with_the_observation_that_the_next_one_starts_with() -> None:
+    one, two = golden()
+
+    assert array(one, "next_obs") == array(two, "obs")[0] == [5]
+    assert array(one, "obs") == [[1], [2], [3], [4]]
+    assert array(two, "next_obs") == [9]
+
+
+def test_a_fragment_carries_what_the_sampling_policy_thought() -> None:
+    one, _ = golden()
+
+    assert array(one, "behavior_logprob") == pytest.approx([-0.1, -0.2, -0.3, -0.4])
+    assert array(one, "value") == [1, 2, 3, 4]
+    assert array(one, "action") == [1, 0, 1, 0]
+
+
+def test_a_fragment_names_the_oldest_and_the_newest_version_in_it() -> None:
+    cutter = make_cutter(3)
+    cutter.observe(obs_of(0), new_episode="e")
+    fragment = None
+    for number, version in enumerate([4, 5, 7]):
+        act(cutter, number, policy_step=version)
+        fragment = cutter.observe(obs_of(number + 1), outcome=Outcome(0.0))
+
+    assert fragment is not None
+    assert (fragment.version_min, fragment.version_max) == (4, 7)
+    assert array(fragment, "policy_step") == [4, 5, 7]
+
+
+def test_recurrent_state_is_kept_for_the_first_step_only() -> None:
+    cutter = make_cutter(2)
+    cutter.observe(obs_of(0), new_episode="e")
+    cutter.act(0, logprob=0.0, value=0.0, policy_step=0, state={"h": np.array([1.0])})
+    cutter.observe(obs_of(1), outcome=Outcome(0.0))
+    cutter.act(0, logprob=0.0, value=0.0, policy_step=0, state={"h": np.array([2.0])})
+    fragment = cutter.observe(obs_of(2), outcome=Outcome(0.0))
+
+    assert fragment is not None
+    assert array(fragment, "in_state.h") == [1.0]
+
+
+def test_a_new_epoch_drops_the_partial_buffer_and_says_so() -> None:
+    cutter = make_cutter(4)
+    cutter.observe(obs_of(0), new_episode="e")
+    act(cutter, 0)
+    cutter.observe(obs_of(1), outcome=Outcome(1.0))
+    act(cutter, 1)
+
+    assert cutter.enter_epoch(2) == 2
+    assert cutter.enter_epoch(2) == 0
+
+    # The outcome of a dropped step is nobody's.
+    assert cutter.observe(obs_of(2), outcome=Outcome(99.0)) is None
+    fragments = []
+    for number in range(2, 6):
+        act(cutter, number)
+        fragments.append(cutter.observe(obs_of(number + 1), outcome=Outcome(float(number))))
+    last = fragments[-1]
+    assert last is not None
+    assert (last.epoch, last.number, last.contiguous) == (2, 0, False)
+    assert array(last, "reward") == [2, 3, 4, 5]
+    assert array(last, "first") == [False] * 4
+
+
+def test_the_age_of_the_first_step_decides_whether_a_buffer_is_too_old() -> None:
+    cutter = make_cutter(4)
+    cutter.observe(obs_of(0), new_episode="e")
+    act(cutter, 0, policy_step=3)
+    cutter.observe(obs_of(1), outcome=Outcome(0.0))
+    act(cutter, 1, policy_step=5)
+
+    assert cutter.drop_stale(policy_step=5, max_staleness=2) == 0
+    assert cutter.drop_stale(policy_step=6, max_staleness=2) == 2
+    assert cutter.buffered == 0
+
+
+def test_an_aborted_episode_ends_truncated_without_a_final_observation() -> None:
+    cutter = make_cutter(2)
+    cutter.observe(obs_of(0), new_episode="e1")
+    act(cutter, 0)
+    cutter.observe(obs_of(1), outcome=Outcome(1.0))
+    act(cutter, 1)
+    cutter.abort()
+    fragment = cutter.observe(obs_of(9), new_episode="e2")
+
+    assert fragment is not None
+    assert array(fragment, "truncated") == [False, True]
+    assert array(fragment, "terminated") == [False, False]
+    assert array(fragment, "reward") == [1, 0]
+    assert "final_obs" not in fragment.arrays
+
+
+def test_an_abort_before_the_action_keeps_the_last_observation_as_final() -> None:
+    cutter = make_cutter(2)
+    cutter.observe(obs_of(0), new_episode="e1")
+    act(cutter, 0)
+    cutter.observe(obs_of(1), outcome=Outcome(1.0))
+    cutter.abort()
+    cutter.observe(obs_of(9), new_episode="e2")
+    act(cutter, 2)
+    fragment = cutter.observe(obs_of(10), outcome=Outcome(2.0))
+
+    assert fragment is not None
+    assert array(fragment, "truncated") == [True, False]
+    assert array(fragment, "first") == [True, True]
+    assert (array(fragment, "final_step"), array(fragment, "final_obs")) == ([0], [[1]])
+
+
+def test_an_abort_at_the_boundary_breaks_contiguity() -> None:
+    cutter = make_cutter(1)
+    cutter.observe(obs_of(0), new_episode="e1")
+    act(cutter, 0)
+    cutter.observe(obs_of(1), outcome=Outcome(1.0))
+    cutter.abort()
+    cutter.observe(obs_of(9), new_episode="e2")
+    act(cutter, 1)
+    fragment = cutter.observe(obs_of(10), outcome=Outcome(1.0))
+
+    assert fragment is not None
+    assert (fragment.number, fragment.contiguous) == (1, False)
+
+
+def test_nobody_acts_without_an_observation() -> None:
+    cutter = make_cutter()
+
+    with pytest.raises(NotObserved):
+        act(cutter, 0)
+
+
+endings = st.sampled_from(["goes on", "terminated", "truncated"])
+
+
+@settings(max_examples=80, deadline=None)
+@given(length=st.integers(1, 7), stream=st.lists(endings, max_size=40))
+def test_fragments_put_together_are_the_stream(length: int, stream: list[str]) -> None:
+    cutter = make_cutter(length)
+    fragments: list[Fragment] = []
+    cutter.observe(obs_of(0), new_episode="0")
+    for number, ending in enumerate(stream):
+        act(cutter, number)
+        ends = ending != "goes on"
+        outcome = Outcome(
+            float(number),
+            terminated=ending == "terminated",
+            truncated=ending == "truncated",
+            final_obs=obs_of(1000 + number) if ends else None,
+        )
+        cut = cutter.observe(
+            obs_of(number + 1), outcome=outcome, new_episode=str(number + 1) if ends else None
+        )
+        fragments += [cut] if cut else []
+
+    whole = len(stream) // length * length
+    joined = {
+        name: [value for fragment in fragments for value in array(fragment, name)]
+        for name in ("obs", "reward", "terminated", "truncated", "first")
+    }
+    finals = [
+        (fragment.number * length + at, obs[0])
+        for fragment in fragments
+        if "final_step" in fragment.arrays
+        for at, obs in zip(array(fragment, "final_step"), array(fragment, "final_obs"), strict=True)
+    ]
+    kept = stream[:whole]
+    assert [fragment.number for fragment in fragments] == list(range(len(stream) // length))
+    assert joined["obs"] == [[n] for n in range(whole)]
+    assert joined["reward"] == list(range(whole))
+    assert joined["terminated"] == [ending == "terminated" for ending in kept]
+    assert joined["truncated"] == [ending == "truncated" for ending in kept]
+    assert joined["first"] == [n == 0 or stream[n - 1] != "goes on" for n in range(whole)]
+    assert finals == [(n, 1000 + n) for n, ending in enumerate(kept) if ending != "goes on"]
+    assert cutter.buffered == len(stream) - whole

@@ -1,0 +1,220 @@
+"""The reconciler's decisions, without a database or a cluster."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rollouts.core.reconcile import (
+    Action,
+    ActorState,
+    FleetView,
+    after_check,
+    decide,
+    desired_of,
+)
+from runs.core.lifecycle import RunStatus
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def seconds_ago(seconds: float) -> datetime:
+    return NOON - timedelta(seconds=seconds)
+
+
+def view(status: RunStatus = RunStatus.RUNNING, **known: Any) -> FleetView:
+    defaults = {"launches_fleets": True, "has_manager": True, "observed": "running"}
+    return FleetView(status=status, **{**defaults, **known})
+
+
+def reporting(status: RunStatus = RunStatus.RUNNING, **known: Any) -> FleetView:
+    return view(status, **{"launched_at": seconds_ago(300), "observed_at": seconds_ago(1), **known})
+
+
+@pytest.mark.parametrize(
+    ("status", "desired"),
+    [
+        (RunStatus.DRAFT, "stopped"),
+        (RunStatus.QUEUED, "running"),
+        (RunStatus.STARTING, "running"),
+        (RunStatus.RUNNING, "running"),
+        (RunStatus.PAUSED, "paused"),
+        (RunStatus.DRAINING, "draining"),
+        (RunStatus.COMPLETED, "stopped"),
+        (RunStatus.STOPPED, "stopped"),
+        (RunStatus.FAILED, "stopped"),
+    ],
+)
+def test_what_a_fleet_should_do_follows_from_the_status(status: RunStatus, desired: str) -> None:
+    assert desired_of(status) == desired
+
+
+def test_a_queued_run_gets_a_fleet() -> None:
+    decision = decide(view(RunStatus.QUEUED, has_manager=False), now=NOON)
+
+    assert decision.action is Action.LAUNCH
+
+
+def test_a_run_that_is_started_again_has_a_fresh_budget() -> None:
+    spent = tuple(seconds_ago(s) for s in range(30))
+
+    decision = decide(view(RunStatus.QUEUED, recent_launches_at=spent), now=NOON)
+
+    assert decision.action is Action.LAUNCH
+
+
+def test_an_outside_run_never_gets_a_fleet() -> None:
+    decision = decide(view(launches_fleets=False, has_manager=False), now=NOON)
+
+    assert decision.action is Action.WAIT
+
+
+def test_a_draft_is_left_alone() -> None:
+    assert decide(view(RunStatus.DRAFT, has_manager=False), now=NOON).action is Action.WAIT
+
+
+@pytest.mark.parametrize("status", [RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED])
+def test_a_fleet_that_reports_is_left_alone(status: RunStatus) -> None:
+    assert decide(reporting(status), now=NOON).action is Action.WAIT
+
+
+@pytest.mark.parametrize("status", [RunStatus.STARTING, RunStatus.RUNNING])
+def test_a_run_without_a_manager_gets_one(status: RunStatus) -> None:
+    assert decide(view(status, has_manager=False), now=NOON).action is Action.LAUNCH
+
+
+def test_a_run_that_was_paused_before_its_launch_waits_for_the_resume() -> None:
+    decision = decide(view(RunStatus.PAUSED, has_manager=False), now=NOON)
+
+    assert decision.action is Action.WAIT
+    assert "paused" in decision.reason
+
+
+def test_a_manager_that_was_just_launched_may_take_its_time() -> None:
+    fresh = view(RunStatus.STARTING, observed="none", launched_at=seconds_ago(5))
+
+    assert decide(fresh, now=NOON).action is Action.WAIT
+
+
+def test_a_silent_manager_is_looked_at_before_anything_is_done() -> None:
+    assert decide(reporting(observed_at=seconds_ago(9)), now=NOON).action is Action.CHECK
+
+
+def test_a_manager_that_is_gone_is_replaced_at_once() -> None:
+    silent = reporting(observed_at=seconds_ago(9))
+
+    decision = after_check(silent, ActorState.MISSING, now=NOON)
+
+    assert decision.action is Action.LAUNCH
+    assert decision.reason == "its manager is gone from the cluster"
+
+
+def test_a_manager_that_answers_is_kept_through_an_outage_of_the_platform() -> None:
+    silent = reporting(observed_at=seconds_ago(60))
+
+    decision = after_check(silent, ActorState.ALIVE, now=NOON)
+
+    assert decision.action is Action.WAIT
+    assert decision.reason == "its manager has not reported for 60 s"
+
+
+def test_a_manager_that_answers_and_never_reports_is_replaced_in_the_end() -> None:
+    silent = reporting(observed_at=seconds_ago(121))
+
+    assert after_check(silent, ActorState.ALIVE, now=NOON).action is Action.LAUNCH
+
+
+@pytest.mark.parametrize(("silence", "action"), [(14, Action.WAIT), (16, Action.LAUNCH)])
+def test_a_hung_manager_is_replaced_after_fifteen_seconds(silence: int, action: Action) -> None:
+    silent = reporting(observed_at=seconds_ago(silence))
+
+    assert after_check(silent, ActorState.SILENT, now=NOON).action is action
+
+
+@pytest.mark.parametrize(("age", "action"), [(44, Action.WAIT), (46, Action.LAUNCH)])
+def test_a_manager_that_never_came_up_is_replaced_after_45_seconds(
+    age: int, action: Action
+) -> None:
+    never = view(RunStatus.STARTING, observed="none", launched_at=seconds_ago(age))
+
+    assert after_check(never, ActorState.SILENT, now=NOON).action is action
+
+
+@pytest.mark.parametrize("observed", ["failed", "stopped", "drained"])
+def test_a_fleet_that_ended_by_itself_is_launched_again(observed: str) -> None:
+    decision = decide(reporting(observed=observed), now=NOON)
+
+    assert decision.action is Action.LAUNCH
+    assert observed in decision.reason
+
+
+def test_too_many_launches_fail_the_run_with_the_last_reason() -> None:
+    spent = tuple(seconds_ago(60 * s) for s in range(10))
+    silent = reporting(observed_at=seconds_ago(9), recent_launches_at=spent)
+
+    decision = after_check(silent, ActorState.MISSING, now=NOON)
+
+    assert decision.action is Action.FAIL
+    assert decision.reason == (
+        "10 launches within 10 minutes; last: its manager is gone from the cluster"
+    )
+
+
+def test_launches_of_long_ago_are_forgiven() -> None:
+    spent = tuple(seconds_ago(600 + 60 * s) for s in range(10))
+    silent = reporting(observed_at=seconds_ago(9), recent_launches_at=spent)
+
+    assert after_check(silent, ActorState.MISSING, now=NOON).action is Action.LAUNCH
+
+
+def test_a_drain_waits_for_the_fleet() -> None:
+    draining = reporting(RunStatus.DRAINING, observed="draining", buffer_is_drained=True)
+
+    assert decide(draining, now=NOON).action is Action.WAIT
+
+
+def test_a_drain_waits_for_the_buffer() -> None:
+    draining = reporting(RunStatus.DRAINING, observed="drained", buffer_is_drained=False)
+
+    assert decide(draining, now=NOON).action is Action.WAIT
+
+
+def test_a_drain_is_over_when_fleet_and_buffer_are_drained() -> None:
+    draining = reporting(RunStatus.DRAINING, observed="drained", buffer_is_drained=True)
+
+    assert decide(draining, now=NOON).action is Action.FINISH_DRAIN
+
+
+def test_an_outside_run_drains_without_a_fleet() -> None:
+    draining = view(
+        RunStatus.DRAINING,
+        launches_fleets=False,
+        has_manager=False,
+        observed="none",
+        buffer_is_drained=True,
+    )
+
+    assert decide(draining, now=NOON).action is Action.FINISH_DRAIN
+
+
+def test_a_drain_is_cut_at_its_deadline() -> None:
+    draining = reporting(RunStatus.DRAINING, observed="draining", drain_deadline_at=NOON)
+
+    assert decide(draining, now=NOON).action is Action.CUT_DRAIN
+
+
+def test_a_manager_that_dies_while_draining_is_not_replaced() -> None:
+    draining = reporting(
+        RunStatus.DRAINING, observed="draining", observed_at=seconds_ago(9), drain_deadline_at=None
+    )
+
+    assert decide(draining, now=NOON).action is Action.CHECK
+    assert after_check(draining, ActorState.MISSING, now=NOON).action is Action.LET_GO
+
+
+@pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED])
+def test_a_run_that_ended_keeps_no_manager(status: RunStatus) -> None:
+    decision = decide(reporting(status), now=NOON)
+
+    assert decision.action is Action.END
+    assert decision.reason == f"the run is {status}"

@@ -1,0 +1,74 @@
+"""Let env processes find the odd environments, and wait for things to come true."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from runs.core import run_config
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.fixture(autouse=True)
+def _odd_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "odd_environments")
+
+
+@pytest.fixture
+def make_settings(tmp_path: Path) -> Callable[..., FleetSettings]:
+    def make(
+        *,
+        url: str = "http://127.0.0.1:9",
+        spec: str = "gymnasium:CartPole-v1",
+        kwargs: dict[str, Any] | None = None,
+        restart_interval_seconds: float | None = None,
+        max_staleness: int = 1,
+        **fleet: Any,
+    ) -> FleetSettings:
+        small = {"envs_per_worker": 4, "envs_per_process": 2, "inference_batch_size": 4}
+        config = {
+            "environment": {
+                "spec": spec,
+                "kwargs": kwargs or {},
+                "restart_interval_seconds": restart_interval_seconds,
+            },
+            "fleet": {**small, "fragment_length": 8, **fleet},
+            "policy": {"hidden_sizes": [8]},
+            "buffer": {"max_staleness": max_staleness},
+        }
+        return FleetSettings(
+            platform_url=url,
+            token="t",
+            run="r",
+            run_config=run_config.to_builtins(run_config.parse(config)),
+            incarnation="1-aaaa",
+            spool_root=str(tmp_path),
+        )
+
+    return make
+
+
+@pytest.fixture
+def make_worker_settings(
+    make_settings: Callable[..., FleetSettings],
+) -> Callable[..., WorkerSettings]:
+    def make(**changes: Any) -> WorkerSettings:
+        return WorkerSettings(fleet=make_settings(**changes), index=0, incarnation="1-aaaa-bb")
+
+    return make
+
+
+@pytest.fixture
+def eventually() -> Callable[..., None]:
+    def wait(condition: Callable[[], object], seconds: float = 20.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it never came true"
+            time.sleep(0.01)
+
+    return wait

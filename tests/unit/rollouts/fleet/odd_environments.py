@@ -1,0 +1,57 @@
+"""Environments that misbehave, registered as ``odd:<name>`` inside env processes."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rollouts.fleet.environments import register
+
+
+class Counting(gymnasium.Env[Any, Any]):
+    """Pays 1 for each step; an episode lasts `length` steps."""
+
+    observation_space = gymnasium.spaces.Box(-1e6, 1e6, (4,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, *, length: int = 10, seconds: float = 0.0, raises_at: int = 0) -> None:
+        self._length = length
+        self._seconds = seconds
+        self._raises_at = raises_at
+        self._step = 0
+        self._seed = 0
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
+        self._seed = self._seed if seed is None else seed
+        self._step = 0
+        return self._obs(), {}
+
+    def step(self, _: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        time.sleep(self._seconds)
+        self._step += 1
+        if self._step == self._raises_at:
+            raise RuntimeError(f"broken at step {self._step}")
+        return self._obs(), 1.0, self._step >= self._length, False, {}
+
+    def _obs(self) -> Any:
+        return np.array([self._step, self._seed % 1000, 0, 0], dtype=np.float32)
+
+
+def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
+    return Counting(**kwargs)
+
+
+_made = 0
+
+
+def _raise_in_row_0(name: str, kwargs: Mapping[str, Any]) -> Any:
+    """Of the environments built first, the first one is broken; so are all built later."""
+    global _made
+    _made += 1
+    return Counting(raises_at=3) if _made == 1 or _made > 4 else Counting(**kwargs)
+
+
+register("odd", _make)
+register("one_odd", _raise_in_row_0)

@@ -1,0 +1,165 @@
+"""Speak the platform's side of the fleet's API over real HTTP, small enough to see through."""
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+
+from rolldeck import safetensors
+from rolldeck.wire import (
+    FleetControl,
+    FleetReport,
+    Fragment,
+    FragmentPush,
+    FragmentReceipt,
+    WeightsManifest,
+)
+from rollouts.fleet.policies import MlpPolicy
+
+
+class SmallPlatform:
+    """What the handler below serves; tests read and change it under no lock but the GIL."""
+
+    def __init__(self, *, room: int = 10_000) -> None:
+        self.desired = "running"
+        self.epoch = 1
+        self.policy_step = -2
+        self.room = room
+        self.files: dict[tuple[int, int], tuple[WeightsManifest, bytes]] = {}
+        self.fragments: dict[tuple[str, int], Fragment] = {}
+        self.order: list[tuple[str, int]] = []
+        self.duplicates = 0
+        self.reports: list[FleetReport] = []
+        self.status = 0
+        """Answered to pushes and reports in place of a real answer, where it is not 0."""
+        self.loses_answers = False
+        """Take pushes in, then hang up without an answer."""
+
+    def control(self) -> FleetControl:
+        remaining = max(0, self.room - len(self.fragments))
+        orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}"
+        return FleetControl(
+            fingerprint=orders,
+            desired=self.desired,  # type: ignore[arg-type]
+            epoch=self.epoch,
+            policy_step=self.policy_step,
+            admission_remaining=remaining,
+        )
+
+    def publish(self, step: int, *, epoch: int = 1, module: MlpPolicy | None = None) -> None:
+        state = (module or MlpPolicy(4, 2, [8])).state_dict()
+        content = safetensors.encode({name: value.numpy() for name, value in state.items()})
+        manifest = WeightsManifest(
+            epoch=epoch,
+            step=step,
+            sha256=hashlib.sha256(content).hexdigest(),
+            size_bytes=len(content),
+            tensors=safetensors.specs(content),
+        )
+        self.files[epoch, step] = manifest, content
+        self.epoch, self.policy_step = epoch, step
+
+    def take(self, body: bytes) -> FragmentReceipt:
+        accepted = duplicates = 0
+        for raw in msgspec.msgpack.decode(body, type=FragmentPush).fragments:
+            fragment = msgspec.msgpack.decode(raw, type=Fragment)
+            key = fragment.slot, fragment.number
+            if key in self.fragments:
+                duplicates += 1
+                continue
+            self.fragments[key] = fragment
+            self.order.append(key)
+            accepted += 1
+        self.duplicates += duplicates
+        return FragmentReceipt(
+            accepted=accepted,
+            duplicates=duplicates,
+            dropped={},
+            admission_remaining=max(0, self.room - len(self.fragments)),
+        )
+
+    def events(self) -> list[str]:
+        seen: dict[int, list[str]] = {}
+        for report in self.reports:
+            seen[report.sequence] = [event.kind for event in report.events]
+        return [kind for kinds in seen.values() for kind in kinds]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    platform: SmallPlatform
+
+    def do_GET(self) -> None:
+        path, _, query = self.path.partition("?")
+        platform = self.platform
+        if path.endswith("/fleet/control"):
+            asked = dict(part.split("=", 1) for part in query.split("&") if part)
+            self._wait_for_change(asked)
+            self._answer(msgspec.json.encode(platform.control()))
+        elif path.endswith("/weights/current"):
+            newest = max(platform.files, default=None)
+            if newest is None:
+                self._answer(b'{"code": "no_weights"}', status=404)
+            else:
+                self._answer(msgspec.json.encode(platform.files[newest][0]))
+        else:
+            epoch, step = path.rsplit("/", 2)[1:]
+            self._answer(platform.files[int(epoch), int(step)][1])
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        platform = self.platform
+        if platform.status:
+            self._answer(b"{}", status=platform.status)
+        elif self.path.endswith("/fragments"):
+            receipt = platform.take(body)
+            if platform.loses_answers:
+                self.close_connection = True
+                return
+            self._answer(msgspec.json.encode(receipt))
+        else:
+            platform.reports.append(msgspec.json.decode(body, type=FleetReport))
+            self._answer(msgspec.json.encode(platform.control()))
+
+    def _wait_for_change(self, asked: dict[str, str]) -> None:
+        after = asked.get("after", "").replace("%2F", "/")
+        until = time.monotonic() + min(2.0, float(asked.get("wait", 0)))
+        while time.monotonic() < until and self.platform.control().fingerprint == after:
+            time.sleep(0.01)
+
+    def _answer(self, body: bytes, *, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients may hang up."""
+
+
+@contextmanager
+def served(platform: SmallPlatform, *, port: int = 0) -> Iterator[str]:
+    """Serve `platform` until the end of the block; give its URL."""
+    handler = type("Handler", (_Handler,), {"platform": platform})
+    server = _Server(("127.0.0.1", port), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,128 @@
+"""A whole fleet in one process does what its platform wants."""
+
+import time
+from collections.abc import Callable
+
+from small_platform import SmallPlatform, served
+
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.settings import FleetSettings
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., FleetSettings]
+
+
+def test_a_fleet_rolls_out_once_weights_are_published_and_reports_what_it_does(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
+        eventually(lambda: platform.reports)
+        time.sleep(0.5)
+        assert not platform.fragments
+
+        platform.publish(0)
+        eventually(lambda: len(platform.fragments) > 50)
+        eventually(lambda: any(report.episodes for report in platform.reports))
+        platform.publish(1)
+        eventually(lambda: [w.active_step for w in platform.reports[-1].workers] == [1, 1])
+        report = platform.reports[-1]
+
+    assert report.state == "running"
+    assert [worker.index for worker in report.workers] == [0, 1]
+    assert all(worker.env_steps > 0 and worker.stages for worker in report.workers)
+    sequences = [one.sequence for one in platform.reports]
+    assert sequences == sorted(set(sequences))
+    assert len({slot for slot, _ in platform.fragments}) == 8
+
+
+def test_a_fleet_never_fills_more_than_the_room_in_the_buffer(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform(room=10)
+    with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
+        platform.publish(0)
+        eventually(lambda: len(platform.fragments) == 10)
+        time.sleep(1.5)
+        assert len(platform.fragments) == 10
+
+        platform.room = 25
+        eventually(lambda: len(platform.fragments) == 25)
+        time.sleep(1.0)
+
+    assert len(platform.fragments) == 25
+
+
+def test_a_pause_a_resume_and_a_drain_are_carried_out(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with served(platform) as url, LocalFleet(make_settings(url=url)):
+        platform.publish(0)
+        eventually(lambda: len(platform.fragments) > 5)
+
+        platform.desired = "paused"
+        began = time.monotonic()
+        eventually(lambda: platform.reports[-1].state == "paused", 5.0)
+        assert time.monotonic() - began < 1.5
+        eventually(lambda: platform.reports[-1].workers[0].to_send == 0)
+        paused_at = len(platform.fragments)
+        time.sleep(0.7)
+        assert len(platform.fragments) == paused_at
+
+        platform.desired = "running"
+        eventually(lambda: len(platform.fragments) > paused_at)
+
+        platform.desired = "draining"
+        eventually(lambda: platform.reports[-1].state == "drained")
+        worker = platform.reports[-1].workers[0]
+        assert worker.env_steps == 8 * len(platform.fragments)
+
+        platform.desired = "stopped"
+        eventually(lambda: platform.reports[-1].state == "stopped")
+
+
+def test_a_fleet_outlives_a_restart_of_its_platform(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with served(platform) as url:
+        port = int(url.rpartition(":")[2])
+        platform.publish(0)
+        fleet = LocalFleet(make_settings(url=url))
+        eventually(lambda: len(platform.fragments) > 5)
+    with fleet:
+        time.sleep(3.0)
+        before = len(platform.fragments)
+        with served(platform, port=port):
+            eventually(lambda: len(platform.fragments) > before + 50, 15.0)
+            platform.publish(1)
+            eventually(lambda: platform.reports[-1].workers[0].active_step == 1, 15.0)
+
+    for slot in {slot for slot, _ in platform.order}:
+        numbers = [number for name, number in platform.order if name == slot]
+        assert numbers == list(range(len(numbers)))
+
+
+def test_a_new_epoch_is_followed_even_back_to_an_older_step(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with served(platform) as url, LocalFleet(make_settings(url=url)):
+        platform.publish(7)
+        eventually(lambda: len(platform.fragments) > 5)
+        platform.publish(3, epoch=2)
+        eventually(lambda: list(platform.fragments.values())[-1].epoch == 2)
+        newest = list(platform.fragments.values())[-1]
+
+    assert (newest.version_min, newest.version_max) == (3, 3)
+
+
+def test_a_worker_whose_slots_all_fail_is_replaced(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with served(platform) as url, LocalFleet(make_settings(url=url, spec="unheard:of")):
+        eventually(lambda: "worker_respawned" in platform.events(), 40.0)
+
+    assert "slot_failed" in platform.events()

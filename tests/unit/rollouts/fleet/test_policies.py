@@ -1,0 +1,65 @@
+"""Fleet and trainer mean the same network, and actions come with their true probability."""
+
+import numpy as np
+import pytest
+
+from rollouts.fleet.acting import WeightsDoNotFit, for_environment
+from rollouts.fleet.environments import Space
+from rollouts.fleet.policies import MlpPolicy, TorchMlp
+from rollouts.fleet.settings import derive_seed
+
+OBS = Space(kind="box", shape=(4,), dtype="float32")
+TWO = Space(kind="discrete", shape=(), dtype="int64", choices=2)
+BOX = Space(kind="box", shape=(1,), dtype="float32", low=[-2.0], high=[2.0])
+FIRST = np.zeros(3, dtype=np.bool_)
+
+
+def tensors(module: MlpPolicy) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in module.state_dict().items()}
+
+
+def test_tensor_names_are_those_that_trainers_publish() -> None:
+    names = set(MlpPolicy(4, 2, [64, 64]).state_dict())
+
+    assert names == {
+        f"{net}_net.{layer}.{kind}"
+        for net in ("policy", "value")
+        for layer in (0, 2, 4)
+        for kind in ("weight", "bias")
+    }
+
+
+def test_discrete_actions_are_drawn_as_often_as_their_logprob_says() -> None:
+    module = MlpPolicy(4, 2, [8])
+    module.policy_net[-1].bias.data[0] = 1.0
+    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
+    policy.load(tensors(module))
+
+    decision = policy.act(np.zeros((20_000, 4), dtype=np.float32), {}, FIRST)
+
+    for action in (0, 1):
+        chosen = decision.actions == action
+        assert np.exp(decision.logprobs[chosen][0]) == pytest.approx(chosen.mean(), abs=0.02)
+
+
+def test_continuous_actions_have_a_gaussian_logprob_and_stay_inside_bounds() -> None:
+    policy = TorchMlp(OBS, BOX, hidden_sizes=[8], seed=1)
+    policy.load(tensors(MlpPolicy(4, 1, [8], is_continuous=True)))
+
+    decision = policy.act(np.zeros((500, 4), dtype=np.float32), {}, FIRST)
+
+    expected = -0.5 * (decision.actions[:, 0] ** 2 + np.log(2 * np.pi))
+    assert decision.logprobs == pytest.approx(expected, abs=0.2)
+    assert np.abs(for_environment(decision.actions * 10, BOX)).max() == 2.0
+
+
+def test_weights_of_another_network_are_refused_whole() -> None:
+    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
+
+    with pytest.raises(WeightsDoNotFit, match=r"policy_net\.0"):
+        policy.load(tensors(MlpPolicy(4, 2, [16])))
+
+
+def test_a_seed_depends_on_what_it_is_for_and_on_nothing_else() -> None:
+    assert derive_seed(7, "worker", 0) == derive_seed(7, "worker", 0)
+    assert derive_seed(7, "worker", 0) != derive_seed(7, "worker", 1)

@@ -1,0 +1,356 @@
+"""A rollout worker keeps its environments going, whatever they do."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from rolldeck.wire import Fragment, FragmentReceipt, unpack_array
+from rollouts.fleet.acting import Decision
+from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.policies import MlpPolicy
+from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.wrapper import RolloutWorkerWrapper
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., WorkerSettings]
+
+
+class Bench:
+    """A worker, with this test as its manager and its platform."""
+
+    def __init__(self, settings: WorkerSettings, **options: Any) -> None:
+        self.fragments: list[Fragment] = []
+        self.events: list[str] = []
+        self.aborted = 0
+        self.worker = RolloutWorkerWrapper(settings, push=self._push, **options)
+
+    def _push(self, fragments: list[bytes]) -> FragmentReceipt:
+        self.fragments += [msgspec.msgpack.decode(raw, type=Fragment) for raw in fragments]
+        return FragmentReceipt(
+            accepted=len(fragments), duplicates=0, dropped={}, admission_remaining=1000
+        )
+
+    def publish(self, step: int, *, epoch: int = 1) -> None:
+        state = MlpPolicy(4, 2, [8]).state_dict()
+        tensors = {name: value.numpy() for name, value in state.items()}
+        self.worker.update_weights(WeightsRecord(epoch=epoch, step=step, tensors=tensors))
+
+    def order(self, desired: str = "running", **changes: Any) -> WorkerState:
+        orders = {"epoch": 1, "policy_step": 0, "is_reporting": True, **changes}
+        state = self.worker.exchange(Orders(desired=desired, **orders))  # type: ignore[arg-type]
+        self.events += [event.kind for event in state.events]
+        self.aborted += sum(window.aborted for window in state.episodes)
+        return state
+
+    def steps(self) -> int:
+        return self.order().report.env_steps
+
+    def slots(self) -> list[str]:
+        return [slot.state for slot in self.order().report.slots]
+
+    def pids(self) -> list[int]:
+        return [slot.pid or 0 for slot in self.order().report.slots]
+
+
+@contextmanager
+def bench(settings: WorkerSettings, *, room: int = 100_000, **options: Any) -> Iterator[Bench]:
+    made = Bench(settings, **options)
+    try:
+        made.publish(0)
+        made.order(credits=room)
+        yield made
+    finally:
+        made.worker.stop()
+
+
+@pytest.fixture
+def settings(make_worker_settings: MakeSettings) -> WorkerSettings:
+    return make_worker_settings(spec="odd:counting")
+
+
+def test_a_worker_steps_all_slots_and_cuts_their_fragments(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    with bench(settings) as b:
+        eventually(lambda: len({f.slot for f in b.fragments}) == 4 and len(b.fragments) > 40)
+
+    by_slot: dict[str, list[int]] = {}
+    for fragment in b.fragments:
+        by_slot.setdefault(fragment.slot, []).append(fragment.number)
+    assert len(by_slot) == 4
+    assert all(numbers == list(range(len(numbers))) for numbers in by_slot.values())
+    assert {fragment.epoch for fragment in b.fragments} == {1}
+
+
+def test_fragments_of_a_real_environment_fit_together(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    with bench(make_worker_settings()) as b:
+        eventually(lambda: len(b.fragments) > 40)
+
+    mine = [f for f in b.fragments if f.slot == b.fragments[0].slot]
+    for before, after in pairwise(mine):
+        assert after.contiguous
+        boundary = unpack_array(before.arrays["next_obs"])
+        assert np.array_equal(boundary, unpack_array(after.arrays["obs"])[0])
+
+
+def test_nothing_is_generated_before_the_first_weights(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    b = Bench(settings)
+    try:
+        b.order(credits=100)
+        eventually(lambda: b.slots() == ["waiting"] * 4)
+        time.sleep(0.3)
+
+        assert b.steps() == 0
+        assert b.order().report.reason == "waiting for the trainer's weights"
+    finally:
+        b.worker.stop()
+
+
+def test_slots_without_a_credit_keep_their_observation(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    with bench(settings, room=3) as b:
+        eventually(lambda: len(b.fragments) == 3)
+        time.sleep(0.3)
+
+        assert b.steps() == 3 * 8
+        assert b.order().outstanding == 0
+
+        b.order(credits=2)
+        eventually(lambda: len(b.fragments) == 5)
+
+
+def test_a_pause_stops_within_one_step_and_a_resume_goes_on(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    slow = make_worker_settings(spec="odd:counting", kwargs={"seconds": 0.05})
+    with bench(slow) as b:
+        eventually(lambda: b.steps() > 8)
+        before = b.order("paused").report.env_steps
+        time.sleep(0.5)
+        after = b.order("paused").report.env_steps
+
+        assert after - before <= 4
+        assert b.order("paused").report.state == "paused"
+        eventually(lambda: b.steps() > after)
+
+
+def test_a_drain_finishes_what_was_begun_and_begins_nothing(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    with bench(settings) as b:
+        eventually(lambda: len(b.fragments) > 4)
+        eventually(lambda: b.order("draining").is_drained)
+        steps = b.order("draining").report.env_steps
+        time.sleep(0.2)
+
+        assert steps == 8 * len(b.fragments) == b.order("draining").report.env_steps
+
+
+def test_a_killed_env_process_is_stepping_again_within_five_seconds(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    with bench(settings) as b:
+        # The other process may be long under way before this one has begun.
+        eventually(lambda: {"w0-0", "w0-1"} <= {f.slot.partition("@")[0] for f in b.fragments})
+        victim = b.pids()[0]
+        os.kill(victim, signal.SIGKILL)
+        began = time.monotonic()
+        eventually(lambda: b.pids()[0] not in {victim, 0} and b.slots()[0] != "restarting", 5.0)
+        sent = len(b.fragments)
+        eventually(lambda: any(f.slot.startswith("w0-0@") for f in b.fragments[sent:]), 5.0)
+        seconds = time.monotonic() - began
+        b.order()
+
+    assert seconds < 5
+    assert b.events.count("slot_restarted") == 1
+    # A slot between two episodes has none to abort.
+    assert b.aborted in {1, 2}
+
+
+def test_the_others_step_on_while_one_process_is_gone(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    settings = make_worker_settings(spec="odd:counting", envs_per_process=1)
+    with bench(settings) as b:
+        eventually(lambda: len(b.fragments) > 8)
+        pids = b.pids()
+        os.kill(pids[0], signal.SIGSTOP)
+        try:
+            steps = b.steps()
+            eventually(lambda: b.steps() > steps + 100, 10.0)
+        finally:
+            os.kill(pids[0], signal.SIGCONT)
+
+
+def test_an_environment_that_always_raises_is_given_up_and_the_others_go_on(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    settings = make_worker_settings(spec="one_odd:x", envs_per_process=4)
+    with bench(settings) as b:
+        eventually(lambda: b.slots()[0] == "failed", 30.0)
+        sent = len(b.fragments)
+        eventually(lambda: len(b.fragments) > sent + 10)
+        report = b.order().report
+
+    assert [slot.state == "failed" for slot in report.slots] == [True, False, False, False]
+    assert "broken at step 3" in report.slots[0].error
+    assert b.events.count("slot_restarted") == 5
+    assert b.events.count("slot_failed") == 1
+    assert b.aborted == 6
+
+
+def test_a_worker_without_a_working_slot_says_failed(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    with bench(make_worker_settings(spec="unheard:of")) as b:
+        eventually(lambda: b.order().report.state == "failed", 30.0)
+
+        assert b.order().report.reason == "every environment slot was given up"
+        assert "UnknownEnvironment" in b.order().report.slots[0].error
+
+
+def test_a_process_is_replaced_between_episodes_after_its_restart_interval(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    settings = make_worker_settings(spec="odd:counting", restart_interval_seconds=0.5)
+    with bench(settings) as b:
+        eventually(lambda: len(b.fragments) > 0)
+        before = b.pids()
+        eventually(lambda: all(p not in {*before, 0} for p in b.pids()), 15.0)
+        sent = len(b.fragments)
+        eventually(lambda: len(b.fragments) > sent + 8)
+
+    assert b.aborted == 0
+    assert "slot_restarted" not in b.events
+
+
+def test_an_idle_worker_costs_less_than_a_twentieth_of_a_core(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    with bench(settings, room=0) as b:
+        eventually(lambda: b.slots() == ["waiting"] * 4)
+        began = time.process_time()
+        time.sleep(2.0)
+        share = (time.process_time() - began) / 2.0
+
+    assert share < 0.05
+
+
+def test_a_new_epoch_drops_what_was_begun_and_waits_for_its_weights(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    slow = make_worker_settings(spec="odd:counting", kwargs={"seconds": 0.01})
+    with bench(slow) as b:
+        eventually(lambda: b.steps() % 8 > 0 and b.steps() > 8)
+        b.order(epoch=2, policy_step=-2)
+        time.sleep(0.2)
+        steps = b.order(epoch=2, policy_step=-2).report.env_steps
+        time.sleep(0.2)
+        waiting = b.order(epoch=2, policy_step=-2).report
+        b.publish(0, epoch=2)
+        eventually(lambda: b.order(epoch=2) and any(f.epoch == 2 for f in b.fragments))
+
+    assert waiting.env_steps == steps
+    assert waiting.dropped_steps["new_epoch"] > 0
+
+
+def test_steps_that_have_become_too_old_are_dropped_and_counted(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    slow = make_worker_settings(
+        spec="odd:counting", kwargs={"seconds": 0.02}, fragment_length=1000, max_staleness=1
+    )
+    with bench(slow) as b:
+        eventually(lambda: b.steps() > 8)
+        fresh = b.order(policy_step=1).report.dropped_steps
+        eventually(lambda: b.order(policy_step=2).report.dropped_steps.get("stale_version"))
+
+    assert fresh == {}
+
+
+class SlowToLoad:
+    """A policy whose loads take a while, and which acts with the label it has loaded."""
+
+    def __init__(self) -> None:
+        self.loaded = -1.0
+        self.loads: list[float] = []
+
+    def initial_state(self, _: int) -> dict[str, Any]:
+        return {}
+
+    def act(self, obs: Any, *_: Any) -> Decision:
+        return Decision(
+            actions=np.zeros(len(obs), dtype=np.int64),
+            logprobs=np.zeros(len(obs), dtype=np.float32),
+            values=np.full(len(obs), self.loaded, dtype=np.float32),
+        )
+
+    def load(self, tensors: Any) -> None:
+        label = float(tensors["label"][0])
+        time.sleep(0.1)
+        self.loaded = label
+        self.loads.append(label)
+
+
+def test_a_label_is_always_that_of_the_weights_which_were_loaded(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    policy = SlowToLoad()
+    b = Bench(settings, policy_factory=lambda *_: policy)
+    try:
+        b.order(credits=100_000)
+        for step in range(6):
+            tensors = {"label": np.array([step], dtype=np.float32)}
+            b.worker.update_weights(WeightsRecord(epoch=1, step=step, tensors=tensors))
+            time.sleep(0.06)
+        eventually(lambda: b.order(policy_step=5).report.active_step == 5)
+        sent = len(b.fragments)
+        eventually(lambda: len(b.fragments) > sent + 8)
+    finally:
+        b.worker.stop()
+
+    # The policy estimates every value as the version that it really holds.
+    for fragment in b.fragments:
+        labels = unpack_array(fragment.arrays["policy_step"])
+        assert np.array_equal(labels, unpack_array(fragment.arrays["value"]))
+    assert policy.loads == sorted(policy.loads)
+    assert policy.loads[-1] == 5
+
+
+def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    with bench(settings) as b:
+        eventually(lambda: b.order().report.active_step == 0)
+        odd = {"policy_net.0.weight": np.zeros((3, 3), dtype=np.float32)}
+        b.worker.update_weights(WeightsRecord(epoch=1, step=1, tensors=odd))
+        eventually(lambda: b.order(policy_step=1) and "weights_refused" in b.events)
+        report = b.order(policy_step=1).report
+
+    assert (report.announced_step, report.staged_step, report.active_step) == (1, 1, 0)
+
+
+def test_a_stopped_worker_leaves_no_process(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    with bench(settings) as b:
+        eventually(lambda: len(b.fragments) > 0)
+        pids = set(b.pids())
+
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

@@ -1,0 +1,9 @@
+import gymnasium
+import pytest
+
+from runs.core.environment_specs import KNOWN
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN["gymnasium"]))
+def test_every_known_environment_is_registered_in_gymnasium(name: str) -> None:
+    assert name in gymnasium.registry

@@ -1,0 +1,114 @@
+import pytest
+
+from runs.core import environment_specs, json_values, run_config
+from runs.core.run_config import PRESETS, InvalidRunConfig, RunConfig
+
+
+def test_an_empty_configuration_means_the_defaults() -> None:
+    assert run_config.parse({}) == RunConfig()
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_a_preset_survives_being_stored_and_read(name: str) -> None:
+    config = PRESETS[name][1]
+
+    assert run_config.parse(run_config.to_builtins(config)) == config
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_a_preset_asks_for_an_environment_that_fleets_can_make(name: str) -> None:
+    environment_specs.check(PRESETS[name][1].environment.spec)
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ({"buffer": {"batch_size": 0}}, "buffer.batch_size"),
+        ({"buffer": {"batch_size": "8"}}, "buffer.batch_size"),
+        ({"fleet": {"num_workers": 1.5}}, "fleet.num_workers"),
+        ({"policy": {"hidden_sizes": [64, 0]}}, "policy.hidden_sizes[1]"),
+        ({"environment": {"spec": "no colon"}}, "environment.spec"),
+        ({"fleet": {"device": "tpu"}}, "fleet.device"),
+        ({"num_steps": None}, "num_steps"),
+        ([], ""),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_refused_by_its_path(raw: object, field: str) -> None:
+    with pytest.raises(InvalidRunConfig) as caught:
+        run_config.parse(raw)
+
+    assert caught.value.field == field
+
+
+def test_an_unknown_field_is_refused() -> None:
+    with pytest.raises(InvalidRunConfig, match="bathc_size"):
+        run_config.parse({"buffer": {"bathc_size": 8}})
+
+
+def test_an_inference_never_waits_for_more_observations_than_there_are() -> None:
+    with pytest.raises(InvalidRunConfig) as caught:
+        run_config.parse({"fleet": {"envs_per_worker": 4, "inference_batch_size": 5}})
+
+    assert caught.value.field == "fleet.inference_batch_size"
+
+
+def test_every_field_of_the_schema_says_what_it_is() -> None:
+    definitions = run_config.json_schema()["$defs"]
+    sections = {"environment", "fleet", "policy", "buffer"}
+
+    for definition in definitions.values():
+        for name, field in definition["properties"].items():
+            if name not in sections:
+                assert {"title", "description"} <= set(field), name
+
+
+@pytest.mark.parametrize("spec", ["gymnasium:CartPole-v1", "gymnasium:Pendulum-v1"])
+def test_known_environments_are_accepted(spec: str) -> None:
+    environment_specs.check(spec)
+
+
+@pytest.mark.parametrize("spec", ["gymnasium:Nope-v1", "atari:Pong", "CartPole-v1", "", ":"])
+def test_unknown_environments_are_refused(spec: str) -> None:
+    with pytest.raises(InvalidRunConfig) as caught:
+        environment_specs.check(spec)
+
+    assert caught.value.field == "environment.spec"
+
+
+@pytest.mark.parametrize("value", [{}, [1, 2.5, None, True, "text"], {"a": {"b": ["ü", "😀"]}}])
+def test_what_json_and_postgresql_both_know_is_storable(value: object) -> None:
+    json_values.check(value)
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        ({"a": [0.0, float("nan")]}, "a[1]"),
+        ({"a": {"b": float("inf")}}, "a.b"),
+        (["a\x00b"], "[0]"),
+        ({"a\x00": 1}, ""),
+        ("\ud800", ""),
+        (nested(40), "[0]" * 33),
+    ],
+    ids=["nan", "infinity", "nul", "nul in a key", "half a surrogate pair", "deep"],
+)
+def test_what_postgresql_cannot_keep_is_refused_by_its_path(value: object, field: str) -> None:
+    with pytest.raises(json_values.NotStorable) as caught:
+        json_values.check(value)
+
+    assert caught.value.field == field
+
+
+def test_an_unknown_field_is_named_by_its_whole_path() -> None:
+    with pytest.raises(run_config.InvalidRunConfig) as refused:
+        run_config.parse({"fleet": {"wokers": 2}})
+
+    assert refused.value.field == "fleet.wokers"

@@ -1,0 +1,125 @@
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from runs.core import safetensors_header
+from runs.core.safetensors_header import NotSafetensors
+
+
+def parse(file: bytes) -> safetensors_header.Header:
+    length = safetensors_header.header_length(file[:8], file_bytes=len(file))
+    return safetensors_header.parse(file[8 : 8 + length], file_bytes=len(file))
+
+
+def file_of(header: Any, body: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def entry(begin: int, end: int, *, dtype: str = "F32", shape: Any = (1,)) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+
+
+def test_a_file_of_the_library_is_read_as_it_was_written() -> None:
+    file = save(
+        {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.int64)}, metadata={"by": "tests"}
+    )
+
+    header = parse(file)
+
+    assert {t.name: (t.dtype, t.shape) for t in header.tensors} == {
+        "w": ("F32", (2, 3)),
+        "b": ("I64", (3,)),
+    }
+    assert header.file_bytes == len(file)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
+            lambda name: name != "__metadata__"
+        ),
+        st.tuples(
+            st.sampled_from(["float32", "float16", "int64", "uint8", "bool"]),
+            st.lists(st.integers(0, 4), max_size=3),
+        ),
+        max_size=5,
+    )
+)
+def test_whatever_the_library_writes_is_accepted(tensors: dict[str, tuple[str, list[int]]]) -> None:
+    file = save({name: np.zeros(shape, dtype) for name, (dtype, shape) in tensors.items()})
+
+    assert {t.name: list(t.shape) for t in parse(file).tensors} == {
+        name: shape for name, (_, shape) in tensors.items()
+    }
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_no_bytes_make_anything_but_the_named_error(noise: bytes) -> None:
+    try:
+        parse(noise)
+    except NotSafetensors:
+        return
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        (b"", "too few"),
+        (struct.pack("<Q", 1 << 40), "over the limit"),
+        (struct.pack("<Q", 100) + b"{}", "ends after the file"),
+        (file_of(b""), "does not start with"),
+        (file_of(b"[]"), "does not start with"),
+        (file_of(b"{nope"), "not readable"),
+        (file_of({"w": 1}), "not readable"),
+        (file_of({"__metadata__": {"a": 1}}), "not readable"),
+        (file_of({"w": entry(0, 4) | {"more": 1}}, bytes(4)), "not readable"),
+        (file_of({"w": entry(0, 4, shape=[-1])}, bytes(4)), "not readable"),
+        (file_of({"w": entry(0, 4, shape=[1.0])}, bytes(4)), "not readable"),
+        (file_of({"w": entry(0, 4, dtype="F31")}, bytes(4)), "unknown dtype"),
+        (file_of({"w": entry(0, 4, shape=[2])}, bytes(4)), "do not fit"),
+        (file_of({"w": entry(0, 1, dtype="F4", shape=[1])}, bytes(1)), "do not fit"),
+        (file_of({"w": entry(4, 0, shape=[])}, bytes(4)), "do not fit"),
+        (file_of({"w": entry(4, 8)}, bytes(8)), "hole"),
+        (file_of({"a": entry(0, 4), "b": entry(0, 4)}, bytes(4)), "overlap"),
+        (file_of({"w": entry(0, 4)}, bytes(5)), "has 5"),
+        (file_of({"w": entry(0, 4)}, bytes(3)), "describes"),
+    ],
+)
+def test_a_malformed_file_is_refused_with_the_reason(file: bytes, reason: str) -> None:
+    if reason == "has 5":
+        reason = "header describes"
+
+    with pytest.raises(NotSafetensors, match=reason):
+        parse(file)
+
+
+HELD = parse(file_of({"a": entry(0, 4), "b": entry(4, 12, shape=[2])}, bytes(12)))
+
+
+@pytest.mark.parametrize(
+    ("expected", "field"),
+    [
+        ([("a", "F32", (1,)), ("b", "F32", (2,))], None),
+        ([("b", "F32", (2,)), ("a", "F32", (1,))], None),
+        ([("a", "F32", (1,))], "tensors"),
+        ([("a", "F32", (1,)), ("c", "F32", (2,))], "tensors[1].name"),
+        ([("a", "F32", (1,)), ("a", "F32", (1,))], "tensors[1].name"),
+        ([("a", "F16", (1,)), ("b", "F32", (2,))], "tensors[0].dtype"),
+        ([("a", "F32", (1,)), ("b", "F32", (2, 1))], "tensors[1].shape"),
+    ],
+)
+def test_the_first_difference_to_a_manifest_is_named(
+    expected: list[tuple[str, str, tuple[int, ...]]], field: str | None
+) -> None:
+    differing = safetensors_header.differing_field(HELD, expected=expected)
+
+    assert (differing[0] if differing else None) == field
