@@ -39,7 +39,7 @@ def exact_fill(window: Sequence[int], *, behind: Mapping[int, int], target: int)
     prefix = oldest_prefix(window, target)
     if prefix is not None:
         return Fill(chosen=prefix, behind={})
-    base = _reachable(behind, target)
+    base = reachable_sums(behind, target)
     sums = [base]
     mask = (1 << (target + 1)) - 1
     for size in reversed(window):
@@ -81,8 +81,8 @@ def _parts(size: int, count: int, target: int) -> list[tuple[int, int]]:
     return parts
 
 
-def _reachable(counts: Mapping[int, int], target: int) -> int:
-    """Return the bit set of the sums up to `target` that `counts` can make."""
+def reachable_sums(counts: Mapping[int, int], target: int) -> int:
+    """Return the bit set of the sums up to `target` that some of `counts` (by size) can make."""
     mask = (1 << (target + 1)) - 1
     sums = 1
     for size, count in counts.items():
