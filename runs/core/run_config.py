@@ -10,6 +10,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from runs.core.config_field import described as _field
+from runs.core.replay_config import ReplayConfig, contradiction
+
 
 class InvalidRunConfig(ValueError):
     """A field of the configuration cannot be what it is; the message names it."""
@@ -18,11 +21,6 @@ class InvalidRunConfig(ValueError):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
-
-
-def _field(title: str, description: str, *, unit: str = "", **limits: Any) -> Meta:
-    extra = {"x-unit": unit} if unit else {}
-    return Meta(title=title, description=description, extra_json_schema=extra, **limits)
 
 
 class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,6 +140,7 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         float,
         _field("Lease", "How long a trainer may hold a batch.", unit="s", ge=1, le=86_400),
     ] = 60.0
+    replay: ReplayConfig = ReplayConfig()
 
 
 class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -195,6 +194,9 @@ def parse(raw: object) -> RunConfig:
             f"{fleet.inference_batch_size} observations never wait at once: "
             f"a worker has {fleet.envs_per_worker} environments",
         )
+    wrong = contradiction(config.buffer.replay, batch_size=config.buffer.batch_size)
+    if wrong is not None:
+        raise InvalidRunConfig(f"buffer.replay.{wrong[0]}", wrong[1])
     return config
 
 

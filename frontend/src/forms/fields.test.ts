@@ -31,6 +31,18 @@ const schema: JsonSchema = {
         hidden_sizes: { title: "Hidden layers", type: "array", items: { type: "integer", minimum: 1, maximum: 8192 }, minItems: 1, maxItems: 8 },
       },
     },
+    BufferConfig: {
+      type: "object",
+      properties: {
+        batch_size: { title: "Batch size", type: "integer", default: 16 },
+        replay: { $ref: "#/$defs/ReplayConfig", default: { alpha: 0.6 } },
+      },
+    },
+    ReplayConfig: {
+      description: "Which fragments a batch takes.",
+      type: "object",
+      properties: { alpha: { title: "Alpha", type: "number", default: 0.6 } },
+    },
   },
 };
 const sections = sectionsOf(schema);
@@ -39,6 +51,16 @@ const field = (path: string) => {
   if (!found) throw new Error(path);
   return found;
 };
+
+it("gives an object inside an object a section of its own", () => {
+  const nested: JsonSchema = { ...schema, $ref: "", type: "object", properties: { buffer: { $ref: "#/$defs/BufferConfig", default: { replay: { alpha: 0.9 } } } } };
+  const found = sectionsOf(nested);
+  expect(found.map((s) => [s.title, s.help, s.fields.map((f) => [f.path, f.default])])).toEqual([
+    ["Buffer", "", [["buffer.batch_size", 16]]],
+    ["Replay", "Which fragments a batch takes.", [["buffer.replay.alpha", 0.9]]],
+  ]);
+  expect(collect(found, answersOf(found, {})).config).toEqual({ buffer: { batch_size: 16, replay: { alpha: 0.9 } } });
+});
 
 describe("the form", () => {
   it("has a field for everything in the schema, the loose ones last", () => {

@@ -97,26 +97,27 @@ function fieldOf(path: string, name: string, raw: JsonSchema, root: JsonSchema, 
   };
 }
 
+function sectionOf(path: string, name: string, raw: JsonSchema, root: JsonSchema): Section[] {
+  const schema = resolved(raw, root);
+  const given = isConfig(raw.default) ? raw.default : {};
+  const fields: Field[] = [];
+  const below: Section[] = [];
+  for (const [key, property] of Object.entries(schema.properties ?? {})) {
+    const place = `${path}.${key}`;
+    if (resolved(property, root).properties) below.push(...sectionOf(place, key, { ...property, default: given[key] ?? property.default }, root));
+    else fields.push(fieldOf(place, key, property, root, given[key]));
+  }
+  return [{ name: path, title: words(name), help: schema.description ?? "", fields }, ...below];
+}
+
 /** Return the sections of the form: one for each object of the configuration, the rest last. */
 export function sectionsOf(root: JsonSchema): Section[] {
   const top = resolved(root, root);
   const sections: Section[] = [];
   const loose: Field[] = [];
   for (const [name, raw] of Object.entries(top.properties ?? {})) {
-    const schema = resolved(raw, root);
-    if (!schema.properties) {
-      loose.push(fieldOf(name, name, raw, root, undefined));
-      continue;
-    }
-    const given = isConfig(raw.default) ? raw.default : {};
-    sections.push({
-      name,
-      title: words(name),
-      help: schema.description ?? "",
-      fields: Object.entries(schema.properties).map(([key, property]) =>
-        fieldOf(`${name}.${key}`, key, property, root, given[key]),
-      ),
-    });
+    if (resolved(raw, root).properties) sections.push(...sectionOf(name, name, raw, root));
+    else loose.push(fieldOf(name, name, raw, root, undefined));
   }
   if (loose.length > 0) sections.push({ name: "", title: "Length and seed", help: "", fields: loose });
   return sections;

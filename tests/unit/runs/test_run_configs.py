@@ -1,7 +1,10 @@
+from typing import Any
+
 import pytest
 
 from runs.core import environment_specs, json_values, run_config
-from runs.core.run_config import PRESETS, InvalidRunConfig, RunConfig
+from runs.core.replay_config import ReplayConfig, replay_of
+from runs.core.run_config import PRESETS, BufferConfig, InvalidRunConfig, RunConfig
 
 
 def test_an_empty_configuration_means_the_defaults() -> None:
@@ -55,7 +58,7 @@ def test_an_inference_never_waits_for_more_observations_than_there_are() -> None
 
 def test_every_field_of_the_schema_says_what_it_is() -> None:
     definitions = run_config.json_schema()["$defs"]
-    sections = {"environment", "fleet", "policy", "buffer"}
+    sections = {"environment", "fleet", "policy", "buffer", "replay"}
 
     for definition in definitions.values():
         for name, field in definition["properties"].items():
@@ -112,3 +115,32 @@ def test_an_unknown_field_is_named_by_its_whole_path() -> None:
         run_config.parse({"fleet": {"wokers": 2}})
 
     assert refused.value.field == "fleet.wokers"
+
+
+@pytest.mark.parametrize(
+    ("replay", "field"),
+    [
+        ({"sampler": "newest"}, "buffer.replay.sampler"),
+        ({"max_reuse": 0}, "buffer.replay.max_reuse"),
+        ({"fragments_per_chunk": 3}, "buffer.replay.fragments_per_chunk"),
+        ({"max_chunks": 15}, "buffer.replay.max_chunks"),
+        ({"fragments_per_chunk": 2, "max_chunks": 7}, "buffer.replay.max_chunks"),
+    ],
+)
+def test_replay_settings_that_no_batch_can_come_from_are_refused(
+    replay: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidRunConfig) as refused:
+        run_config.parse({"buffer": {"batch_size": 16, "replay": replay}})
+
+    assert refused.value.field == field
+
+
+def test_replay_settings_are_read_back_from_a_stored_configuration() -> None:
+    replay = ReplayConfig(sampler="prioritized", alpha=0.7, max_reuse=4, max_chunks=4800)
+    config = RunConfig(buffer=BufferConfig(replay=replay))
+
+    assert replay_of(run_config.to_builtins(config)) == replay
+    assert replay_of({}) == ReplayConfig()
+    assert ReplayConfig().is_queue
+    assert not replay.is_queue
