@@ -2,6 +2,7 @@
 
 import uuid
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, Q
 
@@ -85,6 +86,19 @@ class Item(models.Model):
     epoch = models.PositiveIntegerField(default=0)
     received_at = models.DateTimeField()
     size_bytes = models.PositiveIntegerField()
+    # Its place: where the bytes are, and what they must be.
+    codec = models.CharField(max_length=16, blank=True, db_default="")
+    crc32 = models.BigIntegerField(db_default=0)
+    segment = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Null: no bytes were kept."
+    )
+    object = models.CharField(
+        max_length=80,
+        blank=True,
+        db_default="",
+        help_text="Name in the storage of payloads; empty: in the payload table.",
+    )
+    offset = models.PositiveBigIntegerField(db_default=0, help_text="In bytes, into the object.")
 
     class Meta:
         abstract = True
@@ -138,6 +152,10 @@ class TrajectoryGroup(Item):
                 name="group_in_batch",
             ),
             models.Index("run", F("id").desc(), name="group_newest_first"),
+            # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.
+            BrinIndex(
+                fields=["segment"], pages_per_range=16, autosummarize=True, name="group_by_segment"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -190,44 +208,61 @@ class FragmentChunk(Item):
                 name="fragment_in_batch",
             ),
             models.Index("run", F("id").desc(), name="fragment_newest_first"),
+            # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.
+            BrinIndex(
+                fields=["segment"],
+                pages_per_range=16,
+                autosummarize=True,
+                name="fragment_by_segment",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"fragment {self.slot} #{self.number} of {self.run_id}"
 
 
-class Payload(models.Model):
-    """Bytes of an item as they are served, in a table that no scheduler reads."""
+class Segment(models.Model):
+    """A stretch of time whose payloads go together: a partition and a folder of objects."""
 
-    codec = models.CharField(max_length=16)
-    crc32 = models.BigIntegerField()
-    # STORAGE EXTERNAL (in the migration): PostgreSQL must not spend time compressing it.
-    content = models.BinaryField()
+    number = models.PositiveIntegerField(primary_key=True)
+    opened_at = models.DateTimeField()
+    sealed_at = models.DateTimeField(null=True, blank=True, help_text="Nothing new since then.")
+    dropped_at = models.DateTimeField(null=True, blank=True, help_text="Its bytes are gone.")
+    # As of the last look, which comes every few seconds while it is open.
+    items = models.PositiveBigIntegerField(default=0)
+    size_bytes = models.PositiveBigIntegerField(default=0)
 
     class Meta:
-        abstract = True
-
-
-class GroupPayload(Payload):
-    """One group in Atropos' JSON."""
-
-    group = models.OneToOneField(
-        TrajectoryGroup, primary_key=True, on_delete=models.CASCADE, related_name="payload"
-    )
-
-    def __str__(self) -> str:
-        return f"payload of group {self.pk}"
-
-
-class FragmentPayload(Payload):
-    """One fragment in msgpack."""
-
-    fragment = models.OneToOneField(
-        FragmentChunk, primary_key=True, on_delete=models.CASCADE, related_name="payload"
-    )
+        constraints = [
+            models.UniqueConstraint(
+                models.Value(1), condition=Q(sealed_at=None), name="segment_open_is_one"
+            ),
+            models.CheckConstraint(
+                condition=Q(dropped_at=None) | Q(sealed_at__isnull=False),
+                name="segment_dropped_was_sealed",
+            ),
+        ]
 
     def __str__(self) -> str:
-        return f"payload of fragment {self.pk}"
+        return f"segment {self.number}"
+
+
+class Payload(models.Model):
+    """The bytes of a small push's item, in a table that no scheduler reads.
+
+    The migration partitions it by segment, one partition each, so that retention drops tables
+    and never deletes rows. `content` has STORAGE EXTERNAL: compressing costs ten times what
+    writing does.
+    """
+
+    pk = models.CompositePrimaryKey("segment", "kind", "item_id")
+    segment = models.PositiveIntegerField()
+    kind = models.CharField(max_length=9, choices=choices(ItemKind))
+    item_id = models.PositiveBigIntegerField()
+    content = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"payload of item {self.item_id} of the {self.kind}"
 
 
 class Tally(models.Model):

@@ -318,9 +318,10 @@ class BatchView(AtroposView):
         if lease is None:
             return json_response({"batch": None})
         batch_id, fence = lease.batch.pk, lease.batch.fence
+        items = storage.batch_contents(ItemKind.GROUPS, batch_id)
         return noted_body(
             request,
-            stock_answer(storage.batch_contents(ItemKind.GROUPS, lease.batch.pk)),
+            stock_answer([stored.content for stored in items]),
             on_sent=partial(services.note_delivered, batch_id=batch_id, fence=fence),
             on_cut=partial(services.note_cut, batch_id=batch_id, fence=fence),
         )
@@ -332,7 +333,8 @@ class LatestExampleView(AtroposView):
     @atropos_schema(responses={200: messages.ScoredData, **REFUSED})
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
         """Return the newest group, or empty lists."""
-        return json_body(request, storage.latest_group(self.find_run().pk) or LATEST_WHEN_EMPTY)
+        latest = storage.latest_group(self.find_run().pk)
+        return json_body(request, LATEST_WHEN_EMPTY if latest is None else latest.content)
 
 
 class ResetDataView(AtroposView):

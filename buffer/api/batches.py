@@ -78,7 +78,7 @@ def _head(lease: services.Lease) -> BatchHead:
 def _bytes(request: Request, lease: services.Lease) -> HttpResponse:
     """Return a leased batch: msgpack, or JSON for groups when the client asks for it."""
     kind = ItemKind(lease.batch.kind)
-    items = storage.batch_contents(kind, lease.batch.pk)
+    items = [stored.content for stored in storage.batch_contents(kind, lease.batch.pk)]
     wants_json = "application/json" in request.headers.get("Accept", "")
     if kind is ItemKind.GROUPS and wants_json:
         return HttpResponse(json_answer(_head(lease), items), content_type="application/json")

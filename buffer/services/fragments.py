@@ -17,12 +17,24 @@ from runs import live
 from runs.core.lifecycle import ACCEPTING
 from runs.models import Run, RunKind
 
+# Rows in one order, so that two pushes of the same fragments do not wait in a circle.
 _INSERT: Final = """
     INSERT INTO buffer_fragmentchunk
-        (run_id, state, drop_reason, epoch, received_at, size_bytes, slot, number, contiguous,
-         environment, worker, version_min, version_max, steps)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-    ON CONFLICT (run_id, slot, number) DO NOTHING RETURNING id"""
+        (run_id, received_at, state, drop_reason, epoch, size_bytes, slot, number, contiguous,
+         environment, worker, version_min, version_max, steps,
+         codec, crc32, segment, object, "offset")
+    SELECT %s, %s, r.state, r.drop_reason, r.epoch, r.size_bytes, r.slot, r.number, r.contiguous,
+         r.environment, r.worker, r.version_min, r.version_max, r.steps,
+         r.codec, r.crc32, r.segment, r.object, r."offset"
+    FROM unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::bigint[], %s::bool[],
+                %s::text[], %s::text[], %s::int[], %s::int[], %s::int[],
+                %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[])
+        WITH ORDINALITY AS r(state, drop_reason, epoch, size_bytes, slot, number, contiguous,
+            environment, worker, version_min, version_max, steps,
+            codec, crc32, segment, object, "offset", place)
+    ORDER BY r.slot, r.number, r.place
+    ON CONFLICT (run_id, slot, number) DO NOTHING RETURNING id, slot, number"""
+_NOT_KEPT: Final = storage.Place("", 0, None, "", 0, 0)
 _decode_push = msgspec.msgpack.Decoder(FragmentPush).decode
 _decode_fragment = msgspec.msgpack.Decoder(Fragment).decode
 
@@ -96,46 +108,58 @@ def accept_fragments(
         )
         for fragment, _ in fragments
     ]
-    ids = _insert(run, fragments, reasons, now=now)
+    places = _places(fragments, reasons)
+    ids = _insert(run, fragments, reasons, places, now=now)
     fresh = [
-        (item_id, fragment, content, reason)
-        for item_id, (fragment, content), reason in zip(ids, fragments, reasons, strict=True)
+        (item_id, fragment, place, content, reason)
+        for item_id, (fragment, content), place, reason in zip(
+            ids, fragments, places, reasons, strict=True
+        )
         if item_id is not None
     ]
     storage.insert_contents(
         ItemKind.FRAGMENTS,
-        [(item_id, content) for item_id, _, content, reason in fresh if reason is None],
-        codec=storage.MSGPACK_CODEC,
+        [(item_id, place, content) for item_id, _, place, content, why in fresh if why is None],
     )
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
-    for _, fragment, _, reason in fresh:
+    for _, fragment, _, _, reason in fresh:
         fate = Fate.QUEUED if reason is None else Fate.DROPPED
         changes.accept([Counted(fragment.epoch, None, 1)], fate, reason=reason or "")
     changes.write()
     live.announce(run.pk, "queue", "ledger")
     return FragmentReceipt(
-        accepted=sum(reason is None for _, _, _, reason in fresh),
+        accepted=sum(reason is None for *_, reason in fresh),
         duplicates=len(fragments) - len(fresh),
-        dropped=dict(Counter(str(reason) for _, _, _, reason in fresh if reason is not None)),
+        dropped=dict(Counter(str(reason) for *_, reason in fresh if reason is not None)),
         admission_remaining=selectors.admission_remaining(run.pk),
     )
+
+
+def _places(
+    fragments: list[tuple[Fragment, bytes]], reasons: list[DropReason | None]
+) -> list[storage.Place]:
+    """Return where the bytes of each fragment are; those of a dropped one are not kept."""
+    kept = [content for (_, content), why in zip(fragments, reasons, strict=True) if why is None]
+    written = iter(storage.write_contents(kept, codec=storage.MSGPACK_CODEC))
+    return [_NOT_KEPT if why is not None else next(written) for why in reasons]
 
 
 def _insert(
     run: Run,
     fragments: list[tuple[Fragment, bytes]],
     reasons: list[DropReason | None],
+    places: list[storage.Place],
     *,
     now: datetime,
 ) -> list[int | None]:
     """Store the metadata; return each row's id, or None where it was there already."""
+    if not fragments:
+        return []
     rows = [
         (
-            run.pk,
             str(Fate.QUEUED if reason is None else Fate.DROPPED),
-            reason or "",
+            str(reason or ""),
             fragment.epoch,
-            now,
             len(content),
             fragment.slot,
             fragment.number,
@@ -145,16 +169,12 @@ def _insert(
             fragment.version_min,
             fragment.version_max,
             fragment.steps,
+            *place[:5],
         )
-        for (fragment, content), reason in zip(fragments, reasons, strict=True)
+        for (fragment, content), reason, place in zip(fragments, reasons, places, strict=True)
     ]
-    # Rows in one order, so that two pushes of the same fragments do not wait in a circle.
-    order = sorted(range(len(rows)), key=lambda place: rows[place][6:8])
-    ids: list[int | None] = [None] * len(rows)
+    columns = [list(column) for column in zip(*rows, strict=True)]
     with storage.cursor() as cursor:
-        cursor.executemany(_INSERT, [rows[place] for place in order], returning=True)
-        for place in order:
-            found = cursor.fetchone()
-            ids[place] = None if found is None else found[0]
-            cursor.nextset()
-    return ids
+        cursor.execute(_INSERT, [run.pk, now, *columns])
+        fresh = {(slot, number): item_id for item_id, slot, number in cursor.fetchall()}
+    return [fresh.pop((fragment.slot, fragment.number), None) for fragment, _ in fragments]

@@ -22,9 +22,13 @@ from runs.models import Environment, Run
 NOTE_EVERY: Final = timedelta(minutes=1)
 _INSERT: Final = """
     INSERT INTO buffer_trajectorygroup
-        (id, run_id, state, drop_reason, epoch, received_at, size_bytes, env_id, sequences,
-         tokens, longest_tokens, score_mean, score_min, score_max, score_std, producer)
-    VALUES (%s, %s, %s, '', 0, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
+        (run_id, received_at, producer, drop_reason, epoch, id, state, env_id, sequences, tokens,
+         longest_tokens, score_mean, score_min, score_max, score_std,
+         codec, crc32, segment, object, "offset", size_bytes)
+    SELECT %s, %s, %s, '', 0, r.*
+    FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::int[], %s::bigint[],
+                %s::int[], %s::float8[], %s::float8[], %s::float8[], %s::float8[],
+                %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::int[]) AS r"""
 
 
 class UnknownEnvironment(ValueError):
@@ -167,13 +171,13 @@ class _Plan:
 def _insert(
     run: Run, groups: list[tuple[int, Group]], plan: _Plan, *, producer: str, now: datetime
 ) -> None:
+    places = storage.write_contents(
+        [group.content for _, group in groups], codec=storage.JSON_CODEC
+    )
     rows = [
         (
             item_id,
-            run.pk,
             str(Fate.WAITING if item_id in plan.held else Fate.QUEUED),
-            now,
-            len(group.content),
             group.env_id,
             group.sequences,
             group.tokens,
@@ -182,16 +186,19 @@ def _insert(
             group.score_min,
             group.score_max,
             group.score_std,
-            producer[:200],
+            *place,
         )
-        for item_id, group in groups
+        for (item_id, group), place in zip(groups, places, strict=True)
     ]
+    columns = [list(column) for column in zip(*rows, strict=True)]
     with storage.cursor() as cursor:
-        cursor.executemany(_INSERT, rows)
+        cursor.execute(_INSERT, [run.pk, now, producer[:200], *columns])
     storage.insert_contents(
         ItemKind.GROUPS,
-        [(item_id, group.content) for item_id, group in groups],
-        codec=storage.JSON_CODEC,
+        [
+            (item_id, place, group.content)
+            for (item_id, group), place in zip(groups, places, strict=True)
+        ],
     )
 
 

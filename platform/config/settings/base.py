@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from config import env
-from config.settings.connections import celery_broker, database
+from config.settings.connections import celery_broker, database, payload_storage
 
 BASE_DIR = Path(__file__).resolve().parents[3]
 
@@ -91,6 +91,13 @@ TEMPLATES: list[dict[str, Any]] = [
 DATABASES = {"default": database(DATABASE_URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 MEDIA_ROOT = ROLLDECK_VAR / "media"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "payloads": payload_storage(ROLLDECK_VAR / "payloads"),
+}
+# A push of no more bytes than this is kept in the database, a larger one as an object.
+ROLLDECK_INLINE_PAYLOAD_BYTES = env.integer("ROLLDECK_INLINE_PAYLOAD_BYTES", 64 * 1024)
 
 # --- Nudges: Celery's broker and the channel layer; nothing in them is the truth ---
 CELERY_BROKER_URL = celery_broker(REDIS_URL)

@@ -1,5 +1,6 @@
 """Turn the URLs of the database and the broker into the settings of their libraries."""
 
+from pathlib import Path
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
@@ -27,3 +28,8 @@ def celery_broker(redis_url: str) -> str:
     if redis_url.startswith("unix://"):
         return "redis+socket://" + redis_url.removeprefix("unix://")
     return redis_url
+
+
+def payload_storage(folder: Path) -> dict[str, Any]:
+    """Return Django's entry for where large payloads are kept."""
+    return {"BACKEND": "buffer.storage.files.DurableFiles", "OPTIONS": {"location": str(folder)}}

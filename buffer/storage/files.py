@@ -1,0 +1,69 @@
+"""Keep objects as files that survive a crash of the machine."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from django.core.files.storage import FileSystemStorage
+
+_PARTS_AT_ONCE: Final = 512
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+class DurableFiles(FileSystemStorage):
+    """Files in folders, one for each segment."""
+
+    def write_parts(self, name: str, parts: Sequence[bytes]) -> None:
+        """Write a new file; when this returns, it and its name are on the disk."""
+        path = Path(self.path(name))
+        file = self._create(path)
+        try:
+            _write_all(file, parts)
+            os.fsync(file)
+        except BaseException:
+            path.unlink()
+            raise
+        finally:
+            os.close(file)
+        _sync_folder(path.parent)
+
+    def _create(self, path: Path) -> int:
+        try:
+            return os.open(path, _NEW, 0o640)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for above in path.parents[1:3]:
+                _sync_folder(above)
+            return os.open(path, _NEW, 0o640)
+
+    def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return the bytes at each (offset, size); what lies behind the end is left out.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+        """
+        file = os.open(self.path(name), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return [os.pread(file, size, offset) for offset, size in ranges]
+        finally:
+            os.close(file)
+
+
+def _write_all(file: int, parts: Sequence[bytes]) -> None:
+    left = [memoryview(part) for part in parts if part]
+    while left:
+        written = os.writev(file, left[:_PARTS_AT_ONCE])
+        while written:
+            if written < len(left[0]):
+                left[0] = left[0][written:]
+                break
+            written -= len(left.pop(0))
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
