@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
+from rolldeck.ragged import Rows
+
 MAX_SEQUENCES: Final = 1024
 MAX_TOKEN_ID: Final = 2**31 - 1
 MAX_DEPTH: Final = 32
@@ -25,26 +29,43 @@ class Violation:
     kind: str
 
 
-def violations(fields: Mapping[str, Any]) -> list[Violation]:
-    """Return the rules broken by a group, given its decoded fields."""
-    tokens = fields["tokens"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """How long everything in a group is.
+
+    `rows` gives, for each field that has one row a sequence, the length of each row; a field that
+    is absent is not in it. `counts` gives the entries of the fields that have one entry for each
+    sequence, ``scores`` and ``messages``.
+    """
+
+    rows: Mapping[str, Sequence[int]]
+    counts: Mapping[str, int]
+
+    def entries(self, name: str) -> int | None:
+        """Return how many entries a field has, None when it is absent."""
+        return len(self.rows[name]) if name in self.rows else self.counts.get(name)
+
+
+def violations(lengths: Lengths) -> list[Violation]:
+    """Return the rules that the lengths of a group break."""
+    sequences = len(lengths.rows["tokens"])
     found = []
     for name in ("masks", "scores", "ref_logprobs", "inference_logprobs"):
-        rows = fields.get(name)
-        if rows is not None and len(rows) != len(tokens):
-            found.append(_length((name,), len(rows), len(tokens), "sequences"))
+        entries = lengths.entries(name)
+        if entries is not None and entries != sequences:
+            found.append(_length((name,), entries, sequences, "sequences"))
     for name in PER_TOKEN:
-        found += _ragged(name, fields.get(name) or [], tokens)
+        found += _ragged(name, lengths.rows.get(name, ()), lengths.rows["tokens"])
     return found
 
 
-def _ragged(
-    name: str, rows: Sequence[Sequence[Any]], tokens: Sequence[Sequence[int]]
-) -> list[Violation]:
+def _ragged(name: str, rows: Sequence[int], tokens: Sequence[int]) -> list[Violation]:
+    if rows == tokens:
+        return []
     return [
-        _length((name, index), len(row), len(sequence), "tokens")
+        _length((name, index), row, sequence, "tokens")
         for index, (row, sequence) in enumerate(zip(rows, tokens, strict=False))
-        if len(row) != len(sequence)
+        if row != sequence
     ]
 
 
@@ -54,44 +75,42 @@ def _length(path: tuple[str | int, ...], length: int, expected: int, unit: str) 
     )
 
 
-def notes(fields: Mapping[str, Any]) -> list[str]:
+def notes(lengths: Lengths) -> list[str]:
     """Return what is odd about a group and yet accepted."""
-    tokens = fields["tokens"]
+    tokens = lengths.rows["tokens"]
     found = []
     for name in NOTED:
-        rows = fields.get(name)
-        if rows is not None and len(rows) != len(tokens):
+        entries = lengths.entries(name)
+        if entries is not None and entries != len(tokens):
             found.append(f"{name} has another length than tokens")
-    advantages = fields.get("advantages") or []
-    pairs = zip(advantages, tokens, strict=False)
-    if any(len(row) != len(sequence) for row, sequence in pairs):
+    if _ragged("advantages", lengths.rows.get("advantages", ()), tokens):
         found.append("advantages has rows of another length than tokens")
     return found
 
 
-def refusals(tokens: Sequence[Sequence[int]]) -> list[Violation]:
-    """Return what not even a lenient run can queue."""
-    if not tokens:
+def refusals(sequences: int) -> list[Violation]:
+    """Return what not even a lenient run can queue, given the number of sequences."""
+    if not sequences:
         return [Violation(path=("tokens",), message="the group is empty", kind="too_short")]
-    if len(tokens) > MAX_SEQUENCES:
-        message = f"{len(tokens)} sequences are more than {MAX_SEQUENCES}"
+    if sequences > MAX_SEQUENCES:
+        message = f"{sequences} sequences are more than {MAX_SEQUENCES}"
         return [Violation(path=("tokens",), message=message, kind="too_long")]
     return []
 
 
-def token_violations(tokens: Sequence[Sequence[int]]) -> list[Violation]:
+def token_violations(tokens: Rows) -> list[Violation]:
     """Return the first token id out of 0 … 2³¹ − 1."""
-    for row, sequence in enumerate(tokens):
-        for column, token in enumerate(sequence):
-            if not 0 <= token <= MAX_TOKEN_ID:
-                return [
-                    Violation(
-                        path=("tokens", row, column),
-                        message=f"token id {token} is not within 0 … {MAX_TOKEN_ID}",
-                        kind="token_range",
-                    )
-                ]
-    return []
+    values = tokens.values
+    if not len(values) or (values.min() >= 0 and values.max() <= MAX_TOKEN_ID):
+        return []
+    index = int(np.argmax((values < 0) | (values > MAX_TOKEN_ID)))
+    return [
+        Violation(
+            path=("tokens", *tokens.place_of(index)),
+            message=f"token id {values[index]} is not within 0 … {MAX_TOKEN_ID}",
+            kind="token_range",
+        )
+    ]
 
 
 def too_deep(value: Any) -> bool:

@@ -1,0 +1,24 @@
+"""Shape what comes in: small bodies, and trajectory groups in each codec."""
+
+from buffer.wire.bodies import (
+    BodyProblem,
+    EnvIdentifier,
+    InvalidBody,
+    RegisterEnv,
+    Registration,
+    decode,
+)
+from buffer.wire.groups import Group
+from buffer.wire.groups_json import decode_group, decode_groups
+
+__all__ = [
+    "BodyProblem",
+    "EnvIdentifier",
+    "Group",
+    "InvalidBody",
+    "RegisterEnv",
+    "Registration",
+    "decode",
+    "decode_group",
+    "decode_groups",
+]

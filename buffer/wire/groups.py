@@ -1,0 +1,55 @@
+"""What the queue must know of a group, in whichever codec it came."""
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from buffer.core import group_rules
+from buffer.core.group_rules import Lengths, Violation
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """One pushed group: what the queue must know of it, and the bytes to serve."""
+
+    content: bytes
+    codec: str
+    """``json`` or ``msgpack``: what `content` is."""
+    env_id: int | None
+    sequences: int
+    tokens: int
+    longest_tokens: int
+    score_mean: float
+    score_min: float
+    score_max: float
+    score_std: float
+    notes: list[str]
+
+
+def checked_group(
+    content: bytes,
+    *,
+    codec: str,
+    env_id: int | None,
+    lengths: Lengths,
+    scores: NDArray[np.floating],
+    broken: list[Violation],
+) -> Group:
+    """Return a group that passed its checks; `broken` are the rules a lenient run forgave."""
+    rows = lengths.rows["tokens"]
+    scores = np.asarray(scores if len(scores) else [0.0], dtype=np.float64)
+    with np.errstate(all="ignore"):
+        mean, std = float(scores.mean()), float(scores.std())
+    return Group(
+        content=content,
+        codec=codec,
+        env_id=env_id,
+        sequences=len(rows),
+        tokens=sum(rows),
+        longest_tokens=max(rows),
+        score_mean=mean,
+        score_min=float(scores.min()),
+        score_max=float(scores.max()),
+        score_std=std,
+        notes=[f"{violation.path[0]}: {violation.kind}" for violation in broken]
+        + group_rules.notes(lengths),
+    )

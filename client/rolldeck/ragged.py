@@ -1,0 +1,37 @@
+"""Hold rows of different lengths flat, so that numpy can look at all of them at once."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Rows(NamedTuple):
+    """S rows of numbers, one behind the other.
+
+    Attributes:
+        values: ``[Σ lengths]``, any dtype.
+        lengths: ``[S]`` int64, how many of the values are each row's.
+    """
+
+    values: NDArray[Any]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[float]], dtype: Any) -> "Rows":
+        """Return lists or arrays as rows of `dtype`."""
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        parts = [np.asarray(row, dtype=dtype) for row in rows]
+        values = np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
+        return cls(values, lengths)
+
+    def split(self) -> list[NDArray[Any]]:
+        """Return each row as a view."""
+        return np.split(self.values, np.cumsum(self.lengths)[:-1]) if len(self.lengths) else []
+
+    def place_of(self, index: int) -> tuple[int, int]:
+        """Return row and column of a position in `values`."""
+        ends = np.cumsum(self.lengths)
+        row = int(np.searchsorted(ends, index, side="right"))
+        return row, int(index - (ends[row] - self.lengths[row]))
