@@ -5,8 +5,10 @@ import uuid
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 
-from buffer.core.fates import BatchState, Fate, ItemKind
+from buffer.core.fates import IN_A_BATCH, BatchState, Fate, ItemKind
+from buffer.core.mixing import NO_ENVIRONMENT, padded_share
 from runs.models import Run, Trainer
 
 
@@ -22,7 +24,7 @@ class Batch(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
     kind = models.CharField(max_length=9, choices=choices(ItemKind))
     ordinal = models.PositiveIntegerField(help_text="Counts the run's batches from 1.")
-    state = models.CharField(max_length=9, choices=choices(BatchState))
+    state = models.CharField(max_length=11, choices=choices(BatchState))
     epoch = models.PositiveIntegerField()
     policy_step = models.IntegerField(help_text="The run's version when it was handed out.")
     # The lease. Expiry is written and judged by the database's clock only.
@@ -37,11 +39,15 @@ class Batch(models.Model):
     sending_since = models.DateTimeField(null=True, blank=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True, help_text="Confirmed or dropped.")
+    lapses = models.PositiveSmallIntegerField(default=0, help_text="Leases that ran out.")
     # What it is made of.
     items = models.PositiveIntegerField()
     sequences = models.PositiveIntegerField()
     size_bytes = models.PositiveBigIntegerField()
+    tokens = models.PositiveBigIntegerField(default=0, help_text="Of groups, over all sequences.")
+    longest_tokens = models.PositiveIntegerField(default=0, help_text="Of the longest sequence.")
     composition = models.JSONField(help_text="Sequences by environment.")
+    shares = models.JSONField(default=dict, help_text="Target shares by environment.")
     staleness = models.JSONField(help_text="Items by versions behind, when first handed out.")
 
     class Meta:
@@ -72,12 +78,19 @@ class Batch(models.Model):
     def __str__(self) -> str:
         return f"batch {self.ordinal} of {self.run_id}"
 
+    @property
+    def padding(self) -> float | None:
+        """Part of the positions that padding to the longest sequence wastes; of groups only."""
+        return padded_share(
+            tokens=self.tokens, sequences=self.sequences, longest_tokens=self.longest_tokens
+        )
+
 
 class Item(models.Model):
     """What groups and fragments have in common."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
-    state = models.CharField(max_length=7, choices=choices(Fate))
+    state = models.CharField(max_length=11, choices=choices(Fate))
     drop_reason = models.CharField(max_length=20, blank=True)
     batch = models.ForeignKey(
         Batch, null=True, blank=True, db_index=False, on_delete=models.RESTRICT, related_name="+"
@@ -127,17 +140,24 @@ class TrajectoryGroup(Item):
                 condition=Q(state=Fate.DROPPED) ^ Q(drop_reason=""), name="group_drop_has_a_reason"
             ),
             models.CheckConstraint(
-                condition=~Q(state__in=[Fate.LEASED, Fate.SERVED]) | Q(batch__isnull=False),
+                condition=~Q(state__in=IN_A_BATCH) | Q(batch__isnull=False),
                 name="group_leased_has_a_batch",
             ),
             models.CheckConstraint(condition=Q(sequences__gte=1), name="group_is_not_empty"),
         ]
         indexes = [
             models.Index(
-                fields=["run", "id"], condition=Q(state=Fate.QUEUED), name="group_queue_fifo"
+                F("run"),
+                Coalesce("env_id", NO_ENVIRONMENT),
+                F("id"),
+                condition=Q(state=Fate.QUEUED),
+                name="group_queue_fifo",
             ),
             models.Index(
-                fields=["run", "sequences", "id"],
+                F("run"),
+                Coalesce("env_id", NO_ENVIRONMENT),
+                F("sequences"),
+                F("id"),
                 condition=Q(state=Fate.QUEUED),
                 name="group_queue_by_size",
             ),
@@ -187,7 +207,7 @@ class FragmentChunk(Item):
                 name="fragment_drop_has_a_reason",
             ),
             models.CheckConstraint(
-                condition=~Q(state__in=[Fate.LEASED, Fate.SERVED]) | Q(batch__isnull=False),
+                condition=~Q(state__in=IN_A_BATCH) | Q(batch__isnull=False),
                 name="fragment_leased_has_a_batch",
             ),
         ]
@@ -275,7 +295,7 @@ class Tally(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     kind = models.CharField(max_length=9, choices=choices(ItemKind))
     # A fate, or `accepted`: everything that ever came in.
-    fate = models.CharField(max_length=8)
+    fate = models.CharField(max_length=11)
     reason = models.CharField(max_length=20, blank=True)
     epoch = models.PositiveIntegerField()
     # -1: pushed without an environment.
@@ -297,6 +317,28 @@ class Tally(models.Model):
 
     def __str__(self) -> str:
         return f"{self.items} {self.kind} {self.fate} of {self.run_id}"
+
+
+class MixingShare(models.Model):
+    """What batches gave one environment so far, and what they still owe it."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    # -1: groups that were pushed without an environment.
+    env_id = models.IntegerField()
+    sequences = models.BigIntegerField(default=0, help_text="In batches so far.")
+    debt = models.FloatField(default=0.0, help_text="In sequences; negative when it got ahead.")
+    target = models.FloatField(default=0.0, help_text="Its share of the newest batch by weight.")
+    blocks_since = models.DateTimeField(
+        null=True, blank=True, help_text="When a batch began to wait for its minimum."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "env_id"], name="mixing_share_is_one")
+        ]
+
+    def __str__(self) -> str:
+        return f"share of environment {self.env_id} of {self.run_id}"
 
 
 class IdempotencyRecord(models.Model):

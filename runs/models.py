@@ -66,6 +66,12 @@ class Run(models.Model):
     off_policy_tolerance = models.FloatField(default=3.0, help_text="In batches queued.")
     lease_seconds = models.FloatField(default=600.0)
     lenient = models.BooleanField(default=False)
+    dry_deadline_seconds = models.FloatField(
+        null=True,
+        blank=True,
+        default=30.0,
+        help_text="How long a batch waits for an environment's minimum; empty for ever.",
+    )
 
     # The clock of the run.
     trainer_started_at = models.DateTimeField(

@@ -149,12 +149,17 @@ class Acked(Struct, frozen=True, kw_only=True):
 
 
 class BatchRow(Struct, frozen=True, kw_only=True):
-    """A batch without its bytes; `composition` counts sequences or fragments by environment."""
+    """A batch without its bytes; `composition` counts sequences or fragments by environment.
+
+    `shares` are the environments' target shares when it was formed; `padding` is the part of its
+    positions that padding to its longest sequence wastes, null for fragments; `staleness` counts
+    items by policy versions behind; `lapses` counts leases that ran out.
+    """
 
     id: str
     ordinal: int
     kind: Literal["groups", "fragments"]
-    state: Literal["leased", "returned", "confirmed", "dropped"]
+    state: Literal["leased", "returned", "quarantined", "confirmed", "dropped"]
     trainer: str | None
     fence: int
     epoch: int
@@ -163,10 +168,15 @@ class BatchRow(Struct, frozen=True, kw_only=True):
     lease_expires_at: datetime
     delivered_at: datetime | None
     settled_at: datetime | None
+    lapses: int
     items: int
     sequences: int
     size_bytes: int
+    tokens: int
+    longest_tokens: int
+    padding: float | None
     composition: dict[str, int]
+    shares: dict[str, float]
     staleness: dict[str, int]
 
 
@@ -184,6 +194,7 @@ class KindLedger(Struct, frozen=True, kw_only=True):
     waiting: int
     leased: int
     served: int
+    quarantined: int
     dropped: dict[str, int]
     balanced: bool
 

@@ -1,10 +1,12 @@
 """List the fates of an item and the lives of a batch.
 
     waiting → queued → leased → served
-         any of the first three → dropped
+                  ↖ quarantined ↙
+         any of these but served → dropped
 
 Every group and every fragment is in exactly one fate, and an item that is served or dropped
-stays so. A batch is leased, comes back when its lease lapses, and ends confirmed or dropped.
+stays so. A batch is leased, comes back when its lease lapses, and ends confirmed or dropped; one
+whose leases lapse again and again is quarantined until a person decides.
 """
 
 from enum import StrEnum
@@ -26,6 +28,8 @@ class Fate(StrEnum):
     QUEUED = "queued"
     LEASED = "leased"
     SERVED = "served"
+    QUARANTINED = "quarantined"
+    """In a batch that no trainer survived, until a person decides."""
     DROPPED = "dropped"
 
 
@@ -38,6 +42,10 @@ class DropReason(StrEnum):
     KILLED = "killed"
     DRAINED = "drained"
     RESET = "reset"
+    CORRUPT = "corrupt"
+    """Its stored bytes are not those that came."""
+    POISON = "poison"
+    """A person discarded the quarantined batch that it was in."""
 
 
 class BatchState(StrEnum):
@@ -46,9 +54,14 @@ class BatchState(StrEnum):
     LEASED = "leased"
     RETURNED = "returned"
     """Its lease lapsed: it waits, whole, at the head of the queue."""
+    QUARANTINED = "quarantined"
+    """Its lease lapsed too often: it is served no more until a person releases or discards it."""
     CONFIRMED = "confirmed"
     DROPPED = "dropped"
 
 
-OPEN: Final = frozenset({Fate.WAITING, Fate.QUEUED, Fate.LEASED})
+OPEN: Final = frozenset({Fate.WAITING, Fate.QUEUED, Fate.LEASED, Fate.QUARANTINED})
+IN_A_BATCH: Final = (Fate.LEASED, Fate.SERVED, Fate.QUARANTINED)
 OPEN_BATCHES: Final = frozenset({BatchState.LEASED, BatchState.RETURNED})
+UNSETTLED_BATCHES: Final = OPEN_BATCHES | {BatchState.QUARANTINED}
+LAPSES_BEFORE_QUARANTINE: Final = 3

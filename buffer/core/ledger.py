@@ -1,6 +1,6 @@
 """Balance what came in against where it is now.
 
-accepted = queued + waiting + leased + served + Σ dropped(reason), at any moment.
+accepted = queued + waiting + leased + served + quarantined + Σ dropped(reason), at any moment.
 """
 
 from collections.abc import Iterable
@@ -18,12 +18,13 @@ class Ledger:
     waiting: int = 0
     leased: int = 0
     served: int = 0
+    quarantined: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
 
     @property
     def balanced(self) -> bool:
         """Whether every accepted item is in exactly one place."""
-        placed = self.queued + self.waiting + self.leased + self.served
+        placed = self.queued + self.waiting + self.leased + self.served + self.quarantined
         return self.accepted == placed + sum(self.dropped.values())
 
 
@@ -45,5 +46,6 @@ def balance(counts: Iterable[tuple[str, str, int]]) -> Ledger:
         waiting=by_fate[Fate.WAITING],
         leased=by_fate[Fate.LEASED],
         served=by_fate[Fate.SERVED],
+        quarantined=by_fate[Fate.QUARANTINED],
         dropped={reason: items for reason, items in sorted(dropped.items()) if items},
     )

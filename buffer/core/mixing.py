@@ -130,6 +130,12 @@ def by_preference(
             heappush(heap, (ahead + group.sequences, following, place + 1, queue))
 
 
+def padded_share(*, tokens: int, sequences: int, longest_tokens: int) -> float | None:
+    """Return which part of ``[sequences, longest_tokens]`` holds no token; None without any."""
+    positions = sequences * longest_tokens
+    return 1.0 - tokens / positions if positions else None
+
+
 def _age(queue: EnvironmentQueue) -> float:
     return queue.window[0].id if queue.window else inf
 

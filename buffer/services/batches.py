@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from buffer.core.delivery import Delivery, Next
 from buffer.core.fates import OPEN_BATCHES, BatchState, DropReason, Fate, ItemKind
 from buffer.models import Batch
-from buffer.services import forming, senders
+from buffer.services import forming, group_batches, senders
 from buffer.services.items import drop_fragments, move_batch_items
 from runs import live
 from runs import services as runs_services
@@ -95,8 +95,10 @@ def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | Non
         _drop_useless(run)
         open_batches = list(_open_batches(run))
         held = next((batch for batch in open_batches if batch.trainer_id == trainer.pk), None)
-        batch = held or _take_returned(run, open_batches) or forming.form(run, trainer, count=count)
-        return None if batch is None else _lease(run, batch, trainer, sender="")
+        batch = held or _take_returned(run, open_batches)
+        if batch is not None:
+            return _lease(run, batch, trainer, sender="")
+        return _next(run, trainer, count=count, sender="")
 
 
 def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) -> Lease | None:
@@ -117,8 +119,10 @@ def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) ->
         open_batches = list(_open_batches(run))
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         again = _settle_earlier(held, asked_at=asked_at)
-        batch = again or _take_returned(run, open_batches) or forming.form(run, trainer)
-        return None if batch is None else _lease(run, batch, trainer, sender=sender)
+        batch = again or _take_returned(run, open_batches)
+        if batch is not None:
+            return _lease(run, batch, trainer, sender=sender)
+        return _next(run, trainer, count=None, sender=sender)
 
 
 def _trainer(run: Run, identity: str) -> tuple[Trainer, datetime]:
@@ -225,8 +229,21 @@ def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
         )
     batch.state, batch.trainer = BatchState.LEASED, trainer
     batch.sender, batch.delivered_at = sender, None
+    return _handed_out(run, batch)
+
+
+def _handed_out(run: Run, batch: Batch) -> Lease:
     live.announce(run.pk, "queue", "ledger", "run")
     return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
+
+
+def _next(run: Run, trainer: Trainer, *, count: int | None, sender: str) -> Lease | None:
+    """Form a new batch and lease it, or return None when there is no whole one."""
+    if run.kind == RunKind.FLEET:
+        batch = forming.form(run, trainer, count=count)
+        return None if batch is None else _lease(run, batch, trainer, sender=sender)
+    batch = group_batches.form_and_lease(run, trainer, sender=sender)
+    return None if batch is None else _handed_out(run, batch)
 
 
 @transaction.atomic

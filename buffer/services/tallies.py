@@ -12,9 +12,9 @@ from django.db import connection
 
 from buffer.core.fates import Fate, ItemKind
 from buffer.core.ledger import ACCEPTED
+from buffer.core.mixing import NO_ENVIRONMENT
 
 SHARDS: Final = 8
-NO_ENVIRONMENT: Final = -1
 _QUEUES: Final = frozenset({Fate.QUEUED, Fate.WAITING})
 
 _ADD: Final = f"""

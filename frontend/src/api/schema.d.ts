@@ -1060,6 +1060,10 @@ export interface components {
         /**
          * BatchRow
          * @description A batch without its bytes; `composition` counts sequences or fragments by environment.
+         *
+         *         `shares` are the environments' target shares when it was formed; `padding` is the part of its
+         *         positions that padding to its longest sequence wastes, null for fragments; `staleness` counts
+         *         items by policy versions behind; `lapses` counts leases that ran out.
          */
         BatchRow: {
             id: string;
@@ -1067,7 +1071,7 @@ export interface components {
             /** @enum {unknown} */
             kind: "fragments" | "groups";
             /** @enum {unknown} */
-            state: "confirmed" | "dropped" | "leased" | "returned";
+            state: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
             trainer: string | null;
             fence: number;
             epoch: number;
@@ -1076,10 +1080,17 @@ export interface components {
             lease_expires_at: string;
             delivered_at: string | null;
             settled_at: string | null;
+            lapses: number;
             items: number;
             sequences: number;
             size_bytes: number;
+            tokens: number;
+            longest_tokens: number;
+            padding: number | null;
             composition: {
+                [key: string]: number;
+            };
+            shares: {
                 [key: string]: number;
             };
             staleness: {
@@ -1362,6 +1373,7 @@ export interface components {
             waiting: number;
             leased: number;
             served: number;
+            quarantined: number;
             dropped: {
                 [key: string]: number;
             };

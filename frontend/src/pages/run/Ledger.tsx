@@ -24,7 +24,7 @@ function Terms({ fates, dropped }: { fates: Fate[]; dropped: Record<string, numb
   ));
 }
 
-/** accepted = served + leased + queued + waiting + dropped, always; and whether it is true now. */
+/** accepted = served + leased + queued + waiting + quarantined + dropped, always; and whether it is true now. */
 export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | undefined }) {
   const unit = run.kind === "fleet" ? "fragments" : "groups";
   const counts = ledger?.[unit];

@@ -2,11 +2,17 @@ import { expect, it } from "vitest";
 import { fatesOf, missing } from "./fates";
 
 const counts = {
-  accepted: 20, queued: 3, waiting: 1, leased: 4, served: 9, dropped: { stale_version: 2, killed: 1 }, balanced: true,
+  accepted: 20, queued: 3, waiting: 1, leased: 4, served: 9, quarantined: 0, dropped: { stale_version: 2, killed: 1 }, balanced: true,
 };
 
 it("adds up the reasons of what was dropped", () => {
   expect(fatesOf(counts).find((fate) => fate.name === "dropped")?.count).toBe(3);
+});
+
+it("shows the quarantine only while something is in it", () => {
+  const names = (quarantined: number) => fatesOf({ ...counts, quarantined }).map((fate) => fate.name);
+  expect(names(0)).not.toContain("quarantined");
+  expect(names(2)).toContain("quarantined");
 });
 
 it("names what has no fate", () => {

@@ -1,0 +1,169 @@
+"""Form a batch of groups and lease it, in one statement after the plan."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db import connection
+from psycopg.types.json import Jsonb
+
+from buffer.core.batch_plan import BatchPlan, NoPlan
+from buffer.core.fates import BatchState, Fate, ItemKind
+from buffer.core.mixing import NO_ENVIRONMENT
+from buffer.models import Batch
+from buffer.services.planning import Planned, group_ids, plan_next
+from buffer.services.tallies import Changes, Counted
+from runs.models import Run, Trainer
+
+# Everything but the counts: the groups are leased, the batch is written from what was leased, the
+# run's ordinal rises and the debts are carried over.
+_FORM: Final = """
+    WITH leased AS (
+        UPDATE buffer_trajectorygroup g
+        SET state = 'leased', batch_id = %(batch)s, position = p.place - 1
+        FROM unnest(%(groups)s::bigint[]) WITH ORDINALITY AS p(id, place)
+        WHERE g.id = p.id AND g.run_id = %(run)s AND g.state = 'queued'
+        RETURNING g.env_id, g.sequences, g.size_bytes, g.tokens, g.longest_tokens
+    ), made AS (
+        INSERT INTO buffer_batch
+            (id, run_id, kind, ordinal, state, epoch, policy_step, trainer_id, fence, leased_at,
+             lease_expires_at, sender, sending_since, lapses, items, sequences, size_bytes, tokens,
+             longest_tokens, composition, shares, staleness)
+        SELECT %(batch)s, %(run)s, 'groups', %(ordinal)s, 'leased', %(epoch)s, %(policy_step)s,
+            %(trainer)s, 1, statement_timestamp(),
+            statement_timestamp() + make_interval(secs => %(lease_seconds)s), %(sender)s,
+            CASE WHEN %(sender)s <> '' THEN statement_timestamp() END, 0, COUNT(*),
+            SUM(sequences), SUM(size_bytes), SUM(tokens), MAX(longest_tokens), %(composition)s,
+            %(shares)s, '{}'
+        FROM leased
+        RETURNING leased_at, lease_expires_at, sending_since, items, sequences, size_bytes,
+            tokens, longest_tokens
+    ), stepped AS (
+        UPDATE runs_run SET served_steps = %(ordinal)s WHERE id = %(run)s
+    ), unblocked AS (
+        UPDATE buffer_mixingshare SET blocks_since = NULL
+        WHERE run_id = %(run)s AND blocks_since IS NOT NULL AND env_id <> ALL(%(env_ids)s::int[])
+    ), mixed AS (
+        INSERT INTO buffer_mixingshare AS m (run_id, env_id, sequences, debt, target)
+        SELECT %(run)s, *
+        FROM unnest(%(env_ids)s::int[], %(taken)s::bigint[], %(debts)s::float8[],
+                    %(targets)s::float8[])
+        ON CONFLICT (run_id, env_id) DO UPDATE
+        SET sequences = m.sequences + excluded.sequences, debt = excluded.debt,
+            target = excluded.target, blocks_since = NULL
+    )
+    SELECT made.*, (SELECT array_agg(ARRAY[COALESCE(env_id, -1), sequences]) FROM leased)
+    FROM made"""
+_NOTE_WAITING: Final = """
+    WITH waits AS (SELECT unnest(%(waiting)s::int[]) AS env_id), unblocked AS (
+        UPDATE buffer_mixingshare SET blocks_since = NULL
+        WHERE run_id = %(run)s AND blocks_since IS NOT NULL
+        AND env_id NOT IN (SELECT env_id FROM waits)
+    )
+    INSERT INTO buffer_mixingshare (run_id, env_id, sequences, debt, target, blocks_since)
+    SELECT %(run)s, env_id, 0, 0, 0, %(since)s FROM waits
+    ON CONFLICT (run_id, env_id) DO UPDATE SET blocks_since = excluded.blocks_since"""
+
+
+class GroupsMoved(RuntimeError):
+    """Somebody moved queued groups of a run without holding its lock."""
+
+
+def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
+    """Return the next batch of an outside run, leased to `trainer`, or None when there is none.
+
+    The caller holds the run's lock.
+    """
+    if run.batch_size is None:
+        return None
+    planned = plan_next(run, batch_size=run.batch_size)
+    if isinstance(planned.plan, NoPlan):
+        _note_waiting(run.pk, planned.plan, planned)
+        return None
+    return _write(run, trainer, planned.plan, sender=sender)
+
+
+def _note_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
+    """Remember since when a batch waits for whose minimum, when that has changed."""
+    if set(refused.waiting_for) == planned.on_record:
+        return
+    waits: dict[str, Any] = {
+        "run": run_id,
+        "waiting": list(refused.waiting_for),
+        "since": refused.blocked_since,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTE_WAITING, waits)
+
+
+def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch:
+    batch = Batch(
+        id=uuid.uuid4(),
+        run=run,
+        kind=ItemKind.GROUPS,
+        ordinal=run.served_steps + 1,
+        state=BatchState.LEASED,
+        epoch=run.epoch,
+        policy_step=run.policy_step,
+        trainer=trainer,
+        fence=1,
+        sender=sender,
+        composition=_by_name(plan.composition),
+        shares=_by_name(plan.shares),
+        staleness={},
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(_FORM, _values(run, batch, plan))
+        *written, leased = cursor.fetchone()
+    (
+        batch.leased_at,
+        batch.lease_expires_at,
+        batch.sending_since,
+        batch.items,
+        batch.sequences,
+        batch.size_bytes,
+        batch.tokens,
+        batch.longest_tokens,
+    ) = written
+    if batch.sequences != sum(plan.composition.values()):
+        raise GroupsMoved(f"groups of {batch} left the queue under the run's lock")
+    changes = Changes(run.pk, ItemKind.GROUPS)
+    changes.move(
+        [
+            Counted(0, None if env_id == NO_ENVIRONMENT else env_id, sequences)
+            for env_id, sequences in leased
+        ],
+        Fate.QUEUED,
+        Fate.LEASED,
+    )
+    changes.write()
+    return batch
+
+
+def _values(run: Run, batch: Batch, plan: BatchPlan) -> dict[str, Any]:
+    env_ids = list(plan.debts)
+    return {
+        "run": run.pk,
+        "batch": batch.pk,
+        "groups": group_ids(run.pk, plan),
+        "ordinal": batch.ordinal,
+        "epoch": batch.epoch,
+        "policy_step": batch.policy_step,
+        "trainer": batch.trainer_id,
+        "lease_seconds": run.lease_seconds,
+        "sender": batch.sender,
+        "composition": Jsonb(batch.composition),
+        "shares": Jsonb(batch.shares),
+        "env_ids": env_ids,
+        "taken": [plan.composition.get(env_id, 0) for env_id in env_ids],
+        "debts": [plan.debts[env_id] for env_id in env_ids],
+        "targets": [plan.shares[env_id] for env_id in env_ids],
+    }
+
+
+def _by_name(by_environment: Mapping[int, Any]) -> dict[str, Any]:
+    """Return values by `env_id` as text; groups without an environment are under ``""``."""
+    return {
+        "" if env_id == NO_ENVIRONMENT else str(env_id): found
+        for env_id, found in by_environment.items()
+    }

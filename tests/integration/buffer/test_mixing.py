@@ -1,0 +1,236 @@
+"""Batches shared among environments, formed from the database."""
+
+import json
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from buffer import selectors, services
+from buffer.models import Batch, MixingShare, TrajectoryGroup
+from buffer.services import planning
+from buffer.wire import decode_group
+from runs import services as runs_services
+from runs.core.registration import Registration
+from runs.models import Run
+from tests.buffer_factories import body, group
+from tests.factories import NOON, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    run = make_run(name="words", kind="outside")
+    runs_services.register_trainer(
+        run_id=run.pk,
+        identity="alice",
+        registration=Registration(batch_size=4, max_token_len=64),
+        now=NOON,
+    )
+    run.refresh_from_db()
+    return run
+
+
+def environment(
+    run: Run, *, weight: float = 1.0, minimum: float | None = None, group_size: int = 1
+) -> int:
+    return runs_services.register_environment(
+        run_id=run.pk,
+        desired_name="math",
+        weight=weight,
+        max_token_length=64,
+        group_size=group_size,
+        min_batch_allocation=minimum,
+        now=NOON,
+    ).env_id
+
+
+def push(run: Run, env_id: int | None, *, count: int = 1, sequences: int = 1) -> None:
+    fields: dict[str, Any] = {} if env_id is None else {"env_id": env_id}
+    content = decode_group(body(group(sequences=sequences, **fields)))
+    services.accept_groups(run=run, groups=[content] * count, producer="tests", now=NOON)
+
+
+def take(run: Run) -> Batch | None:
+    """Lease a batch and confirm it."""
+    lease = services.take(run_id=run.pk, identity="alice")
+    if lease is None:
+        return None
+    return services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+
+
+def test_batches_share_by_weight_and_carry_over_what_they_owe(run: Run) -> None:
+    heavy, light = environment(run, weight=3.0), environment(run, weight=1.0)
+    push(run, light, count=8)
+    push(run, heavy, count=8, sequences=2)
+
+    batches = [take(run) for _ in range(4)]
+
+    served: Counter[str] = Counter()
+    for batch in batches:
+        assert batch is not None
+        assert batch.sequences == 4
+        assert batch.shares == {str(heavy): 0.75, str(light): 0.25}
+        served.update(batch.composition)
+    assert served == {str(heavy): 12, str(light): 4}
+    rows = MixingShare.objects.filter(run=run).values_list("env_id", "sequences", "debt")
+    assert set(rows) == {(heavy, 12, 0.0), (light, 4, 0.0)}
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_a_batch_is_oldest_first_and_says_how_much_of_it_is_padding(run: Run) -> None:
+    push(run, None, count=2)
+    services.accept_groups(
+        run=run,
+        groups=[decode_group(body(group(sequences=2, tokens=9)))],
+        producer="tests",
+        now=NOON,
+    )
+
+    batch = take(run)
+
+    assert batch is not None
+    members = TrajectoryGroup.objects.filter(batch=batch).order_by("position")
+    assert list(members.values_list("id", flat=True)) == sorted(m.pk for m in members)
+    stored = Batch.objects.get(pk=batch.pk)
+    assert (stored.tokens, stored.longest_tokens) == (2 * 3 + 2 * 9, 9)
+    assert stored.padding == pytest.approx(1 - 24 / 36)
+    assert stored.composition == {"": 4}
+
+
+def test_a_batch_waits_for_a_dry_minimum_and_is_served_without_it_after_the_deadline(
+    run: Run,
+) -> None:
+    busy, dry = environment(run), environment(run, minimum=0.5)
+    push(run, busy, count=12)
+
+    assert take(run) is None
+
+    waits = MixingShare.objects.get(run=run, env_id=dry)
+    assert waits.blocks_since is not None
+    assert take(run) is None
+    assert MixingShare.objects.get(pk=waits.pk).blocks_since == waits.blocks_since
+    MixingShare.objects.filter(pk=waits.pk).update(
+        blocks_since=waits.blocks_since - timedelta(seconds=31)
+    )
+    batch = take(run)
+    assert batch is not None
+    assert batch.composition == {str(busy): 4}
+    assert MixingShare.objects.filter(pk=waits.pk, blocks_since=None, debt=4.0).exists()
+    # The next batch waits anew, and what comes then is served first.
+    assert take(run) is None
+    push(run, dry, count=4)
+    batch = take(run)
+    assert batch is not None
+    assert batch.composition == {str(dry): 4}
+
+
+def test_without_a_deadline_a_minimum_holds_batches_until_its_environment_leaves(run: Run) -> None:
+    busy, dry = environment(run), environment(run, minimum=0.25)
+    Run.objects.filter(pk=run.pk).update(dry_deadline_seconds=None)
+    push(run, busy, count=4)
+    assert take(run) is None
+    MixingShare.objects.update(blocks_since=NOON)
+    assert take(run) is None
+
+    runs_services.disconnect_environment(run_id=run.pk, env_id=dry, now=NOON)
+
+    assert take(run) is not None
+    assert not MixingShare.objects.exclude(blocks_since=None).exists()
+
+
+def test_a_draining_run_waits_for_no_minimum(run: Run) -> None:
+    busy = environment(run)
+    environment(run, minimum=0.25)
+    push(run, busy, count=4)
+    Run.objects.filter(pk=run.pk).update(status="draining", drain_target="completed")
+
+    assert take(run) is not None
+
+
+def test_an_odd_group_behind_what_is_weighed_completes_a_batch(run: Run) -> None:
+    """All windows hold threes; only the single sequences far behind them make fours."""
+    push(run, None, count=2 * planning.SPARE_GROUPS, sequences=3)
+    push(run, None, count=3, sequences=1)
+
+    batches = [take(run) for _ in range(4)]
+
+    assert [batch is not None for batch in batches] == [True, True, True, False]
+    assert selectors.miscounts(run.pk) == []
+
+
+def queue_many(run: Run, count: int, *, environments: int) -> None:
+    """Queue `count` groups of two sequences without payloads, as fast as PostgreSQL can."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO buffer_trajectorygroup (run_id, state, drop_reason, epoch, received_at,
+                size_bytes, env_id, sequences, tokens, longest_tokens, score_mean, score_min,
+                score_max, score_std, producer, codec, object, crc32, "offset", segment)
+            SELECT %s, 'queued', '', 0, now(), 10, n %% %s, 2, 6, 3, 0, 0, 0, 0, '', 'json', '',
+                0, 0, 0
+            FROM generate_series(1, %s) AS n""",
+            [run.pk, environments, count],
+        )
+        cursor.execute(
+            """INSERT INTO buffer_tally
+                (run_id, kind, fate, reason, epoch, env_id, size, shard, items, sequences)
+            SELECT %(run)s, 'groups', fate, '', 0, env_id,
+                CASE fate WHEN 'queued' THEN 2 ELSE 0 END, 0, COUNT(*), SUM(sequences)
+            FROM buffer_trajectorygroup, (VALUES ('queued'), ('accepted')) AS f(fate)
+            WHERE run_id = %(run)s GROUP BY fate, env_id""",
+            {"run": run.pk},
+        )
+        cursor.execute("ANALYZE buffer_trajectorygroup")
+
+
+def blocks_read(sql: str, values: list[Any]) -> tuple[int, str]:
+    """Return how many blocks a statement touches, and its plan as text."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", values)
+        (found,) = cursor.fetchone()
+    explained = found if isinstance(found, list) else json.loads(found)
+    top = explained[0]["Plan"]
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"], json.dumps(top)
+
+
+def test_the_oldest_groups_are_found_by_index_whatever_the_length_of_the_queue(run: Run) -> None:
+    for _ in range(4):
+        environment(run)
+    lengths: list[Any] = [[0, 1, 2, 3], [20, 20, 20, 20], run.pk]
+    touched = {}
+    for count in (1_000, 39_000):
+        queue_many(run, count, environments=4)
+        connection.cursor().execute("DELETE FROM buffer_tally")
+        touched[count], plan = blocks_read(planning._WINDOWS, lengths)
+        assert "group_queue_fifo" in plan
+        assert "Seq Scan" not in plan
+        assert "Sort" not in plan
+
+    # The index has grown by a level or two, for each of the four environments.
+    assert touched[39_000] <= touched[1_000] + 4 * 4
+
+
+def test_a_batch_takes_as_many_statements_from_a_long_queue_as_from_a_short_one(run: Run) -> None:
+    statements = {}
+    for count in (40, 4_000):
+        other = make_run(name=f"queue-{count}", kind="outside")
+        runs_services.register_trainer(
+            run_id=other.pk,
+            identity="alice",
+            registration=Registration(batch_size=8, max_token_len=64),
+            now=NOON,
+        )
+        for _ in range(4):
+            environment(other)
+        queue_many(other, count, environments=4)
+        take(other)
+        with CaptureQueriesContext(connection) as found:
+            lease = services.take(run_id=other.pk, identity="alice")
+        assert lease is not None
+        statements[count] = [query["sql"].split()[0] for query in found.captured_queries]
+
+    assert statements[40] == statements[4_000]
