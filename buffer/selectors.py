@@ -5,12 +5,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Sum
 
 from buffer import storage
 from buffer.core.fates import OPEN, Fate, ItemKind
 from buffer.core.ledger import ACCEPTED, Ledger, balance
+from buffer.core.limits import Limits
 from buffer.core.status_env import EnvironmentShare, EnvironmentStatus, environment_status
 from buffer.models import Batch, FragmentChunk, Tally, TrajectoryGroup
 from rolldeck.wire import Fragment
@@ -267,3 +269,8 @@ def fragment_preview(fragment_id: int) -> str:
     return "; ".join(
         f"{name}: {array.dtype} {list(array.shape)}" for name, array in fragment.arrays.items()
     )
+
+
+def limits() -> Limits:
+    """Return the bounds of what this deck takes in."""
+    return Limits.read_from(settings)

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import IO, Any, Final
 
 import msgspec
-from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
@@ -13,7 +12,7 @@ from runs.core.lifecycle import ACTIVE, RunStatus, allowed_verbs
 from runs.core.rights import Caller, Role
 from runs.live import parts as live_parts
 from runs.models import ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
-from runs.wire import EnvironmentRow, Event, Limits, RunDetail, RunSummary, TokenRow, TrainerRow
+from runs.wire import EnvironmentRow, Event, RunDetail, RunSummary, TokenRow, TrainerRow
 
 EVENTS_PER_PAGE: Final = 200
 DECK_RUNS: Final = 200
@@ -189,16 +188,6 @@ def weights_file(version: PolicyVersion) -> IO[bytes]:
         return version.file.storage.open(str(version.file.name))
     except FileNotFoundError as error:
         raise NoWeights(gone) from error
-
-
-def limits() -> Limits:
-    """Return the limits of what this deck takes in."""
-    return Limits(
-        max_body_bytes=settings.ROLLDECK_MAX_BODY_BYTES,
-        max_decompressed_bytes=settings.ROLLDECK_MAX_DECOMPRESSED_BYTES,
-        max_weights_bytes=settings.ROLLDECK_MAX_WEIGHTS_BYTES,
-        max_queued_groups=settings.ROLLDECK_MAX_QUEUED_GROUPS,
-    )
 
 
 def caller_of_session(session_key: str) -> Caller | None:

@@ -226,15 +226,6 @@ class TokenList(Struct, frozen=True, kw_only=True):
     results: list[TokenRow]
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """Limits of what this deck takes in."""
-
-    max_body_bytes: int
-    max_decompressed_bytes: int
-    max_weights_bytes: int
-    max_queued_groups: int
-
-
 class Session(Struct, frozen=True, kw_only=True):
     """Who is signed in."""
 

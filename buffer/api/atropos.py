@@ -72,7 +72,7 @@ class RegisterView(AtroposView):
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Register a trainer; the first one opens the run."""
-        said = decode(request.body, Registration)
+        said = decode(request.body, Registration, limits=selectors.limits())
         found, identity = self.find_run(), identity_of(request)
         trainer = runs_services.register_trainer(
             run_id=found.pk,
@@ -93,7 +93,7 @@ class RegisterEnvView(AtroposView):
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Register an environment, once a trainer has asked for its first batch."""
-        said = decode(request.body, RegisterEnv)
+        said = decode(request.body, RegisterEnv, limits=selectors.limits())
         found = self.find_run()
         if found.trainer_started_at is None:
             return json_response(messages.RegisteredEnvironment(status="wait for trainer to start"))
@@ -122,7 +122,7 @@ class DisconnectEnvView(AtroposView):
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Mark an environment as gone."""
-        env_id = decode(request.body, EnvIdentifier).env_id
+        env_id = decode(request.body, EnvIdentifier, limits=selectors.limits()).env_id
         gone = 0 <= env_id < 2**31 and runs_services.disconnect_environment(
             run_id=self.find_run().pk, env_id=env_id, now=timezone.now()
         )
@@ -200,7 +200,7 @@ class StatusEnvView(AtroposView):
         body = request.body
         if not body and "env_id" in request.query_params:
             body = msgspec.json.encode({"env_id": request.query_params["env_id"]})
-        env_id = decode(body, EnvIdentifier).env_id
+        env_id = decode(body, EnvIdentifier, limits=selectors.limits()).env_id
         found = self.find_run()
         try:
             status = selectors.status_of_environment(found, env_id)
@@ -276,7 +276,8 @@ class ScoredDataView(PushView):
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Queue a group; one of another size than its environment's waits for others."""
-        group = decode_group(request.body, lenient=self.find_run().lenient)
+        lenient = self.find_run().lenient
+        group = decode_group(request.body, limits=selectors.limits(), lenient=lenient)
         return self.accept(request, [group], many=False)
 
 
@@ -290,7 +291,8 @@ class ScoredDataListView(PushView):
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Queue groups, all or none."""
-        groups = decode_groups(request.body, lenient=self.find_run().lenient)
+        lenient = self.find_run().lenient
+        groups = decode_groups(request.body, limits=selectors.limits(), lenient=lenient)
         return self.accept(request, groups, many=True)
 
 

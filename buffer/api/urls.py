@@ -2,9 +2,10 @@
 
 from django.urls import path
 
-from buffer.api import batches, fragments, ledger
+from buffer.api import batches, fragments, ledger, limits
 
 urlpatterns = [
+    path("limits", limits.LimitsView.as_view()),
     path("runs/<slug:run>/fragments", fragments.FragmentsView.as_view()),
     path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),
     path("runs/<slug:run>/fragments/ack", batches.AckFragmentsView.as_view()),

@@ -5,15 +5,13 @@ Atropos takes them in; these rules do not, unless the run is lenient, and then t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from buffer.core.limits import MAX_TOKEN_ID, Limits
 from rolldeck.ragged import Rows
 
-MAX_SEQUENCES: Final = 1024
-MAX_TOKEN_ID: Final = 2**31 - 1
-MAX_DEPTH: Final = 32
 # One number for each token of each sequence.
 PER_TOKEN: Final = ("masks", "ref_logprobs", "inference_logprobs")
 # Real clients send these in other lengths; it is worth a note.
@@ -50,6 +48,8 @@ def violations(lengths: Lengths) -> list[Violation]:
     """Return the rules that the lengths of a group break."""
     sequences = len(lengths.rows["tokens"])
     found = []
+    if not sequences:
+        found.append(Violation(path=("tokens",), message="the group is empty", kind="too_short"))
     for name in ("masks", "scores", "ref_logprobs", "inference_logprobs"):
         entries = lengths.entries(name)
         if entries is not None and entries != sequences:
@@ -88,14 +88,28 @@ def notes(lengths: Lengths) -> list[str]:
     return found
 
 
-def refusals(sequences: int) -> list[Violation]:
-    """Return what not even a lenient run can queue, given the number of sequences."""
-    if not sequences:
-        return [Violation(path=("tokens",), message="the group is empty", kind="too_short")]
-    if sequences > MAX_SEQUENCES:
-        message = f"{sequences} sequences are more than {MAX_SEQUENCES}"
-        return [Violation(path=("tokens",), message=message, kind="too_long")]
-    return []
+def refusals(tokens: Sequence[int], *, limits: Limits) -> list[Violation]:
+    """Return why a group is too large, which not even a lenient run can queue.
+
+    Args:
+        tokens: Length of each sequence.
+        limits: The bounds.
+    """
+    if len(tokens) > limits.sequences_per_group:
+        return [_too_long(("tokens",), len(tokens), "sequences_per_group", limits)]
+    if sum(tokens) > limits.tokens_per_group:
+        return [_too_long(("tokens",), sum(tokens), "tokens_per_group", limits)]
+    return [
+        _too_long(("tokens", row), length, "tokens_per_sequence", limits)
+        for row, length in enumerate(tokens)
+        if length > limits.tokens_per_sequence
+    ]
+
+
+def _too_long(path: tuple[str | int, ...], length: int, name: str, limits: Limits) -> Violation:
+    unit = name.partition("_")[0]
+    message = f"{length} {unit} are more than {getattr(limits, name)} (max_{name})"
+    return Violation(path=path, message=message, kind="too_long")
 
 
 def token_violations(tokens: Rows) -> list[Violation]:
@@ -111,19 +125,3 @@ def token_violations(tokens: Rows) -> list[Violation]:
             kind="token_range",
         )
     ]
-
-
-def too_deep(value: Any) -> bool:
-    """Return whether decoded JSON is nested deeper than `MAX_DEPTH` levels."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-            if isinstance(child, dict | list)
-        ]
-        if not level:
-            return False
-    return True

@@ -72,15 +72,18 @@ def accept_groups(*, run: Run, groups: list[Group], producer: str, now: datetime
     sizes = _group_sizes(run, groups)
     if selectors.open_items(run.pk, ItemKind.GROUPS) >= settings.ROLLDECK_MAX_QUEUED_GROUPS:
         raise QueueFull(f"{run.name} holds {settings.ROLLDECK_MAX_QUEUED_GROUPS} groups")
-    ids = _new_ids(len(groups))
+    # A lenient run takes groups without sequences; of those there is nothing to keep but the note.
+    kept = [group for group in groups if group.sequences]
+    ids = _new_ids(len(kept))
     plan = _Plan(run.pk, sizes)
-    receipts = [plan.place(item_id, group) for item_id, group in zip(ids, groups, strict=True)]
-    _insert(run, list(zip(ids, groups, strict=True)), plan, producer=producer, now=now)
+    placed = iter([plan.place(item_id, group) for item_id, group in zip(ids, kept, strict=True)])
+    _insert(run, list(zip(ids, kept, strict=True)), plan, producer=producer, now=now)
     plan.release()
-    _count(run, list(zip(ids, groups, strict=True)), plan)
+    _count(run, list(zip(ids, kept, strict=True)), plan)
     _note(run, groups, now=now)
     live.announce(run.pk, "queue", "ledger")
-    return receipts
+    nothing_waits = Receipt(waiting_sequences=None)
+    return [next(placed) if group.sequences else nothing_waits for group in groups]
 
 
 def _group_sizes(run: Run, groups: list[Group]) -> dict[int, int]:

@@ -45,7 +45,7 @@ def checked_group(
         env_id=env_id,
         sequences=len(rows),
         tokens=sum(rows),
-        longest_tokens=max(rows),
+        longest_tokens=max(rows, default=0),
         score_mean=mean,
         score_min=float(scores.min()),
         score_max=float(scores.max()),

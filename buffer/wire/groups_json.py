@@ -15,17 +15,20 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
-from msgspec import Meta, Raw
+from msgspec import Meta, Raw, Struct
 
-from buffer.core import group_rules
-from buffer.core.group_rules import MAX_TOKEN_ID, Lengths, Violation
+from buffer.core import group_rules, text_limits
+from buffer.core.group_rules import Lengths
+from buffer.core.limits import DEFAULTS, MAX_TOKEN_ID, Limits
 from buffer.wire.bodies import (
     BodyProblem,
     InvalidBody,
     Loc,
     not_json,
     parts_of,
+    problem_from,
     problem_of,
+    refuse,
 )
 from buffer.wire.groups import Group, checked_group
 from rolldeck.json_groups import PlainGroup, read_plain
@@ -74,35 +77,48 @@ _OPEN: Final = frozenset(
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
-def decode_group(body: bytes, *, lenient: bool = False) -> Group:
+class _Rules(Struct, frozen=True, kw_only=True):
+    """By what a push is judged."""
+
+    limits: Limits
+    lenient: bool
+
+
+def decode_group(body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False) -> Group:
     """Return the group of a ``POST /scored_data`` body.
 
     Raises:
-        InvalidBody: If it is none, or breaks a rule and the run is not `lenient`.
+        InvalidBody: If it is none or over a limit, or breaks a rule and the run is not `lenient`.
     """
-    return _groups([body.strip()], loc=lambda _: ("body",), lenient=lenient)[0]
+    rules = _Rules(limits=limits, lenient=lenient)
+    return _groups([body.strip()], loc=lambda _: ("body",), rules=rules)[0]
 
 
-def decode_groups(body: bytes, *, lenient: bool = False) -> list[Group]:
+def decode_groups(body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False) -> list[Group]:
     """Return the groups of a ``POST /scored_data_list`` body, all or none.
 
     Raises:
-        InvalidBody: If one is none, or breaks a rule and the run is not `lenient`.
+        InvalidBody: If one is none or over a limit, or breaks a rule and the run is not `lenient`.
     """
+    refuse(text_limits.push(body, limits=limits), ("body",))
     try:
         slices = [bytes(part) for part in _decode_list(body)]
     except msgspec.ValidationError as error:
         raise InvalidBody([problem_of(error, ("body",))]) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise InvalidBody([not_json(body, error, ("body",))]) from error
-    return _groups(slices, loc=lambda index: ("body", index), lenient=lenient)
+    if len(slices) > limits.groups_per_push:
+        too_many = text_limits.too_many(limits.groups_per_push, "groups", "groups_per_push")
+        refuse(too_many, ("body",))
+    rules = _Rules(limits=limits, lenient=lenient)
+    return _groups(slices, loc=lambda index: ("body", index), rules=rules)
 
 
-def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], lenient: bool) -> list[Group]:
+def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], rules: _Rules) -> list[Group]:
     groups, problems = [], []
     for index, content in enumerate(slices):
         try:
-            groups.append(_group(content, loc(index), lenient=lenient))
+            groups.append(_group(content, loc(index), rules))
         except InvalidBody as error:
             problems += error.problems
     if problems:
@@ -110,16 +126,19 @@ def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], lenient: bool) ->
     return groups
 
 
-def _group(content: bytes, loc: Loc, *, lenient: bool) -> Group:
+def _group(content: bytes, loc: Loc, rules: _Rules) -> Group:
+    refuse(text_limits.group(content, limits=rules.limits), loc)
     plain = read_plain(content)
-    group = None if plain is None else _plain_group(content, plain, lenient=lenient)
-    return group or _thorough_group(content, loc, lenient=lenient)
+    group = None if plain is None else _plain_group(content, plain, rules)
+    return group or _thorough_group(content, loc, rules)
 
 
-def _plain_group(content: bytes, plain: PlainGroup, *, lenient: bool) -> Group | None:
+def _plain_group(content: bytes, plain: PlainGroup, rules: _Rules) -> Group | None:
     """Return a group that nothing is wrong with, else None."""
     try:
-        open_fields = {name: _open_value(name, raw) for name, raw in plain.others.items()}
+        open_fields = {
+            name: _open_value(name, raw, (), rules.limits) for name, raw in plain.others.items()
+        }
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
     messages = open_fields.get("messages")
@@ -130,8 +149,8 @@ def _plain_group(content: bytes, plain: PlainGroup, *, lenient: bool) -> Group |
         rows={name: rows.lengths.tolist() for name, rows in plain.rows.items()}, counts=counts
     )
     broken = group_rules.violations(lengths) + group_rules.token_violations(plain.rows["tokens"])
-    refused = group_rules.refusals(len(lengths.rows["tokens"]))
-    if refused or (broken and not lenient) or _message_problems(messages, ()):
+    refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
+    if refused or (broken and not rules.lenient) or _message_problems(messages, ()):
         return None
     absent = set(OPTIONAL) - plain.present
     return checked_group(
@@ -144,22 +163,22 @@ def _plain_group(content: bytes, plain: PlainGroup, *, lenient: bool) -> Group |
     )
 
 
-def _thorough_group(content: bytes, loc: Loc, *, lenient: bool) -> Group:
+def _thorough_group(content: bytes, loc: Loc, rules: _Rules) -> Group:
     parts = parts_of(content, loc)
     missing = [name for name in REQUIRED if name not in parts]
     if missing:
         raise InvalidBody(
             [BodyProblem((*loc, name), "Field required", "missing") for name in missing]
         )
-    fields, coerced = _fields(parts, loc)
+    fields, coerced = _fields(parts, loc, rules.limits)
     lengths = _lengths(fields)
-    refused = group_rules.refusals(len(fields["tokens"]))
+    refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
     broken = group_rules.violations(lengths)
     if "tokens" in coerced:
         # Python's own integers: a token may be larger than any that numpy has.
         broken += group_rules.token_violations(Rows.of(fields["tokens"], object))
-    if refused or (broken and not lenient):
-        raise InvalidBody(_as_problem(violation, loc) for violation in refused + broken)
+    if refused or (broken and not rules.lenient):
+        raise InvalidBody(problem_from(violation, loc) for violation in refused + broken)
     return checked_group(
         _kept(content, parts, fields, coerced),
         codec=CODEC,
@@ -185,14 +204,19 @@ def _lengths(fields: dict[str, Any]) -> Lengths:
     )
 
 
-def _fields(parts: dict[str, Raw], loc: Loc) -> tuple[dict[str, Any], set[str]]:
+def _fields(parts: dict[str, Raw], loc: Loc, limits: Limits) -> tuple[dict[str, Any], set[str]]:
     """Return the decoded fields and the names of those that needed a leniency."""
     fields: dict[str, Any] = {}
     coerced: set[str] = set()
     problems: list[BodyProblem] = []
     for name, raw in parts.items():
         try:
-            fields[name] = _field(name, raw, coerced)
+            if name in _OPEN or name not in FIELDS:
+                fields[name] = _open_value(name, raw, (*loc, name), limits)
+            else:
+                fields[name] = _field(name, raw, coerced)
+        except InvalidBody as error:
+            problems += error.problems
         except (msgspec.ValidationError, msgspec.DecodeError, RecursionError, ValueError) as error:
             problems.append(problem_of(error, (*loc, name)))
     problems += _message_problems(fields.get("messages"), loc)
@@ -202,8 +226,6 @@ def _fields(parts: dict[str, Raw], loc: Loc) -> tuple[dict[str, Any], set[str]]:
 
 
 def _field(name: str, raw: Raw, coerced: set[str]) -> Any:
-    if name not in FIELDS or name in _OPEN:
-        return _open_value(name, raw)
     rule = FIELDS[name]
     try:
         value = rule.decode(raw)
@@ -219,12 +241,10 @@ def _field(name: str, raw: Raw, coerced: set[str]) -> Any:
     return value
 
 
-def _open_value(name: str, raw: bytes | Raw) -> Any:
-    """Return the value of a field that may hold anything."""
-    value = FIELDS[name].decode(raw) if name in FIELDS else msgspec.json.decode(raw)
-    if group_rules.too_deep(value):
-        raise ValueError(f"nested deeper than {group_rules.MAX_DEPTH} levels")
-    return value
+def _open_value(name: str, raw: bytes | Raw, loc: Loc, limits: Limits) -> Any:
+    """Return the value of a field that may hold anything, measured before it is decoded."""
+    refuse(text_limits.open_field(bytes(raw), limits=limits), loc)
+    return FIELDS[name].decode(raw) if name in FIELDS else msgspec.json.decode(raw)
 
 
 def _finite(value: Any) -> bool:
@@ -259,7 +279,3 @@ def _kept(
 def _with_nulls(content: bytes, absent: set[str]) -> bytes:
     nulls = [f', "{name}": null' for name in OPTIONAL if name in absent]
     return b"".join((memoryview(content)[:-1], "".join(nulls).encode(), b"}"))
-
-
-def _as_problem(violation: Violation, loc: Loc) -> BodyProblem:
-    return BodyProblem((*loc, *violation.path), violation.message, violation.kind)

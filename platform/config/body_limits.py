@@ -8,6 +8,7 @@ to the limits, because REST framework takes a body without a length for an empty
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -22,8 +23,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# A client that sends nothing for this long in the middle of a body has gone.
-IDLE_SECONDS: Final = 30.0
 # How long a refused client may go on sending before it is cut off: many clients read an answer
 # only when they have sent everything.
 DRAIN_SECONDS: Final = 5.0
@@ -48,14 +47,29 @@ class _Disconnected(Exception):
     """The client has gone; nobody waits for an answer."""
 
 
-# status, code, title
-ANSWERS: Final[dict[type[Exception], tuple[HTTPStatus, str, str]]] = {
-    BodyBroken: (HTTPStatus.BAD_REQUEST, "invalid", "Body cannot be unpacked"),
-    LengthInvalid: (HTTPStatus.BAD_REQUEST, "invalid", "Content-Length cannot be read"),
-    BodyTooSlow: (HTTPStatus.REQUEST_TIMEOUT, "too_slow", "Body did not arrive"),
-    LengthMissing: (HTTPStatus.LENGTH_REQUIRED, "length_required", "Length missing"),
-    BodyTooLarge: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "Body too large"),
-    UnknownEncoding: (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unknown_encoding", "Unknown encoding"),
+# status, code, title, field
+ANSWERS: Final[dict[type[Exception], tuple[HTTPStatus, str, str, str]]] = {
+    BodyBroken: (HTTPStatus.BAD_REQUEST, "invalid", "Body cannot be unpacked", "body"),
+    LengthInvalid: (
+        HTTPStatus.BAD_REQUEST,
+        "invalid",
+        "Content-Length cannot be read",
+        "Content-Length",
+    ),
+    BodyTooSlow: (HTTPStatus.REQUEST_TIMEOUT, "too_slow", "Body did not arrive", "body"),
+    LengthMissing: (
+        HTTPStatus.LENGTH_REQUIRED,
+        "length_required",
+        "Length missing",
+        "Content-Length",
+    ),
+    BodyTooLarge: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "Body too large", "body"),
+    UnknownEncoding: (
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "unknown_encoding",
+        "Unknown encoding",
+        "Content-Encoding",
+    ),
 }
 REFUSALS: Final = tuple(ANSWERS)
 
@@ -63,9 +77,10 @@ REFUSALS: Final = tuple(ANSWERS)
 class BodyLimits:
     """ASGI middleware around Django's HTTP application."""
 
-    def __init__(self, app: App, *, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(self, app: App, *, idle_seconds: float | None = None) -> None:
         self._app = app
-        self._idle_seconds = idle_seconds
+        # A client that sends nothing for this long in the middle of a body has gone.
+        self._idle_seconds = idle_seconds or float(settings.ROLLDECK_MAX_IDLE_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it here."""
@@ -88,13 +103,10 @@ class BodyLimits:
         encoding = _header(scope, b"content-encoding").strip().lower()
         is_weights = WEIGHTS_PATH.fullmatch(scope["path"]) is not None
         plain = encoding in {"", "identity"}
-        body.limit_bytes = (
-            settings.ROLLDECK_MAX_WEIGHTS_BYTES
-            if is_weights and plain
-            else settings.ROLLDECK_MAX_BODY_BYTES
-        )
+        body.limit_name = "weights_bytes" if is_weights and plain else "body_bytes"
+        body.limit_bytes = getattr(settings, f"ROLLDECK_MAX_{body.limit_name.upper()}")
         if length is not None and length > body.limit_bytes:
-            raise BodyTooLarge(f"the body is larger than {body.limit_bytes} bytes")
+            raise body.too_large()
         if plain and length is not None:
             await self._app(scope, body.receive_or_hang_up, send)
             if body.refusal is not None:
@@ -128,8 +140,15 @@ class _CountedBody:
         self._idle_seconds = idle_seconds
         self._seen_bytes = 0
         self.limit_bytes = 0
+        self.limit_name = ""
         self.complete = False
         self.refusal: Exception | None = None
+
+    def too_large(self) -> BodyTooLarge:
+        """Return the refusal of a body over the limit."""
+        return BodyTooLarge(
+            f"the body is larger than {self.limit_bytes} bytes (max_{self.limit_name})"
+        )
 
     async def receive_or_hang_up(self) -> Message:
         """Return the next message; to Django, a refused body looks like a client that left."""
@@ -157,7 +176,7 @@ class _CountedBody:
             self._seen_bytes += len(message.get("body", b""))
             self.complete = not message.get("more_body", False)
             if self._seen_bytes > self.limit_bytes:
-                raise BodyTooLarge(f"the body is larger than {self.limit_bytes} bytes")
+                raise self.too_large()
         else:
             self.complete = True
         return message
@@ -195,16 +214,20 @@ class _CountedBody:
 
 
 async def _unpacked(body: bytes, encoding: str) -> bytearray:
-    limit = settings.ROLLDECK_MAX_DECOMPRESSED_BYTES
-    if len(body) <= INLINE_BYTES:
-        return decompress(body, encoding=encoding, limit_bytes=limit)
-    return await asyncio.to_thread(decompress, body, encoding=encoding, limit_bytes=limit)
+    unpack = partial(
+        decompress,
+        body,
+        encoding=encoding,
+        limit_bytes=settings.ROLLDECK_MAX_DECOMPRESSED_BYTES,
+        max_ratio=settings.ROLLDECK_MAX_DECOMPRESSION_RATIO,
+    )
+    return unpack() if len(body) <= INLINE_BYTES else await asyncio.to_thread(unpack)
 
 
 async def _refuse(
     refusal: Exception, body: _CountedBody, send: Send, *, expects_continue: bool
 ) -> None:
-    status, code, title = ANSWERS[type(refusal)]
+    status, code, title, field = ANSWERS[type(refusal)]
     content = msgspec.json.encode(
         {
             "type": "about:blank",
@@ -212,7 +235,7 @@ async def _refuse(
             "status": status.value,
             "code": code,
             "detail": str(refusal),
-            "errors": [],
+            "errors": [{"field": field, "message": str(refusal)}],
         }
     )
     headers = [

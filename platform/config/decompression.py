@@ -7,7 +7,6 @@ import zstandard
 from isal import isal_zlib
 
 # A small body may well shrink a hundredfold; only above this size is that taken for a bomb.
-MAX_RATIO: Final = 100
 RATIO_COUNTS_ABOVE_BYTES: Final = 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 GZIP_FORMAT: Final = 16 + 15
@@ -29,13 +28,13 @@ class BodyTooLarge(Exception):
     """The body holds more bytes than this server takes."""
 
 
-def decompress(body: bytes, *, encoding: str, limit_bytes: int) -> bytearray:
+def decompress(body: bytes, *, encoding: str, limit_bytes: int, max_ratio: int) -> bytearray:
     """Return the unpacked body.
 
     Raises:
         UnknownEncoding: If the encoding is neither gzip nor zstd.
         BodyBroken: If the body is damaged or ends too early.
-        BodyTooLarge: As soon as more than the limit has come out, or more than a hundred times
+        BodyTooLarge: As soon as more than the limit has come out, or more than `max_ratio` times
             what went in.
     """
     if encoding in {"gzip", "x-gzip"}:
@@ -46,14 +45,19 @@ def decompress(body: bytes, *, encoding: str, limit_bytes: int) -> bytearray:
         raise UnknownEncoding(
             f"Content-Encoding {encoding!r} is not known; send gzip, zstd or identity"
         )
-    bomb_bytes = max(RATIO_COUNTS_ABOVE_BYTES, MAX_RATIO * len(body))
+    bomb_bytes = max(RATIO_COUNTS_ABOVE_BYTES, max_ratio * len(body))
     whole = bytearray()
     for piece in pieces:
         whole += piece
         if len(whole) > limit_bytes:
-            raise BodyTooLarge(f"the unpacked body is larger than {limit_bytes} bytes")
+            raise BodyTooLarge(
+                f"the unpacked body is larger than {limit_bytes} bytes (max_decompressed_bytes)"
+            )
         if len(whole) > bomb_bytes:
-            raise BodyTooLarge(f"the body unpacks to more than {MAX_RATIO} times its size")
+            raise BodyTooLarge(
+                f"the body unpacks to more than {max_ratio} times its size"
+                " (max_decompression_ratio)"
+            )
     return whole
 
 

@@ -3,10 +3,11 @@
 from typing import TypeVar
 
 import msgspec
+from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from runs.core import json_values
+from runs.core import json_shape, json_values
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ def decoded(body: bytes, kind: type[T], *, inside: str = "") -> T:
     Raises:
         InvalidBody: If they are no JSON, or a field has a wrong type or value.
     """
+    _check_shape(body, inside)
     try:
         json_values.check(msgspec.json.decode(body))
         return msgspec.json.decode(body, type=kind)
@@ -47,6 +49,28 @@ def decoded(body: bytes, kind: type[T], *, inside: str = "") -> T:
         raise InvalidBody(_joined(_joined(inside, field), _named_in(message)), message) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidBody(inside, f"this is no JSON: {error}") from error
+
+
+def _check_shape(body: bytes, inside: str) -> None:
+    """Refuse what would take too much memory once decoded."""
+    depth, values = settings.ROLLDECK_MAX_JSON_DEPTH, settings.ROLLDECK_MAX_JSON_VALUES
+    if json_shape.too_many_values(body, max_values=values):
+        raise InvalidBody(inside, f"holds more than {values} values (max_json_values)")
+    if json_shape.too_deep(body, max_depth=depth):
+        message = f"nested deeper than {depth} levels (max_json_depth)"
+        raise InvalidBody(_joined(inside, _deep_field(body, depth)), message)
+
+
+def _deep_field(body: bytes, depth: int) -> str:
+    try:
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+    below = depth - 1
+    deep = [
+        name for name, raw in fields.items() if json_shape.too_deep(bytes(raw), max_depth=below)
+    ]
+    return deep[0] if deep else ""
 
 
 def _joined(inside: str, field: str) -> str:

@@ -20,7 +20,6 @@ from runs.wire import (
     CreateRun,
     EnvironmentList,
     EventList,
-    Limits,
     Preset,
     RunConfigSchema,
     RunDetail,
@@ -205,14 +204,3 @@ class RunConfigSchemaView(APIView):
             for name, (title, config) in run_config.PRESETS.items()
         ]
         return answer(RunConfigSchema(schema=run_config.json_schema(), presets=presets))
-
-
-class LimitsView(APIView):
-    """The limits of this deck."""
-
-    permission_classes = [Known]
-
-    @extend_schema(operation_id="limits", responses={200: Limits, **problems(401)}, tags=["deck"])
-    def get(self, request: Request) -> HttpResponse:
-        """Return the limits of what this deck takes in."""
-        return answer(selectors.limits())

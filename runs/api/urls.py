@@ -6,7 +6,6 @@ from django.urls.converters import IntConverter
 from runs.api.runs import (
     EnvironmentsView,
     EventsView,
-    LimitsView,
     RunConfigSchemaView,
     RunsView,
     RunView,
@@ -36,7 +35,6 @@ register_converter(Step, "step")
 
 urlpatterns = [
     path("session", SessionView.as_view()),
-    path("limits", LimitsView.as_view()),
     path("run-config-schema", RunConfigSchemaView.as_view()),
     path("tokens", TokensView.as_view()),
     path("tokens/<small:token>", TokenView.as_view()),

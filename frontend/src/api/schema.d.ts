@@ -28,7 +28,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the limits of what this deck takes in. */
+        /** @description Return the largest of everything that passes; refusals use the same names. */
         get: operations["limits"];
         put?: never;
         post?: never;
@@ -1388,14 +1388,27 @@ export interface components {
             fragments: components["schemas"]["KindLedger"];
         };
         /**
-         * Limits
-         * @description Limits of what this deck takes in.
+         * LimitsAnswer
+         * @description The largest of everything that passes; units are in the names.
          */
-        Limits: {
+        LimitsAnswer: {
             max_body_bytes: number;
             max_decompressed_bytes: number;
+            max_decompression_ratio: number;
             max_weights_bytes: number;
+            max_header_bytes: number;
+            max_header_seconds: number;
+            max_idle_seconds: number;
+            max_wait_seconds: number;
+            max_json_depth: number;
+            max_json_values: number;
+            max_groups_per_push: number;
+            max_sequences_per_group: number;
+            max_tokens_per_sequence: number;
+            max_tokens_per_group: number;
+            max_values_per_group: number;
             max_queued_groups: number;
+            max_token_id: number;
         };
         /**
          * Message
@@ -2023,7 +2036,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Limits"];
+                    "application/json": components["schemas"]["LimitsAnswer"];
                 };
             };
             401: {

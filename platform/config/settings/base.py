@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from buffer.core.limits import DEFAULTS
 from config import env
 from config.settings.connections import celery_broker, database, payload_storage
 
@@ -114,11 +115,54 @@ CHANNEL_LAYERS = {
 # spooling them to disk first and from refusing them at 2.5 MB.
 FILE_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = None
-ROLLDECK_MAX_BODY_BYTES = env.integer("ROLLDECK_MAX_BODY_BYTES", 32 * 1024 * 1024)
-ROLLDECK_MAX_DECOMPRESSED_BYTES = env.integer("ROLLDECK_MAX_DECOMPRESSED_BYTES", 256 * 1024 * 1024)
-ROLLDECK_MAX_WEIGHTS_BYTES = env.integer("ROLLDECK_MAX_WEIGHTS_BYTES", 16 * 1024**3)
-# Groups that may wait in one run before pushes are answered with 503 and Retry-After.
-ROLLDECK_MAX_QUEUED_GROUPS = env.integer("ROLLDECK_MAX_QUEUED_GROUPS", 1_000_000, at_least=1)
+# What each one means, and its default: buffer.core.limits.
+ROLLDECK_MAX_BODY_BYTES = env.integer("ROLLDECK_MAX_BODY_BYTES", DEFAULTS.body_bytes, at_least=1024)
+ROLLDECK_MAX_DECOMPRESSED_BYTES = env.integer(
+    "ROLLDECK_MAX_DECOMPRESSED_BYTES", DEFAULTS.decompressed_bytes, at_least=1024
+)
+ROLLDECK_MAX_DECOMPRESSION_RATIO = env.integer(
+    "ROLLDECK_MAX_DECOMPRESSION_RATIO", DEFAULTS.decompression_ratio, at_least=1
+)
+ROLLDECK_MAX_WEIGHTS_BYTES = env.integer(
+    "ROLLDECK_MAX_WEIGHTS_BYTES", DEFAULTS.weights_bytes, at_least=1024
+)
+ROLLDECK_MAX_HEADER_BYTES = env.integer(
+    "ROLLDECK_MAX_HEADER_BYTES", DEFAULTS.header_bytes, at_least=1024
+)
+ROLLDECK_MAX_HEADER_SECONDS = env.integer(
+    "ROLLDECK_MAX_HEADER_SECONDS", DEFAULTS.header_seconds, at_least=1
+)
+ROLLDECK_MAX_IDLE_SECONDS = env.integer(
+    "ROLLDECK_MAX_IDLE_SECONDS", DEFAULTS.idle_seconds, at_least=1
+)
+ROLLDECK_MAX_WAIT_SECONDS = env.integer(
+    "ROLLDECK_MAX_WAIT_SECONDS", DEFAULTS.wait_seconds, at_least=0, at_most=60
+)
+# Decoders recurse; below 200 they never come near the end of the stack.
+ROLLDECK_MAX_JSON_DEPTH = env.integer(
+    "ROLLDECK_MAX_JSON_DEPTH", DEFAULTS.json_depth, at_least=4, at_most=200
+)
+ROLLDECK_MAX_JSON_VALUES = env.integer(
+    "ROLLDECK_MAX_JSON_VALUES", DEFAULTS.json_values, at_least=1000
+)
+ROLLDECK_MAX_GROUPS_PER_PUSH = env.integer(
+    "ROLLDECK_MAX_GROUPS_PER_PUSH", DEFAULTS.groups_per_push, at_least=1
+)
+ROLLDECK_MAX_SEQUENCES_PER_GROUP = env.integer(
+    "ROLLDECK_MAX_SEQUENCES_PER_GROUP", DEFAULTS.sequences_per_group, at_least=1
+)
+ROLLDECK_MAX_TOKENS_PER_SEQUENCE = env.integer(
+    "ROLLDECK_MAX_TOKENS_PER_SEQUENCE", DEFAULTS.tokens_per_sequence, at_least=1
+)
+ROLLDECK_MAX_TOKENS_PER_GROUP = env.integer(
+    "ROLLDECK_MAX_TOKENS_PER_GROUP", DEFAULTS.tokens_per_group, at_least=1
+)
+ROLLDECK_MAX_VALUES_PER_GROUP = env.integer(
+    "ROLLDECK_MAX_VALUES_PER_GROUP", DEFAULTS.values_per_group, at_least=1000
+)
+ROLLDECK_MAX_QUEUED_GROUPS = env.integer(
+    "ROLLDECK_MAX_QUEUED_GROUPS", DEFAULTS.queued_groups, at_least=1
+)
 
 # --- API ---
 REST_FRAMEWORK = {

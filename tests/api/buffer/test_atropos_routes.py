@@ -253,6 +253,60 @@ def test_a_lenient_run_notes_what_others_refuse(server: Server) -> None:
     assert RunEvent.objects.filter(kind="odd_groups").exists()
 
 
+def test_a_lenient_run_notes_an_empty_group_and_keeps_nothing_of_it(server: Server) -> None:
+    server.register()
+    Run.objects.update(lenient=True)
+    empty = {"tokens": [], "masks": [], "scores": []}
+
+    answer = server.post("/scored_data_list", [group(), empty, group(mark=2)])
+
+    assert answer.json() == {"status": "received", "groups_processed": 3}
+    assert TrajectoryGroup.objects.count() == 2
+    assert RunEvent.objects.filter(message__contains="tokens: too_short").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}', body(group(sequences=1025))],
+    ids=["no JSON to anybody but Python", "over a limit"],
+)
+def test_not_even_a_lenient_run_takes_what_would_break_readers_or_memory(
+    server: Server, content: bytes
+) -> None:
+    server.register()
+    Run.objects.update(lenient=True)
+
+    assert server.post("/scored_data", content).status_code == 422
+    assert TrajectoryGroup.objects.count() == 0
+
+
+LIMITED: dict[str, tuple[str, int, Any, list[Any]]] = {
+    "groups": ("groups_per_push", 2, [group()] * 3, []),
+    "sequences": ("sequences_per_group", 1, [group()], [0, "tokens"]),
+    "tokens of a sequence": ("tokens_per_sequence", 2, [group()], [0, "tokens", 0]),
+    "tokens of a group": ("tokens_per_group", 5, [group()], [0, "tokens"]),
+    "depth": ("json_depth", 4, [group(overrides=[{"a": [[1]]}, {}])], [0, "overrides"]),
+    "values of a group": ("values_per_group", 10, [group()], [0]),
+    "values of a field": ("json_values", 9, [group(images=list(range(10)))], [0, "images"]),
+}
+
+
+@pytest.mark.parametrize(("name", "bound", "content", "loc"), LIMITED.values(), ids=LIMITED.keys())
+def test_a_refusal_names_the_limit_and_the_place(
+    server: Server, settings: Any, name: str, bound: int, content: Any, loc: list[Any]
+) -> None:
+    server.register()
+    setattr(settings, f"ROLLDECK_MAX_{name.upper()}", bound)
+
+    response = server.post("/scored_data_list", content)
+
+    assert response.status_code == 422
+    problem = response.json()["detail"][0]
+    assert problem["loc"] == ["body", *loc]
+    assert f"(max_{name})" in problem["msg"]
+    assert TrajectoryGroup.objects.count() == 0
+
+
 def test_smaller_groups_wait_until_they_complete_one_another(server: Server) -> None:
     server.register()
     server.batch()

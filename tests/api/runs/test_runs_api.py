@@ -214,8 +214,16 @@ def test_the_config_schema_and_the_presets_belong_together(operator: APIClient) 
     assert operator.post("/api/runs", body, format="json").status_code == 201
 
 
-def test_limits_are_shown(operator: APIClient, settings: Any) -> None:
-    assert operator.get("/api/limits").json()["max_body_bytes"] == settings.ROLLDECK_MAX_BODY_BYTES
+def test_the_depth_and_the_values_of_a_body_are_limited(operator: APIClient, settings: Any) -> None:
+    settings.ROLLDECK_MAX_JSON_DEPTH = 4
+    deep = operator.post("/api/runs", {"name": "a", "config": {"x": [[[1]]]}}, format="json")
+    settings.ROLLDECK_MAX_JSON_VALUES = 10
+    long = operator.post("/api/runs", {"name": "a", "config": {"x": [1] * 10}}, format="json")
+
+    assert deep.status_code == long.status_code == 400
+    (said,) = deep.json()["errors"]
+    assert (said["field"], "(max_json_depth)" in said["message"]) == ("config", True)
+    assert "(max_json_values)" in long.json()["detail"]
 
 
 def test_a_token_is_minted_shown_once_used_and_revoked(admin: APIClient) -> None:

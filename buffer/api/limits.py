@@ -1,0 +1,31 @@
+"""Show the bounds of what this deck takes in."""
+
+from dataclasses import asdict
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import selectors
+from buffer.api import messages
+from buffer.core.limits import MAX_TOKEN_ID
+from runs.api.bodies import answer
+from runs.api.openapi import problems
+from runs.api.permissions import Known
+
+
+class LimitsView(APIView):
+    """The limits of this deck."""
+
+    permission_classes = [Known]
+
+    @extend_schema(
+        operation_id="limits",
+        responses={200: messages.LimitsAnswer, **problems(401)},
+        tags=["deck"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Return the largest of everything that passes; refusals use the same names."""
+        bounds = {f"max_{name}": bound for name, bound in asdict(selectors.limits()).items()}
+        return answer(messages.LimitsAnswer(**bounds, max_token_id=MAX_TOKEN_ID))

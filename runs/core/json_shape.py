@@ -1,0 +1,82 @@
+"""Measure JSON before it is decoded, so that hostile nesting costs no memory.
+
+A decoded value takes up to thirty times the bytes of its text: three bytes ``[],`` become a list
+of 56 and a pointer to it. Both measures below need a block of scratch memory and no more.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BLOCK_BYTES: Final = 1 << 18
+_QUOTE: Final = ord('"')
+_COMMA: Final = ord(",")
+_STEPS: Final = np.zeros(256, np.int8)
+_STEPS[[ord("["), ord("{")]] = 1
+_STEPS[[ord("]"), ord("}")]] = -1
+_BEGINS: Final = np.zeros(256, bool)
+_BEGINS[[ord(","), ord("["), ord("{")]] = True
+
+
+def too_deep(text: bytes, *, max_depth: int) -> bool:
+    """Return whether JSON is nested deeper than `max_depth` containers.
+
+    Text that is no JSON is judged up to its first error, which is all that a decoder builds.
+    """
+    if text.count(b"[") + text.count(b"{") <= max_depth:
+        return False
+    depth = 0
+    for block in _outside_strings(text):
+        levels = np.cumsum(_STEPS[block], dtype=np.int32)
+        if depth + int(levels.max(initial=0)) > max_depth:
+            return True
+        depth += int(levels[-1]) if levels.size else 0
+    return False
+
+
+def too_many_values(text: bytes, *, max_values: int) -> bool:
+    """Return whether JSON may hold more than `max_values` values, keys not counted.
+
+    Every value but the first follows a comma or opens a container. Text in strings is looked
+    into only when it matters.
+    """
+    if len(text) // 2 < max_values:
+        return False
+    if _begun(text) < max_values:
+        return False
+    begun = sum(int(np.count_nonzero(_BEGINS[block])) for block in _outside_strings(text))
+    return begun >= max_values
+
+
+def too_many_items(text: bytes, *, max_items: int) -> bool:
+    """Return whether the outermost array or object has more than `max_items` entries."""
+    if text.count(b",") < max_items:
+        return False
+    depth = items = 0
+    for block in _outside_strings(text):
+        levels = np.cumsum(_STEPS[block], dtype=np.int32) + depth
+        items += int(np.count_nonzero((block == _COMMA) & (levels == 1)))
+        if items >= max_items:
+            return True
+        depth = int(levels[-1]) if levels.size else depth
+    return False
+
+
+def _begun(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _outside_strings(text: bytes) -> Iterator[NDArray[np.uint8]]:
+    """Yield the bytes between strings, block by block."""
+    if b"\\" in text:
+        # From left to right: what is left of an escaped quote is no quote.
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    whole = np.frombuffer(text, np.uint8)
+    inside = False
+    for start in range(0, len(whole), _BLOCK_BYTES):
+        block = whole[start : start + _BLOCK_BYTES]
+        in_string = np.logical_xor.accumulate(block == _QUOTE) ^ inside
+        inside = bool(in_string[-1])
+        yield block[~in_string]

@@ -1,0 +1,36 @@
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from buffer.core.limits import DEFAULTS, Limits
+from tests.factories import bearer
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.django_db
+def test_every_limit_is_shown_as_it_is_set(settings: Any) -> None:
+    settings.ROLLDECK_MAX_TOKENS_PER_GROUP = 77
+
+    shown = Client(headers=bearer("env")).get("/api/limits").json()
+
+    assert shown.pop("max_token_id") == 2**31 - 1
+    assert shown.pop("max_tokens_per_group") == 77
+    assert shown == {
+        f"max_{field.name}": getattr(DEFAULTS, field.name)
+        for field in fields(Limits)
+        if field.name != "tokens_per_group"
+    }
+
+
+def test_every_limit_is_described_with_its_default() -> None:
+    page = (ROOT / "docs/reference/settings.md").read_text()
+    described = dict(re.findall(r"\| `ROLLDECK_MAX_(\w+)` \| (\d+) \|", page))
+
+    assert described == {
+        field.name.upper(): str(getattr(DEFAULTS, field.name)) for field in fields(Limits)
+    }
