@@ -4,7 +4,16 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ["platform/config", "runs", "buffer", "rollouts", "frontend", "client", "examples"]
+FOLDERS = [
+    "platform/config",
+    "runs",
+    "buffer",
+    "rollouts",
+    "frontend",
+    "client",
+    "examples",
+    "benchmarks",
+]
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 
@@ -14,7 +23,7 @@ def sources() -> list[Path]:
         path
         for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*.py"))
-        if "migrations" not in path.parts and "node_modules" not in path.parts
+        if "migrations" not in path.parts and not {"node_modules", ".venv-peers"} & set(path.parts)
     ]
 
 

@@ -1,0 +1,1 @@
+"""Measure Rolldeck beside its peers, in one run on one machine."""

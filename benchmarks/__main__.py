@@ -1,0 +1,90 @@
+"""Run the benchmarks: `python -m benchmarks --rows P1,P2 --pairs 5`."""
+
+import argparse
+import sys
+import time
+from typing import Final
+
+from rich.console import Console
+
+from benchmarks import profiler, results
+from benchmarks.bench import Bench, Row
+from benchmarks.peers import PeerMissing
+from benchmarks.rows import p1_push, p2_batch, p3_wait, p6_delivery
+
+ROWS: Final[tuple[Row, ...]] = (p1_push.ROW, p2_batch.ROW, p3_wait.ROW, p6_delivery.ROW)
+EXTRAS: Final[tuple[Row, ...]] = ()
+
+
+def main() -> int:
+    """Measure what was asked for, and return 1 if a row could not be measured."""
+    asked = _arguments()
+    console = Console(highlight=False)
+    bench = Bench(
+        pairs=asked.pairs,
+        full=asked.full,
+        web_workers=asked.workers,
+        alone=asked.alone,
+        profiler=profiler.Profiler() if asked.profile else None,
+        say=console.print,
+    )
+    known = {row.name: row for row in (*ROWS, *EXTRAS)}
+    names = asked.rows or list(known)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        console.print(f"no row {', '.join(unknown)}; there are {', '.join(known)}")
+        return 2
+    missed = [name for name in names if not _measure(known[name], bench, console)]
+    if not bench.is_alone:
+        results.show(results.read(), console)
+    return 1 if missed else 0
+
+
+def _measure(row: Row, bench: Bench, console: Console) -> bool:
+    """Measure one row, and write its figures or its profile down; return whether it could be."""
+    console.print(f"[bold]{row.name}[/bold] {row.measure}")
+    began = time.monotonic()
+    try:
+        figures = row.result(bench)
+    except PeerMissing as missing:
+        console.print(f"  not measured, the peer cannot be installed: {missing}")
+        return False
+    console.print(f"  took {time.monotonic() - began:.0f} s")
+    if bench.profiler is not None:
+        _write_profile(row, bench.profiler, console)
+        return True
+    if bench.is_alone:
+        return True
+    kind = "rows" if row in ROWS else "extras"
+    before = results.read()
+    results.write(
+        results.merge(before, machine=bench.machine, kind=kind, name=row.name, figures=figures)
+    )
+    return True
+
+
+def _write_profile(row: Row, taken: profiler.Profiler, console: Console) -> None:
+    path = results.FOLDER / f"profile-{row.name}.txt"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(profiler.as_text(taken.stacks, title=f"{row.name} {row.measure}"))
+    taken.stacks.clear()
+    console.print(f"  where the web process spends its time: {path}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--rows", type=_words, help="names, by default all: P1,P2")
+    parser.add_argument("--pairs", type=int, default=5, help="measurements of each side")
+    parser.add_argument("--workers", type=int, help="web processes of our deck")
+    parser.add_argument("--full", action="store_true", help="the sizes that take many minutes")
+    parser.add_argument("--alone", action="store_true", help="without the peer; keeps nothing")
+    parser.add_argument("--profile", action="store_true", help="profile our web process instead")
+    return parser.parse_args()
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""What every row is given: servers, load, pairs, and perhaps a profiler."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from benchmarks import figures
+from benchmarks.deck import AtroposApi, Deck, running_deck
+from benchmarks.figures import Aim, Better
+from benchmarks.load import OtherProcess, other_process
+from benchmarks.machine import describe
+from benchmarks.peers import running_atropos
+from benchmarks.profiler import Profiler
+
+Figures = dict[str, Any]
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """The settings of one run of the benchmarks.
+
+    Attributes:
+        pairs: Measurements of each side, in turn.
+        full: Take the sizes of the design even where they take many minutes.
+        tiny: Take sizes that only show that everything works.
+        web_workers: Web processes of our deck; None is what it takes by itself.
+        alone: Leave the peer out; nothing that is measured is kept.
+        profiler: Watches our web processes; the peer is left out too.
+        say: Shows one line of progress.
+    """
+
+    pairs: int = 5
+    full: bool = False
+    tiny: bool = False
+    web_workers: int | None = None
+    alone: bool = False
+    profiler: Profiler | None = None
+    say: Say = print
+    machine: str = field(default="", init=False)
+    _used: dict[str, dict[str, list[float]]] = field(default_factory=dict, init=False)
+
+    @contextlib.contextmanager
+    def deck(self, *, web_workers: int | None = None) -> Iterator[Deck]:
+        """Give a fresh deck of ours."""
+        with running_deck(web_workers=web_workers or self.web_workers) as deck:
+            self.machine = describe(postgres=deck.postgres_version(), data_folder=deck.var)
+            if self.profiler is not None:
+                self.profiler.watch(deck.web_pids)
+            yield deck
+
+    @contextlib.contextmanager
+    def beside_atropos(self) -> Iterator[tuple[Deck, AtroposApi, OtherProcess]]:
+        """Give our deck, the stock server, and a process that loads either."""
+        with contextlib.ExitStack() as parts:
+            deck = parts.enter_context(self.deck())
+            peer = deck if self.is_alone else parts.enter_context(running_atropos())
+            yield deck, peer, parts.enter_context(other_process())
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the peer is left out."""
+        return self.alone or self.profiler is not None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the usual work is enough: nobody looks at how cost grows."""
+        return self.tiny or self.profiler is not None
+
+    @contextlib.contextmanager
+    def metered(self, server: AtroposApi, *, per: int) -> Iterator[None]:
+        """Note what processor time the block costs a server, in ms for each of `per` units.
+
+        It says more than the clock does on a machine that others use too.
+        """
+        before = server.cpu_seconds()
+        yield
+        side = self._used.setdefault("ours" if isinstance(server, Deck) else "peer", {})
+        for part, seconds in server.cpu_seconds().items():
+            side.setdefault(part, []).append(1000 * (seconds - before[part]) / per)
+
+    def compare(
+        self,
+        what: str,
+        *,
+        ours: Callable[[], float],
+        peer: Callable[[], float],
+        better: Better,
+        pairs: int | None = None,
+    ) -> Figures:
+        """Return the paired figures of one measure, after one of each that does not count."""
+        self._used.clear()
+        pairs = pairs or self.pairs
+        if not self.tiny:
+            ours()
+        if self.is_alone:
+            return self._ours_alone(what, ours, pairs)
+        if not self.tiny:
+            peer()
+        taken = figures.in_turn(pairs, ours=ours, peer=peer, better=better)
+        return self._said(what, taken.as_json())
+
+    def _ours_alone(self, what: str, ours: Callable[[], float], pairs: int) -> Figures:
+        watching = self.profiler.recording() if self.profiler else contextlib.nullcontext()
+        with watching:
+            taken = [ours() for _ in range(pairs)]
+        return self._said(what, figures.alone(taken))
+
+    def _said(self, what: str, result: Figures) -> Figures:
+        """Return figures with what they cost in processor time, and show them."""
+        words = f"  {what}: ours {result['ours']:g}"
+        if result["ratio"] is not None:
+            words += f", peer {result['peer']:g}, {result['ratio']:.2f}×"
+        if self._used:
+            result["cpu_ms"] = {
+                side: {part: round(median(values), 3) for part, values in parts.items()}
+                for side, parts in self._used.items()
+            }
+            words += "; CPU ms each: " + ", ".join(
+                f"{side} {part} {value:g}"
+                for side, parts in result["cpu_ms"].items()
+                for part, value in parts.items()
+            )
+        self.say(words)
+        return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        name: As in the design: P1 …
+        measure: What is measured.
+        peer: Of whom beside us.
+        unit: Of `ours` and `peer`.
+        better: Whether more or less is better.
+        mark: What it must reach.
+        goal: What it should reach.
+        take: Measures; returns figures with at least ours, peer, ratio, pairs and spread.
+    """
+
+    name: str
+    measure: str
+    peer: str
+    unit: str
+    better: Better
+    mark: Aim | None
+    goal: Aim | None
+    take: Callable[[Bench], Figures]
+
+    def result(self, bench: Bench) -> Figures:
+        """Return the figures of this row with what they mean."""
+        taken = self.take(bench)
+        judged = {
+            "measure": self.measure,
+            "peer_is": self.peer,
+            "unit": self.unit,
+            "better": self.better,
+            **taken,
+        }
+        if self.mark is not None:
+            judged |= {"mark": self.mark.words, "mark_met": self.mark.is_met(taken)}
+        if self.goal is not None:
+            judged |= {"goal": self.goal.words, "goal_met": self.goal.is_met(taken)}
+        return judged

@@ -1,0 +1,173 @@
+"""Run our deck as `manage.py up` starts it: PostgreSQL, Valkey, web, jobs and beat."""
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+
+from benchmarks import processes
+from benchmarks.http_client import Answer, Line, request_bytes
+from benchmarks.machine import file_system
+
+TOKEN: Final = "a-bootstrap-token-for-benchmarks"  # noqa: S105 of a deck that lives for minutes
+OURS: Final = ("DATABASE_URL", "REDIS_URL", "RAY_", "ROLLDECK_", "DJANGO_SETTINGS_MODULE")
+# An address that is given is not started: rows of the buffer need no Ray, and it wants a core.
+NO_RAY: Final = "127.0.0.1:9"
+DURABLE: Final = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
+REGISTRATION: Final = {
+    "wandb_group": "benchmark",
+    "wandb_project": "benchmark",
+    "max_token_len": 32_768,
+    "checkpoint_dir": "checkpoints",
+    "save_checkpoint_interval": 100,
+    "starting_step": 0,
+    "num_steps": 1_000_000,
+}
+ENVIRONMENT: Final = {"max_token_length": 32_768, "desired_name": "benchmark", "weight": 1.0}
+
+
+class NotDurable(Exception):
+    """PostgreSQL would acknowledge what a power cut takes away."""
+
+
+class AtroposApi:
+    """What both servers understand: the stock routes, without credentials."""
+
+    def __init__(self, url: str, pid: int) -> None:
+        self.url = url
+        self.pid = pid
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Return the processor time used so far, by part."""
+        return {"server": processes.cpu_seconds([self.pid])}
+
+    def call(self, method: str, path: str, content: Any = None) -> Any:
+        """Return the decoded answer to one call on a line of its own."""
+        return json.loads(self.ask(method, path, content).body)
+
+    def ask(self, method: str, path: str, content: Any = None) -> Answer:
+        body = b"" if content is None else json.dumps(content).encode()
+        with Line(self.url) as line:
+            return line.ok(request_bytes(method, path, body, headers={"Connection": "close"}))
+
+    def begin(self, *, batch_size: int, group_size: int) -> int:
+        """Start a fresh run with one environment, and return its `env_id`."""
+        self.ask("GET", "/reset_data")
+        self.call("POST", "/register", REGISTRATION | {"batch_size": batch_size})
+        self.call("GET", "/batch")  # environments are let in when a trainer has asked once
+        joined = self.call("POST", "/register-env", ENVIRONMENT | {"group_size": group_size})
+        return int(joined["env_id"])
+
+    def queue_size(self) -> int:
+        """Return how many groups are queued."""
+        return int(self.call("GET", "/status")["queue_size"])
+
+
+class Deck(AtroposApi):
+    """A running deck."""
+
+    def __init__(self, url: str, var: Path, pid: int) -> None:
+        super().__init__(url, pid)
+        self.var = var
+
+    @property
+    def database_url(self) -> str:
+        """The deck's PostgreSQL, for libpq."""
+        services = json.loads((self.var / "run" / "services.json").read_text(encoding="utf-8"))
+        return str(services["DATABASE_URL"])
+
+    def sql(self, *, autocommit: bool = True) -> "psycopg.Connection[Any]":
+        """Return a connection of one's own, beside the deck's."""
+        return psycopg.connect(self.database_url, autocommit=autocommit)
+
+    def postgres_version(self) -> str:
+        with self.sql() as connection:
+            row = connection.execute("SHOW server_version").fetchone()
+        return str(row[0]) if row else "?"
+
+    def web_pids(self) -> list[int]:
+        """Return the processes that serve requests: with several workers, not their parent."""
+        lines = processes.descendants(self.pid)
+        web = [pid for pid, line in lines.items() if "config.embedded.web" in line]
+        spawned = [child for pid in web for child in processes.descendants(pid)]
+        serving = [pid for pid in spawned if "resource_tracker" not in lines.get(pid, "")]
+        return sorted(serving or web)
+
+    def cpu_seconds(self) -> dict[str, float]:
+        return {
+            "web": processes.cpu_seconds(self.web_pids()),
+            "postgres": processes.cpu_seconds(self.postgres_pids()),
+        }
+
+    def postgres_pids(self) -> list[int]:
+        lines = processes.descendants(self.pid)
+        return sorted(pid for pid, line in lines.items() if "postgres" in line)
+
+    def refuse_pretence(self) -> None:
+        """Do nothing if an acknowledged commit survives a power cut.
+
+        Raises:
+            NotDurable: If a setting, or the file system, says otherwise.
+        """
+        with self.sql() as connection:
+            for name, wanted in DURABLE.items():
+                row = connection.execute(f"SHOW {name}").fetchone()
+                if row is None or row[0] != wanted:
+                    raise NotDurable(f"{name} is {row}, it must be {wanted}")
+        kind = file_system(self.var)
+        if kind in IN_MEMORY:
+            raise NotDurable(f"{self.var} lies on {kind}: set TMPDIR to a folder on a disk")
+
+
+@contextlib.contextmanager
+def running_deck(*, web_workers: int | None = None) -> Iterator[Deck]:
+    """Start a deck on an empty folder, and stop it and remove the folder at the end.
+
+    Args:
+        web_workers: Web processes; None is what a deck takes by itself.
+    """
+    var = Path(tempfile.mkdtemp(prefix="rolldeck-bench-"))
+    port = processes.free_port()
+    url = f"http://127.0.0.1:{port}"
+    try:
+        with processes.server(
+            [sys.executable, "manage.py", "up"],
+            env=_environment(var, port, web_workers),
+            log=var / "up.log",
+            url=url,
+            ready_path="/healthz/ready",
+        ) as process:
+            deck = Deck(url, var, process.pid)
+            deck.refuse_pretence()
+            yield deck
+    finally:
+        shutil.rmtree(var, ignore_errors=True)
+
+
+def _environment(var: Path, port: int, web_workers: int | None) -> dict[str, str]:
+    """Return a newcomer's environment: nothing of a deck that runs elsewhere."""
+    kept = ("ROLLDECK_POSTGRES_BIN", "ROLLDECK_VALKEY_SERVER")
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(kept) or not name.startswith(OURS)
+    }
+    workers = {} if web_workers is None else {"ROLLDECK_WEB_WORKERS": str(web_workers)}
+    return (
+        own
+        | workers
+        | {
+            "ROLLDECK_VAR": str(var),
+            "ROLLDECK_PORT": str(port),
+            "ROLLDECK_BOOTSTRAP_TOKEN": TOKEN,
+            "RAY_ADDRESS": NO_RAY,
+        }
+    )

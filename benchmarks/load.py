@@ -1,0 +1,155 @@
+"""The load: what environments and trainers do, in processes of their own."""
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Final, ParamSpec, TypeVar
+
+from benchmarks.bodies import Numbered, Size, json_group
+from benchmarks.http_client import Line, request_bytes
+
+P = ParamSpec("P")
+T = TypeVar("T")
+SEEDS: Final = 4
+LONGEST_SECONDS: Final = 600.0
+
+
+class OtherProcess:
+    """One process that loads a server, started once and kept: nothing is imported while timing."""
+
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self._pool = pool
+
+    def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what `work` returns over there."""
+        return self._pool.submit(work, *args, **kwargs).result(LONGEST_SECONDS)
+
+    def start(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
+        """Begin `work` over there, and return what waits for its result."""
+        future = self._pool.submit(work, *args, **kwargs)
+        return lambda: future.result(LONGEST_SECONDS)
+
+
+@contextlib.contextmanager
+def other_process() -> Iterator[OtherProcess]:
+    """Give a process that ends with the block."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(time.monotonic).result()
+        yield OtherProcess(pool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """Groups to push.
+
+    Attributes:
+        url: The server.
+        size: Of each group.
+        groups: How many over all clients.
+        clients: Connections that push at once.
+        env_id: Whose groups they are.
+    """
+
+    url: str
+    size: Size
+    groups: int
+    clients: int = 1
+    env_id: int | None = None
+
+
+_numbers = itertools.count()
+
+
+def push_json(push: Push) -> float:
+    """Push groups to `/scored_data`, and return the seconds from the first byte to the last ack.
+
+    The bodies are made before the clock starts, and no two that are sent are alike.
+    """
+    requests = [
+        request_bytes("POST", "/scored_data", json_group(push.size, seed=seed, env_id=push.env_id))
+        for seed in range(min(SEEDS, push.groups))
+    ]
+    left = iter(range(push.groups))
+    lock = threading.Lock()
+
+    def client(index: int) -> None:
+        bodies = [Numbered(request) for request in requests]
+        with Line(push.url) as line:
+            gate.wait()
+            while True:
+                with lock:
+                    turn = next(left, None)
+                    number = next(_numbers)
+                if turn is None:
+                    return
+                line.ok(bodies[(turn + index) % len(bodies)].with_number(number))
+
+    gate = threading.Barrier(push.clients + 1)
+    return timed_threads(client, push.clients, gate)
+
+
+def timed_threads(client: Callable[[int], None], count: int, gate: threading.Barrier) -> float:
+    """Run clients that begin together at `gate`; return the seconds until the last has ended."""
+    failed: list[BaseException] = []
+
+    def guarded(index: int) -> None:
+        try:
+            client(index)
+        except BaseException as error:  # noqa: BLE001 it is raised again below
+            failed.append(error)
+            gate.abort()
+
+    threads = [threading.Thread(target=guarded, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    with contextlib.suppress(threading.BrokenBarrierError):
+        gate.wait()
+    began = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - began
+    real = [error for error in failed if not isinstance(error, threading.BrokenBarrierError)]
+    if failed:
+        raise (real or failed)[0]
+    return seconds
+
+
+def get_batches(url: str, batches: int) -> float:
+    """Return the seconds that `batches` calls of `GET /batch` take, bodies read to the end.
+
+    Raises:
+        ValueError: If an answer holds no batch.
+    """
+    request = request_bytes("GET", "/batch")
+    with Line(url) as line:
+        line.ok(request_bytes("GET", "/status"))  # the line is open before the clock starts
+        began = time.perf_counter()
+        bodies = [line.ok(request).body for _ in range(batches)]
+        seconds = time.perf_counter() - began
+    for body in bodies:
+        if not body.startswith((b'{"batch":[{', b'{"batch": [{')):
+            raise ValueError(f"no batch: {body[:100].decode(errors='replace')}")
+    return seconds
+
+
+def latencies(url: str, request: bytes, *, count: int, every_seconds: float = 0.0) -> list[float]:
+    """Return the seconds that each of `count` equal requests took, one after the other."""
+    taken = []
+    with Line(url) as line:
+        line.ok(request)
+        for _ in range(count):
+            began = time.perf_counter()
+            line.ok(request)
+            taken.append(time.perf_counter() - began)
+            time.sleep(max(0.0, every_seconds - taken[-1]))
+    return taken
+
+
+def monotonic_seconds() -> float:
+    """Return the clock that all processes of a machine share."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC)

@@ -1,0 +1,112 @@
+"""Install the peers from PyPI, each in a virtual environment of its own, and run them.
+
+The environments lie in `benchmarks/.venv-peers`, are made when first needed and are kept. A peer
+that cannot be installed here is reported as absent: nothing is put in its place.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks import processes
+from benchmarks.deck import AtroposApi
+
+FOLDER: Final = Path(__file__).with_name(".venv-peers")
+INSTALL_SECONDS: Final = 900
+# As its own `run-api` starts it, but on the loopback and without a line for each request.
+ATROPOS: Final = (
+    "import uvicorn; from atroposlib.api import app; "
+    "uvicorn.run(app, host='127.0.0.1', port={port}, log_level='error')"
+)
+
+
+class PeerMissing(Exception):
+    """A peer could not be installed; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """What to install.
+
+    Attributes:
+        name: Of its folder.
+        steps: Arguments of `pip install`, step by step.
+        check: Python that fails if it cannot be used.
+    """
+
+    name: str
+    steps: tuple[tuple[str, ...], ...]
+    check: str
+
+    def python(self) -> Path:
+        """Return the interpreter of its environment, made now if there is none.
+
+        Raises:
+            PeerMissing: If it cannot be installed or used.
+        """
+        folder = FOLDER / self.name
+        python = folder / "bin" / "python"
+        done = folder / ".installed"
+        if not done.is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            self._run([sys.executable, "-m", "venv", str(folder)])
+            for step in self.steps:
+                self._run([str(python), "-m", "pip", "install", "--quiet", *step])
+            self._run([str(python), "-c", self.check])
+            done.touch()
+        return python
+
+    def _run(self, command: list[str]) -> None:
+        try:
+            ran = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PeerMissing(f"{self.name}: {command[-1]} took over {error.timeout} s") from error
+        if ran.returncode != 0:
+            reason = (ran.stderr or ran.stdout).strip().splitlines()[-1:]
+            raise PeerMissing(f"{self.name}: {' '.join(command[-2:])}: {' '.join(reason)}")
+
+
+# Its dependencies are half of the world (transformers, wandb, polars, …); its server needs these.
+ATROPOSLIB: Final = Peer(
+    name="atropos",
+    steps=(("--no-deps", "atroposlib==0.4.0"), ("fastapi", "uvicorn[standard]", "pydantic")),
+    check="import atroposlib.api",
+)
+REVERB: Final = Peer(
+    name="reverb",
+    steps=(("dm-reverb==0.14.0", "tensorflow-cpu~=2.14.0"),),
+    check="import reverb",
+)
+
+
+@contextlib.contextmanager
+def running_atropos() -> Iterator[AtroposApi]:
+    """Run the stock Atropos server: one process, everything in its memory.
+
+    Raises:
+        PeerMissing: If it cannot be installed.
+    """
+    python = ATROPOSLIB.python()
+    port = processes.free_port()
+    url = f"http://127.0.0.1:{port}"
+    folder = Path(tempfile.mkdtemp(prefix="rolldeck-peer-"))
+    try:
+        with processes.server(
+            [str(python), "-c", ATROPOS.format(port=port)],
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            log=folder / "atropos.log",
+            url=url,
+            ready_path="/",
+        ) as process:
+            yield AtroposApi(url, process.pid)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

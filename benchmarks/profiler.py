@@ -1,0 +1,114 @@
+"""Say where our web processes spend their time, as text."""
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+SAMPLES_PER_SECOND: Final = 400
+STOP_SECONDS: Final = 60.0
+SHOWN: Final = 45
+# Innermost functions of threads that only wait for work; py-spy cannot always tell.
+IDLE: Final = (
+    "wait (threading.py",
+    "_worker (concurrent/futures/thread.py",
+    "_wait_for_tstate_lock (threading.py",
+    "run (asyncio/runners.py",
+    "get_message (redis/",
+    "_read_from_socket (redis/",
+    "select (selectors.py",
+)
+Stacks = Counter[tuple[str, ...]]
+
+
+class ProfilerMissing(Exception):
+    """py-spy is not installed beside this interpreter."""
+
+
+class Profiler:
+    """Samples web processes with py-spy while something is measured."""
+
+    def __init__(self) -> None:
+        self._program = Path(sys.executable).with_name("py-spy")
+        if not self._program.is_file():
+            raise ProfilerMissing(f"{sys.executable} -m pip install py-spy")
+        self._pids: Callable[[], list[int]] = list
+        self.stacks: Stacks = Counter()
+
+    def watch(self, pids: Callable[[], list[int]]) -> None:
+        """Sample these processes from now on."""
+        self._pids = pids
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Sample while the block runs; idle threads are not counted."""
+        with tempfile.TemporaryDirectory() as folder:
+            files = [Path(folder, f"{pid}.folded") for pid in self._pids()]
+            running = [self._start(file) for file in files]
+            try:
+                yield
+            finally:
+                for process in running:
+                    process.send_signal(2)
+                    process.wait(STOP_SECONDS)
+            for file in files:
+                self.stacks += folded(file.read_text(encoding="utf-8"))
+
+    def _start(self, file: Path) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen(
+            [
+                *(str(self._program), "record", "--pid", file.stem, "--output", str(file)),
+                *("--format", "raw", "--rate", str(SAMPLES_PER_SECOND), "--duration", "3600"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert process.stdout is not None  # noqa: S101 it was asked for above
+        process.stdout.readline()  # it says so when it samples
+        return process
+
+
+def folded(text: str) -> Stacks:
+    """Return the busy stacks of py-spy's raw format: `outer;…;inner count` on each line."""
+    stacks: Stacks = Counter()
+    for line in text.splitlines():
+        stack, _, count = line.rpartition(" ")
+        frames = tuple(stack.split(";"))
+        if not any(idle in frames[-1] for idle in IDLE):
+            stacks[frames] += int(count)
+    return stacks
+
+
+def as_text(stacks: Stacks, *, title: str) -> str:
+    """Return the functions with the most samples, by themselves and with what they call."""
+    total = sum(stacks.values()) or 1
+    alone: Counter[str] = Counter()
+    within: Counter[str] = Counter()
+    for stack, count in stacks.items():
+        alone[_function(stack[-1])] += count
+        for name in {_function(frame) for frame in stack}:
+            within[name] += count
+    lines = [
+        f"{title}: {total} samples of busy threads, {SAMPLES_PER_SECOND} a second.",
+        "`wait (psycopg/connection.py)` is the time that PostgreSQL takes.",
+        "",
+    ]
+    for words, counts in (("in the function itself", alone), ("with all it calls", within)):
+        lines += [words, *_table(counts, total), ""]
+    return "\n".join(lines)
+
+
+def _table(counts: Counter[str], total: int) -> list[str]:
+    return [f"{count / total:7.1%}  {name}" for name, count in counts.most_common(SHOWN)]
+
+
+def _function(frame: str) -> str:
+    """Return `name (file)` without the line: `decode (msgspec/json.py:12)`."""
+    name, _, place = frame.partition(" (")
+    file = place.rstrip(")").rpartition(":")[0]
+    return f"{name} ({'/'.join(file.split('/')[-3:])})" if file else frame

@@ -1,0 +1,62 @@
+"""P1: groups taken in as JSON and acknowledged durably."""
+
+from benchmarks.bench import Bench, Figures, Row
+from benchmarks.bodies import USUAL, Size
+from benchmarks.deck import AtroposApi
+from benchmarks.figures import Aim, Limit
+from benchmarks.load import OtherProcess, Push, push_json
+
+GROUPS = 200
+CLIENTS = 16
+BATCH_SIZE = 64
+
+
+def take(bench: Bench) -> Figures:
+    with bench.beside_atropos() as (deck, peer, load):
+
+        def at(clients: int, size: Size, groups: int) -> Figures:
+            return bench.compare(
+                f"{clients} clients, {size.name}",
+                ours=lambda: rate(bench, deck, load, clients, size, groups),
+                peer=lambda: rate(bench, peer, load, clients, size, groups),
+                better="more",
+            )
+
+        groups = 8 if bench.tiny else GROUPS
+        one, many = at(1, USUAL, groups), at(CLIENTS, USUAL, groups)
+        if bench.is_short:
+            return one | {"clients_16": many}
+        growth = [
+            {"work": f"{times}×", **at(1, Size(sequences=8, tokens=2048 * times), groups // times)}
+            for times in (4, 16)
+        ]
+    worst = None if bench.is_alone else min(one["ratio"], many["ratio"])
+    return one | {"clients_16": many, "worst_ratio": worst, "growth": growth}
+
+
+def rate(
+    bench: Bench, server: AtroposApi, load: OtherProcess, clients: int, size: Size, groups: int
+) -> float:
+    """Return groups per second, pushed into a run that was empty."""
+    env_id = server.begin(batch_size=BATCH_SIZE, group_size=size.sequences)
+    push = Push(url=server.url, size=size, groups=groups, clients=clients, env_id=env_id)
+    with bench.metered(server, per=groups):
+        seconds = load.run(push_json, push)
+    if server.queue_size() != groups:
+        raise ValueError(f"{server.queue_size()} of {groups} acknowledged groups are queued")
+    return groups / seconds
+
+
+ROW = Row(
+    name="P1",
+    measure="POST /scored_data, JSON, acknowledged durably; 1 client, and 16",
+    peer="Atropos, in memory",
+    unit="groups/s",
+    better="more",
+    mark=Aim(
+        words="≥ 2× with 1 client and with 16",
+        limits=(Limit(figure="worst_ratio", at_least=2),),
+    ),
+    goal=Aim(words="≥ 4×", limits=(Limit(figure="worst_ratio", at_least=4),)),
+    take=take,
+)

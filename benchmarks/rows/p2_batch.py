@@ -1,0 +1,66 @@
+"""P2: batches handed out as JSON."""
+
+from benchmarks.bench import Bench, Figures, Row
+from benchmarks.bodies import USUAL, Size
+from benchmarks.deck import AtroposApi
+from benchmarks.figures import Aim, Limit
+from benchmarks.load import OtherProcess, Push, get_batches, push_json
+
+SEQUENCES = 64
+BATCHES = 6
+PUSHING = 4
+
+
+def take(bench: Bench) -> Figures:
+    with bench.beside_atropos() as (deck, peer, load):
+
+        def at(sequences: int, size: Size, batches: int) -> Figures:
+            return bench.compare(
+                f"{sequences} sequences of {size.tokens:,} tokens",
+                ours=lambda: rate(bench, deck, load, sequences, size, batches),
+                peer=lambda: rate(bench, peer, load, sequences, size, batches),
+                better="more",
+            )
+
+        if bench.tiny:
+            return at(16, Size(sequences=8, tokens=16), 2)
+        usual = at(SEQUENCES, USUAL, BATCHES)
+        if bench.is_short:
+            return usual
+        growth = [
+            {"work": "4×", **at(256, USUAL, 2)},
+            {"work": "16×", **at(256, Size(sequences=8, tokens=8192), 1)},
+        ]
+    return usual | {"growth": growth}
+
+
+def rate(
+    bench: Bench, server: AtroposApi, load: OtherProcess, sequences: int, size: Size, batches: int
+) -> float:
+    """Return batches per second, read to their last byte, from a queue that holds just these."""
+    fill(server, load, sequences=sequences, size=size, batches=batches)
+    with bench.metered(server, per=batches):
+        seconds = load.run(get_batches, server.url, batches)
+    return batches / seconds
+
+
+def fill(
+    server: AtroposApi, load: OtherProcess, *, sequences: int, size: Size, batches: int
+) -> None:
+    """Queue what `batches` batches of `sequences` sequences need, in a fresh run."""
+    env_id = server.begin(batch_size=sequences, group_size=size.sequences)
+    groups = batches * sequences // size.sequences
+    push = Push(url=server.url, size=size, groups=groups, clients=PUSHING, env_id=env_id)
+    load.run(push_json, push)
+
+
+ROW = Row(
+    name="P2",
+    measure="GET /batch of 64 sequences, JSON",
+    peer="Atropos, in memory",
+    unit="batches/s",
+    better="more",
+    mark=Aim(words="≥ 30×", limits=(Limit(figure="ratio", at_least=30),)),
+    goal=Aim(words="≥ 60×", limits=(Limit(figure="ratio", at_least=60),)),
+    take=take,
+)

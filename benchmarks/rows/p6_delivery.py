@@ -1,0 +1,87 @@
+"""P6: from the ack of the last group to the batch in the trainer's hands."""
+
+from functools import partial
+from statistics import fmean, median
+
+from benchmarks.bench import Bench, Figures, Row
+from benchmarks.bodies import USUAL
+from benchmarks.deck import AtroposApi, Deck
+from benchmarks.figures import Aim, Limit, percentile
+from benchmarks.load import OtherProcess
+from benchmarks.trainers import POLL_SECONDS, deliveries, our_receiver, stock_receiver
+
+SAMPLES = 200
+PEER_SAMPLES = 6
+LONG_POLL_REST = 0.03
+
+
+def take(bench: Bench) -> Figures:
+    with bench.beside_atropos() as (deck, peer, load):
+
+        def at(groups: int, samples: int) -> Figures:
+            seen: list[float] = []
+            waited: list[float] = []
+            found = bench.compare(
+                f"batches of {groups} groups",
+                ours=lambda: _p50(seen, of(deck, load, groups, samples)),
+                peer=lambda: _p50(waited, of(peer, load, groups, PEER_SAMPLES)),
+                better="less",
+            )
+            return found | _spread_of(seen) | ({"peer_mean_ms": fmean(waited)} if waited else {})
+
+        usual = at(1, 5 if bench.tiny else SAMPLES // bench.pairs + 1)
+        if bench.is_short:
+            return usual
+        growth = [{"work": f"{times}×", **at(times, 10)} for times in (4, 16)]
+    return usual | {"growth": growth}
+
+
+def of(server: AtroposApi, load: OtherProcess, groups: int, batches: int) -> list[float]:
+    """Return the milliseconds of `batches` deliveries, each of a batch of `groups` groups."""
+    env_id = server.begin(batch_size=groups * USUAL.sequences, group_size=USUAL.sequences)
+    ours = isinstance(server, Deck)
+    receiver = our_receiver if ours else stock_receiver
+    return [
+        1000 * seconds
+        for seconds in deliveries(
+            partial(load.start, receiver, server.url, batches),
+            url=server.url,
+            size=USUAL,
+            env_id=env_id,
+            groups=groups,
+            batches=batches,
+            rest=LONG_POLL_REST if ours else POLL_SECONDS,
+        )
+    ]
+
+
+def _p50(seen: list[float], taken: list[float]) -> float:
+    seen += taken
+    return max(median(taken), 0.001)
+
+
+def _spread_of(taken: list[float]) -> Figures:
+    return {
+        "samples": len(taken),
+        "p50_ms": percentile(taken, 50),
+        "p99_ms": percentile(taken, 99),
+        "max_ms": max(taken),
+    }
+
+
+ROW = Row(
+    name="P6",
+    measure="last group acknowledged → batch in the trainer's hands, long poll (p50)",
+    peer="Atropos' trainers poll once a second",
+    unit="ms",
+    better="less",
+    mark=Aim(
+        words="p50 ≤ 10 ms, p99 ≤ 50 ms",
+        limits=(Limit(figure="p50_ms", at_most=10), Limit(figure="p99_ms", at_most=50)),
+    ),
+    goal=Aim(
+        words="p50 ≤ 3 ms, p99 ≤ 20 ms",
+        limits=(Limit(figure="p50_ms", at_most=3), Limit(figure="p99_ms", at_most=20)),
+    ),
+    take=take,
+)

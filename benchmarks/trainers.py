@@ -1,0 +1,179 @@
+"""What trainers do, in a process of their own: the stock example's way, and our client's."""
+
+import math
+import random
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import requests
+from numpy.typing import NDArray
+
+from benchmarks.bodies import Numbered, Size, json_group
+from benchmarks.deck import TOKEN
+from benchmarks.http_client import Line, request_bytes
+from rolldeck.batches import Batch
+from rolldeck.trainer import Trainer
+
+Arrays = dict[str, NDArray[Any]]
+GOOD_MULTIPLE: Final = 64
+POLL_SECONDS: Final = 1.0
+RUN: Final = "default"
+LONGEST_SECONDS: Final = 120.0
+
+
+def stock_wait(url: str) -> float:
+    """Return the seconds of one wait of Atropos' example trainer: GET, JSON, padding.
+
+    `example_trainer/api.py` calls `requests.get(…).json()`: a new connection for each batch,
+    and gzip, because `requests` accepts it.
+    """
+    began = time.perf_counter()
+    batch = requests.get(f"{url}/batch", timeout=LONGEST_SECONDS).json()["batch"]
+    padded_as_the_example_does(batch)
+    return time.perf_counter() - began
+
+
+def padded_as_the_example_does(batch: list[dict[str, Any]]) -> Arrays:
+    """Return what `pad_data_to_good_offset` of `example_trainer/data.py` makes of a batch.
+
+    The same numpy calls, row by row; its copies into torch tensors at the end are left out, in
+    its favour, because our client ends in numpy arrays too.
+    """
+    longest = max(len(row) for group in batch for row in group["tokens"])
+    length = math.ceil((longest - 1) / GOOD_MULTIPLE) * GOOD_MULTIPLE + 1
+    tokens, labels, advantages, logprobs = [], [], [], []
+    for group in batch:
+        scores = np.array(group["scores"])
+        if len(scores) > 1:
+            scores = scores - scores.mean()
+            scores = scores / max(scores.std(), 1e-8)
+        for index, row in enumerate(group["tokens"]):
+            pad = max(0, length - len(row))
+            labels.append(
+                np.concatenate(
+                    [np.array(group["masks"][index]), np.full(pad, -100, dtype=np.int32)]
+                )[1:]
+            )
+            tokens.append(np.concatenate([np.array(row), np.zeros(pad, dtype=np.int32)])[:-1])
+            advantages.append(scores[index])
+            raw = np.array(group["inference_logprobs"][index], dtype=np.float32)
+            padded = np.full(length, 1.0, dtype=np.float32)
+            padded[: len(raw)] = raw
+            logprobs.append(padded[1:])
+    return {
+        "tokens": np.stack(tokens),
+        "labels": np.stack(labels),
+        "advantages": np.stack(advantages),
+        "inference_logprobs": np.stack(logprobs),
+    }
+
+
+class _Kept:
+    """Our trainer of this process, registered and with its line open, as between two steps."""
+
+    trainer: Trainer | None = None
+    held: Batch | None = None
+
+
+def our_trainer(url: str) -> None:
+    """Register our trainer with the run that was just begun."""
+    if _Kept.trainer is not None:
+        _Kept.trainer.close()
+    _Kept.trainer = Trainer(url, RUN, TOKEN)
+    _Kept.trainer.register(resume=True)
+    _Kept.held = None
+
+
+def our_wait() -> float:
+    """Return the seconds of one wait of our client: confirm the last batch, next, padded arrays."""
+    trainer = _Kept.trainer
+    if trainer is None:
+        raise RuntimeError("call our_trainer first")
+    began = time.perf_counter()
+    if _Kept.held is not None:
+        trainer.ack(_Kept.held)
+    _Kept.held = trainer.next_batch(LONGEST_SECONDS)
+    if _Kept.held is None:
+        raise ValueError("no batch came")
+    padded_by_our_client(_Kept.held)
+    return time.perf_counter() - began
+
+
+def padded_by_our_client(batch: Batch) -> Arrays:
+    """Return the arrays of a batch as our client makes them."""
+    if hasattr(batch, "padded"):
+        arrays: Arrays = batch.padded()
+        return arrays
+    return padded_as_the_example_does(list(batch.groups))
+
+
+# --- From the last group's ack to the trainer's hands ---
+
+
+def our_receiver(url: str, batches: int, tell_port: int) -> None:
+    """Take batches by long poll, and tell the pusher when each was in hand."""
+    with Trainer(url, RUN, TOKEN) as trainer, _teller(tell_port) as tell:
+        trainer.register(resume=True)
+        for _ in range(batches):
+            batch = trainer.next_batch(LONGEST_SECONDS)
+            tell.send(repr(time.monotonic()).encode())
+            if batch is None:
+                raise ValueError("no batch came")
+            trainer.ack(batch)
+
+
+def stock_receiver(url: str, batches: int, tell_port: int) -> None:
+    """Take batches as `example_trainer/data.py` does: ask, and sleep a second if there is none."""
+    with _teller(tell_port) as tell:
+        for _ in range(batches):
+            while requests.get(f"{url}/batch", timeout=LONGEST_SECONDS).json()["batch"] is None:
+                time.sleep(POLL_SECONDS)
+            tell.send(repr(time.monotonic()).encode())
+
+
+def _teller(port: int) -> socket.socket:
+    teller = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    teller.connect(("127.0.0.1", port))
+    return teller
+
+
+Start = Callable[[int], Callable[[], None]]
+
+
+def deliveries(
+    start: Start, *, url: str, size: Size, env_id: int, groups: int, batches: int, rest: float
+) -> list[float]:
+    """Return seconds from the ack of the last group of each batch until a trainer has the batch.
+
+    Args:
+        start: Starts the trainer in another process; it tells the given port of each arrival.
+        url: The server.
+        size: Of the groups.
+        env_id: Whose groups they are.
+        groups: Groups of one batch.
+        batches: How many deliveries to time.
+        rest: Longest pause, in seconds, before the last group; it is random, so that it falls
+            into any moment of a polling trainer's sleep.
+    """
+    bodies = Numbered(
+        request_bytes("POST", "/scored_data", json_group(size, seed=1, env_id=env_id))
+    )
+    taken = []
+    number = int(time.monotonic() * 1000)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener, Line(url) as line:
+        listener.bind(("127.0.0.1", 0))
+        listener.settimeout(LONGEST_SECONDS)
+        finished = start(listener.getsockname()[1])
+        time.sleep(0.3)
+        for _ in range(batches):
+            for _ in range(groups - 1):
+                line.ok(bodies.with_number(number := number + 1))
+            time.sleep(0.02 + rest * random.random())  # noqa: S311 not a secret
+            line.ok(bodies.with_number(number := number + 1))
+            acknowledged = time.monotonic()
+            taken.append(float(listener.recv(64)) - acknowledged)
+        finished()
+    return taken

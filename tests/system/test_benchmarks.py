@@ -1,0 +1,24 @@
+"""The benchmarks run: a real deck, real sockets, a load in a process of its own."""
+
+import pytest
+
+from benchmarks.bench import Bench
+from benchmarks.rows import p2_batch, p6_delivery
+
+pytestmark = pytest.mark.system
+
+
+def test_rows_are_measured_on_a_real_deck() -> None:
+    said: list[str] = []
+    bench = Bench(pairs=1, tiny=True, alone=True, say=said.append)
+
+    batches = p2_batch.ROW.result(bench)
+    delivery = p6_delivery.ROW.result(bench)
+
+    assert batches["ours"] > 0
+    assert batches["mark_met"] is False  # nobody was beside us
+    assert batches["cpu_ms"]["ours"].keys() == {"web", "postgres"}
+    assert delivery["samples"] == 5
+    assert 0 < delivery["p50_ms"] <= delivery["p99_ms"]
+    assert "PostgreSQL 18" in bench.machine
+    assert len(said) == 2

@@ -1,0 +1,44 @@
+"""One file keeps the newest figures of every row, whichever rows were run."""
+
+from pathlib import Path
+
+from benchmarks import results
+
+FIRST = {"ours": 2.0, "mark_met": True}
+NEWER = {"ours": 3.0, "mark_met": False}
+
+
+def test_a_row_that_is_run_again_replaces_only_itself() -> None:
+    both = results.merge({}, machine="m", kind="rows", name="P2", figures=FIRST)
+    both = results.merge(both, machine="m", kind="rows", name="P1", figures=FIRST)
+
+    again = results.merge(both, machine="n", kind="rows", name="P1", figures=NEWER)
+
+    assert again == {"machine": "n", "rows": {"P1": NEWER, "P2": FIRST}, "extras": {}}
+
+
+def test_rows_stand_in_the_order_of_their_numbers() -> None:
+    found: results.Results = {}
+    for name in ("P11", "P9", "P1"):
+        found = results.merge(found, machine="m", kind="rows", name=name, figures=FIRST)
+
+    assert list(found["rows"]) == ["P1", "P9", "P11"]
+
+
+def test_other_figures_stand_apart_from_the_rows() -> None:
+    found = results.merge(
+        {"rows": {"P1": FIRST}}, machine="m", kind="extras", name="waiters", figures=NEWER
+    )
+
+    assert found == {"machine": "m", "rows": {"P1": FIRST}, "extras": {"waiters": NEWER}}
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "latest.json"
+    assert results.read(path) == {"machine": "", "rows": {}, "extras": {}}
+    found = results.merge({}, machine="8 × 2,048", kind="rows", name="P1", figures=FIRST)
+
+    results.write(found, path)
+
+    assert results.read(path) == found
+    assert [file.name for file in path.parent.iterdir()] == ["latest.json"]
