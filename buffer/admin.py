@@ -7,7 +7,7 @@ from django.core.paginator import Paginator
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
 
-from buffer.models import Batch, FragmentChunk, IdempotencyRecord, Tally, TrajectoryGroup
+from buffer.models import Batch, FragmentChunk, IdempotencyRecord, Segment, Tally, TrajectoryGroup
 from buffer.selectors import fragment_preview, group_preview
 
 
@@ -116,6 +116,22 @@ class FragmentChunkAdmin(ReadOnlyAdmin):
     def preview(self, row: FragmentChunk) -> str:
         """Return what arrays the fragment holds."""
         return fragment_preview(row.pk)
+
+
+@admin.register(Segment)
+class SegmentAdmin(ReadOnlyAdmin):
+    """Where payloads are, and when they go."""
+
+    list_display = (
+        "number",
+        "opened_at",
+        "sealed_at",
+        "dropped_at",
+        "cleared_at",
+        "items",
+        "size_bytes",
+    )
+    ordering = ("-number",)
 
 
 @admin.register(Tally)

@@ -15,3 +15,12 @@ def reclaim_lapsed_leases() -> dict[str, int]:
         "dropped": services.settle_ended_runs(now=now) + services.drop_other_epochs(),
         "forgotten": services.forget_old_keys(now=now),
     }
+
+
+@shared_task(name="buffer.jobs.turn_segments")
+def turn_segments() -> dict[str, int]:
+    """Go on to the next segment when the open one is full, and drop those that are due."""
+    now = timezone.now()
+    number = services.turn_segment(now=now)
+    report = services.apply_retention(now=now)
+    return {"open": number, "dropped": len(report.dropped), "moved": report.moved_items}

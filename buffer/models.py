@@ -247,7 +247,8 @@ class Segment(models.Model):
     number = models.PositiveIntegerField(primary_key=True)
     opened_at = models.DateTimeField()
     sealed_at = models.DateTimeField(null=True, blank=True, help_text="Nothing new since then.")
-    dropped_at = models.DateTimeField(null=True, blank=True, help_text="Its bytes are gone.")
+    dropped_at = models.DateTimeField(null=True, blank=True, help_text="Its bytes are expired.")
+    cleared_at = models.DateTimeField(null=True, blank=True, help_text="Its bytes are removed.")
     # As of the last look, which comes every few seconds while it is open.
     items = models.PositiveBigIntegerField(default=0)
     size_bytes = models.PositiveBigIntegerField(default=0)

@@ -14,7 +14,7 @@ from buffer.core.fates import OPEN, Fate, ItemKind
 from buffer.core.ledger import ACCEPTED, Ledger, balance
 from buffer.core.limits import Limits
 from buffer.core.status_env import EnvironmentShare, EnvironmentStatus, environment_status
-from buffer.models import Batch, FragmentChunk, Tally, TrajectoryGroup
+from buffer.models import Batch, FragmentChunk, Segment, Tally, TrajectoryGroup
 from rolldeck.wire import Fragment
 from runs.core.versions import admission_capacity
 from runs.models import Environment, Run, RunKind
@@ -252,16 +252,27 @@ def batches(*, run_id: int, limit: int) -> list[Batch]:
     return list(rows[:limit])
 
 
+def segments(*, limit: int) -> list[Segment]:
+    """Return the segments of payloads, newest first."""
+    return list(Segment.objects.order_by("-number")[:limit])
+
+
 def group_preview(group_id: int) -> str:
     """Return the first part of a group's stored JSON."""
-    content = storage.content_head(ItemKind.GROUPS, group_id, PREVIEW_BYTES)
+    try:
+        content = storage.content_head(ItemKind.GROUPS, group_id, PREVIEW_BYTES)
+    except storage.PayloadMissing as missing:
+        return str(missing)
     text = content.decode(errors="replace")
     return text + (" …" if len(content) == PREVIEW_BYTES else "")
 
 
 def fragment_preview(fragment_id: int) -> str:
     """Return the arrays of a fragment by name, dtype and shape."""
-    content = storage.content_head(ItemKind.FRAGMENTS, fragment_id, DECODED_BYTES)
+    try:
+        content = storage.content_head(ItemKind.FRAGMENTS, fragment_id, DECODED_BYTES)
+    except storage.PayloadMissing as missing:
+        return str(missing)
     try:
         fragment = msgspec.msgpack.decode(content, type=Fragment)
     except msgspec.MsgspecError:

@@ -226,3 +226,21 @@ class LimitsAnswer(Struct, frozen=True, kw_only=True):
     max_values_per_group: int
     max_queued_groups: int
     max_token_id: int
+
+
+class SegmentRow(Struct, frozen=True, kw_only=True):
+    """A stretch of time whose payloads are dropped together."""
+
+    number: int
+    opened_at: datetime
+    sealed_at: datetime | None
+    dropped_at: datetime | None
+    cleared_at: datetime | None
+    items: int
+    size_bytes: int
+
+
+class SegmentList(Struct, frozen=True, kw_only=True):
+    """Segments, newest first."""
+
+    results: list[SegmentRow]

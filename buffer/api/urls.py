@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from buffer.api import batches, fragments, ledger, limits
+from buffer.api import batches, fragments, ledger, limits, segments
 
 urlpatterns = [
     path("limits", limits.LimitsView.as_view()),
+    path("segments", segments.SegmentsView.as_view()),
     path("runs/<slug:run>/fragments", fragments.FragmentsView.as_view()),
     path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),
     path("runs/<slug:run>/fragments/ack", batches.AckFragmentsView.as_view()),

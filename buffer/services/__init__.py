@@ -31,6 +31,13 @@ from buffer.services.idempotency import (
     forget_old_keys,
     once,
 )
+from buffer.services.retention import (
+    RetentionReport,
+    apply_retention,
+    retention_limits,
+    segments_due,
+)
+from buffer.services.segments import seal, turn_segment
 from buffer.services.settling import drop_open, drop_other_epochs, settle_ended_runs
 
 __all__ = [
@@ -45,11 +52,13 @@ __all__ = [
     "PushKey",
     "QueueFull",
     "Receipt",
+    "RetentionReport",
     "RunNotAccepting",
     "TrainerNotRegistered",
     "UnknownEnvironment",
     "accept_fragments",
     "accept_groups",
+    "apply_retention",
     "confirm",
     "decode_push",
     "drop_open",
@@ -60,8 +69,12 @@ __all__ = [
     "note_cut",
     "note_delivered",
     "once",
+    "retention_limits",
     "return_lapsed_batches",
+    "seal",
+    "segments_due",
     "settle_ended_runs",
     "take",
     "take_for_stock",
+    "turn_segment",
 ]

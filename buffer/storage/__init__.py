@@ -8,6 +8,7 @@ was rolled back are named by no row and go with their segment.
 from buffer.storage.contents import (
     JSON_CODEC,
     MSGPACK_CODEC,
+    PayloadExpired,
     PayloadMissing,
     Place,
     StoredContent,
@@ -16,6 +17,7 @@ from buffer.storage.contents import (
     insert_contents,
     latest_group,
     read_contents,
+    readable_contents,
     write_contents,
 )
 from buffer.storage.database import cursor
@@ -24,11 +26,13 @@ from buffer.storage.segments import (
     forget_current_segment,
     make_partition,
     open_segment,
+    remove_segment,
 )
 
 __all__ = [
     "JSON_CODEC",
     "MSGPACK_CODEC",
+    "PayloadExpired",
     "PayloadMissing",
     "Place",
     "StoredContent",
@@ -42,5 +46,7 @@ __all__ = [
     "make_partition",
     "open_segment",
     "read_contents",
+    "readable_contents",
+    "remove_segment",
     "write_contents",
 ]

@@ -26,10 +26,11 @@ _OF_BATCH: Final = {
     kind: f"SELECT {_PLACE} FROM {table} i WHERE i.batch_id = %s ORDER BY i.position"  # noqa: S608
     for kind, table in _TABLES.items()
 }
-_OF_ITEM: Final = {
-    kind: f"SELECT {_PLACE} FROM {table} i WHERE i.id = %s"  # noqa: S608
+_OF_ITEMS: Final = {
+    kind: f"SELECT {_PLACE} FROM {table} i WHERE i.id = ANY(%s::bigint[]) ORDER BY i.id"  # noqa: S608
     for kind, table in _TABLES.items()
 }
+_IS_DROPPED: Final = "SELECT FROM buffer_segment WHERE number = %s AND dropped_at IS NOT NULL"
 _OF_LATEST: Final = f"""
     SELECT {_PLACE} FROM buffer_trajectorygroup i
     WHERE i.run_id = %s AND i.state <> 'waiting' ORDER BY i.id DESC LIMIT 1"""  # noqa: S608
@@ -50,6 +51,10 @@ class PayloadMissing(Exception):
         super().__init__(f"the bytes of item {item_id} of the {kind} are gone: {why}")
         self.kind = kind
         self.item_id = item_id
+
+
+class PayloadExpired(PayloadMissing):
+    """Retention let the bytes of an item go; its metadata is all there is."""
 
 
 class Place(NamedTuple):
@@ -134,12 +139,31 @@ def latest_group(run_id: int) -> StoredContent | None:
 
 
 def content_head(kind: ItemKind, item_id: int, size_bytes: int) -> bytes:
-    """Return the first bytes of an item; empty when none are kept."""
-    items = [item for item in _items(_OF_ITEM[kind], item_id) if item.place.segment is not None]
+    """Return the first bytes of an item; empty when none were kept.
+
+    Raises:
+        PayloadMissing: If they should be there and are not.
+        PayloadExpired: If retention let them go.
+    """
+    items = [item for item in _items(_OF_ITEMS[kind], [item_id]) if item.place.segment is not None]
+    return b"".join(read.content for read in read_contents(kind, items, up_to=size_bytes))
+
+
+def readable_contents(kind: ItemKind, ids: list[int]) -> dict[int, StoredContent]:
+    """Return the contents of those items that have any, by id."""
+    items = _items(_OF_ITEMS[kind], ids)
     try:
-        return b"".join(read.content for read in read_contents(kind, items, up_to=size_bytes))
+        found = read_contents(kind, items)
     except PayloadMissing:
-        return b""
+        return {item.item_id: stored for item in items for stored in _readable_content(kind, item)}
+    return {item.item_id: stored for item, stored in zip(items, found, strict=True)}
+
+
+def _readable_content(kind: ItemKind, item: _Item) -> list[StoredContent]:
+    try:
+        return read_contents(kind, [item])
+    except PayloadMissing:
+        return []
 
 
 def _found_again(kind: ItemKind, query: str, key: Any) -> list[StoredContent]:
@@ -168,23 +192,28 @@ def read_contents(
     Raises:
         PayloadMissing: Naming the first item whose bytes are not there.
     """
-    found = _read_inline(kind, items, up_to=up_to) | _read_objects(kind, items, up_to=up_to)
+    found = _read_inline(kind, items, up_to=up_to) | _read_objects(items, up_to=up_to)
     contents = []
     for item_id, place in items:
         content = found.get(item_id)
         if content is None or len(content) != min(place.size_bytes, up_to):
-            raise PayloadMissing(kind, item_id, why=_reason(place, content))
+            raise _missing(kind, item_id, place, content)
         contents.append(StoredContent(place.codec, content, place.crc32))
     return contents
 
 
-def _reason(place: Place, content: bytes | None) -> str:
+def _missing(kind: ItemKind, item_id: int, place: Place, content: bytes | None) -> PayloadMissing:
     if place.segment is None:
-        return "they were never kept"
+        return PayloadMissing(kind, item_id, why="they were never kept")
+    with cursor() as sql:
+        if sql.execute(_IS_DROPPED, [place.segment]).fetchone() is not None:
+            return PayloadExpired(kind, item_id, why="retention let them go")
     where = place.object or f"segment {place.segment}"
     if content is None:
-        return f"{where} does not hold them"
-    return f"{where} holds {len(content)} of {place.size_bytes} bytes"
+        return PayloadMissing(kind, item_id, why=f"{where} does not hold them")
+    return PayloadMissing(
+        kind, item_id, why=f"{where} holds {len(content)} of {place.size_bytes} bytes"
+    )
 
 
 def _read_inline(
@@ -201,9 +230,7 @@ def _read_inline(
         return dict(rows.fetchall())
 
 
-def _read_objects(
-    kind: ItemKind, items: Sequence[tuple[int, Place]], *, up_to: int
-) -> dict[int, bytes]:
+def _read_objects(items: Sequence[tuple[int, Place]], *, up_to: int) -> dict[int, bytes]:
     wanted: dict[str, list[tuple[int, Place]]] = defaultdict(list)
     for item_id, place in items:
         if place.object:
@@ -214,7 +241,6 @@ def _read_objects(
         try:
             parts = objects.read(name, ranges)
         except FileNotFoundError:
-            first = inside[0][0]
-            raise PayloadMissing(kind, first, why=f"there is no object {name}") from None
+            continue
         found |= {item_id: part for (item_id, _), part in zip(inside, parts, strict=True)}
     return found

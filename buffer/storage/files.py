@@ -49,6 +49,17 @@ class DurableFiles(FileSystemStorage):
         finally:
             os.close(file)
 
+    def remove_folder(self, name: str) -> None:
+        """Remove a folder and the files in it; there may be none."""
+        folder = Path(self.path(name))
+        try:
+            with os.scandir(folder) as files:
+                for file in files:
+                    Path(file.path).unlink(missing_ok=True)
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+
 
 def _write_all(file: int, parts: Sequence[bytes]) -> None:
     left = [memoryview(part) for part in parts if part]

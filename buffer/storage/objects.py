@@ -19,6 +19,9 @@ class PayloadStorage(Protocol):
             FileNotFoundError: If there is no such object.
         """
 
+    def remove_folder(self, name: str) -> None:
+        """Remove all objects whose names begin with ``name/``; there may be none."""
+
 
 def _storage() -> PayloadStorage:
     return cast(PayloadStorage, storages["payloads"])
@@ -36,3 +39,8 @@ def read(name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         FileNotFoundError: If there is no such object.
     """
     return _storage().read_ranges(name, ranges)
+
+
+def remove_folder(name: str) -> None:
+    """Remove all objects whose names begin with ``name/``."""
+    _storage().remove_folder(name)

@@ -10,6 +10,8 @@ from typing import Final
 
 from django.db import connection, transaction
 
+from buffer.storage import objects
+
 # A process may write to a sealed segment for this long, and for the length of its transaction.
 CACHED_SECONDS: Final = 1.0
 
@@ -17,6 +19,14 @@ _FIND: Final = "SELECT number FROM buffer_segment WHERE sealed_at IS NULL"
 _OPEN: Final = """
     INSERT INTO buffer_segment (number, opened_at, items, size_bytes)
     VALUES (%s, now(), 0, 0) ON CONFLICT DO NOTHING"""
+
+# What is left of a partition: nothing, a table beside the parent, or half a detachment.
+_PARTITION: Final = """
+    SELECT i.inhparent IS NOT NULL, COALESCE(i.inhdetachpending, false)
+    FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+    WHERE c.oid = to_regclass(%s)"""
+# A detachment waits for every transaction that uses the table; the next pass goes on with it.
+_PATIENCE: Final = "30s"
 
 _lock = threading.Lock()
 _cached: tuple[int, float] | None = None
@@ -72,7 +82,7 @@ def make_partition(number: int) -> None:
 
     The table is made first and attached then: so readers and writers of others never wait.
     """
-    table = f"buffer_payload_{number:d}"
+    table = _table(number)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.partition'))")
         cursor.execute("SELECT to_regclass(%s)", [table])
@@ -82,3 +92,30 @@ def make_partition(number: int) -> None:
         cursor.execute(
             f"ALTER TABLE buffer_payload ATTACH PARTITION {table} FOR VALUES IN ({number:d})"
         )
+
+
+def remove_segment(number: int) -> None:
+    """Remove the partition and the objects of a segment; what is gone already is fine.
+
+    The partition is detached first, without a lock that others would wait for: so this must not
+    run inside a transaction.
+    """
+    if connection.in_atomic_block:
+        raise transaction.TransactionManagementError("partitions go outside of transactions")
+    table = _table(number)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET statement_timeout = '{_PATIENCE}'")
+        try:
+            cursor.execute(_PARTITION, [table])
+            for is_attached, is_pending in cursor.fetchall():
+                how = "FINALIZE" if is_pending else "CONCURRENTLY"
+                if is_attached:
+                    cursor.execute(f"ALTER TABLE buffer_payload DETACH PARTITION {table} {how}")
+                cursor.execute(f"DROP TABLE {table}")
+        finally:
+            cursor.execute("RESET statement_timeout")
+    objects.remove_folder(str(number))
+
+
+def _table(number: int) -> str:
+    return f"buffer_payload_{number:d}"

@@ -13,7 +13,7 @@ from rest_framework.views import set_rollback
 
 from buffer import services as buffer_services
 from buffer.api.batches import WrongKind
-from buffer.storage import PayloadMissing
+from buffer.storage import PayloadExpired, PayloadMissing
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from runs import selectors
 from runs.api.bodies import InvalidBody
@@ -81,7 +81,8 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     # Buffer.
     buffer_services.InvalidKey: ApiError(400, "invalid", "Invalid request"),
     buffer_services.BatchNotFound: ApiError(404, "not_found", "Not found"),
-    PayloadMissing: ApiError(410, "payload_gone", "The bytes are gone"),
+    PayloadExpired: ApiError(410, "payload_expired", "Retention let the bytes go"),
+    PayloadMissing: ApiError(410, "payload_missing", "The bytes are lost"),
     buffer_services.LeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
     buffer_services.TrainerNotRegistered: ApiError(409, "trainer_not_registered", "Register first"),
     buffer_services.RunNotAccepting: ApiError(409, "run_not_accepting", "The run takes no data"),

@@ -14,4 +14,9 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
+    "turn segments": {
+        "task": "buffer.jobs.turn_segments",
+        "schedule": 10.0,
+        "options": {"expires": 10.0},
+    },
 }

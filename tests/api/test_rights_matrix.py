@@ -53,6 +53,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "tokens"): ADMINISTER,
     ("POST", "tokens"): ADMINISTER,
     ("DELETE", "tokens/<small:token>"): ADMINISTER,
+    ("GET", "segments"): ADMINISTER,
     ("GET", "runs"): READ_ALL,
     ("POST", "runs"): OPERATE,
     ("GET", "runs/<slug:run>"): READ_RUN,

@@ -105,6 +105,13 @@ def test_what_the_network_reaches_is_protected() -> None:
         assert environment[secret].startswith(f"${{{secret}:?")
 
 
+def test_who_keeps_payloads_and_who_lets_them_go_share_a_folder() -> None:
+    folder = SERVICES["web"]["environment"]["ROLLDECK_VAR"]
+
+    for member in ("web", "jobs"):
+        assert SERVICES[member]["volumes"] == [f"var:{folder}"]
+
+
 def test_commands_name_things_that_exist() -> None:
     module, _, name = words("web")[1].partition(":")
 

@@ -535,6 +535,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/segments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List segments, newest first; the sizes are as of a few seconds ago. */
+        get: operations["segments_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/session": {
         parameters: {
             query?: never;
@@ -1752,6 +1769,26 @@ export interface components {
             distill_token_ids: number[][][] | null;
             /** @default null */
             distill_logprobs: number[][][] | null;
+        };
+        /**
+         * SegmentList
+         * @description Segments, newest first.
+         */
+        SegmentList: {
+            results: components["schemas"]["SegmentRow"][];
+        };
+        /**
+         * SegmentRow
+         * @description A stretch of time whose payloads are dropped together.
+         */
+        SegmentRow: {
+            number: number;
+            opened_at: string;
+            sealed_at: string | null;
+            dropped_at: string | null;
+            cleared_at: string | null;
+            items: number;
+            size_bytes: number;
         };
         /**
          * Session
@@ -3888,6 +3925,51 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    segments_list: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SegmentList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -99,6 +99,13 @@ STORAGES = {
 }
 # A push of no more bytes than this is kept in the database, a larger one as an object.
 ROLLDECK_INLINE_PAYLOAD_BYTES = env.integer("ROLLDECK_INLINE_PAYLOAD_BYTES", 64 * 1024)
+# A segment is sealed when it is so old or so large, and later dropped whole.
+ROLLDECK_SEGMENT_SECONDS = env.integer("ROLLDECK_SEGMENT_SECONDS", 3600, at_least=1)
+ROLLDECK_SEGMENT_BYTES = env.integer("ROLLDECK_SEGMENT_BYTES", 1024**3, at_least=1)
+# What is kept of payloads; 0: without limit.
+ROLLDECK_RETENTION_SECONDS = env.integer("ROLLDECK_RETENTION_SECONDS", 7 * 24 * 3600)
+ROLLDECK_RETENTION_BYTES = env.integer("ROLLDECK_RETENTION_BYTES", 50 * 1024**3)
+ROLLDECK_RETENTION_ITEMS = env.integer("ROLLDECK_RETENTION_ITEMS", 0)
 
 # --- Nudges: Celery's broker and the channel layer; nothing in them is the truth ---
 CELERY_BROKER_URL = celery_broker(REDIS_URL)

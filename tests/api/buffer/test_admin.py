@@ -26,7 +26,7 @@ def admin() -> Client:
 
 
 @pytest.mark.parametrize(
-    "model", ["batch", "trajectorygroup", "fragmentchunk", "tally", "idempotencyrecord"]
+    "model", ["batch", "trajectorygroup", "fragmentchunk", "tally", "idempotencyrecord", "segment"]
 )
 def test_every_table_can_be_browsed(admin: Client, model: str) -> None:
     assert admin.get(f"/admin/buffer/{model}/").status_code == 200

@@ -1,0 +1,37 @@
+"""Show how much is kept of payloads, and for how long."""
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import selectors
+from buffer.api import messages
+from buffer.models import Segment
+from runs.api.bodies import answer, whole_number
+from runs.api.openapi import problems
+from runs.api.permissions import Admins
+
+
+class SegmentsView(APIView):
+    """The segments of payloads."""
+
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="segments_list",
+        parameters=[OpenApiParameter("limit", OpenApiTypes.INT)],
+        responses={200: messages.SegmentList, **problems(400, 401, 403)},
+        tags=["payloads"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List segments, newest first; the sizes are as of a few seconds ago."""
+        limit = whole_number(request, "limit", default=200, at_least=1, at_most=2000)
+        rows = selectors.segments(limit=limit or 200)
+        return answer(messages.SegmentList(results=[_row(segment) for segment in rows]))
+
+
+def _row(segment: Segment) -> messages.SegmentRow:
+    names = messages.SegmentRow.__struct_fields__
+    return messages.SegmentRow(**{name: getattr(segment, name) for name in names})

@@ -1,0 +1,85 @@
+"""Decide when a segment is sealed, and which sealed segments go.
+
+Segments go whole and oldest first. `now` and every `_at` are of one clock.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+# A writer may still use a sealed segment for as long as it remembers its number (a second) and
+# its transaction lasts; nothing of a segment is touched for much longer than that.
+GRACE: Final = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A segment as far as retention looks at it."""
+
+    number: int
+    opened_at: datetime
+    sealed_at: datetime | None
+    items: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionLimits:
+    """How much is kept; None: without limit."""
+
+    seconds: float | None
+    size_bytes: int | None
+    items: int | None
+
+
+def is_full(open_: Stretch, *, now: datetime, seconds: float, size_bytes: int) -> bool:
+    """Return whether the open segment should be sealed; an empty one never is."""
+    if not open_.items:
+        return False
+    return open_.size_bytes >= size_bytes or now - open_.opened_at >= timedelta(seconds=seconds)
+
+
+def is_settled(segment: Stretch, *, now: datetime) -> bool:
+    """Return whether nobody can be writing to a segment any more."""
+    return segment.sealed_at is not None and now - segment.sealed_at >= GRACE
+
+
+def due(segments: Iterable[Stretch], *, now: datetime, limits: RetentionLimits) -> list[int]:
+    """Return the numbers of the segments to drop, oldest first.
+
+    Args:
+        segments: All whose bytes are still there, the open one too: it counts and stays.
+        now: The age of a segment is that of its newest item: the time since it was sealed.
+        limits: What may stay.
+    """
+    ordered = sorted(segments, key=lambda segment: segment.number)
+    size_bytes = sum(segment.size_bytes for segment in ordered)
+    items = sum(segment.items for segment in ordered)
+    numbers = []
+    for segment in ordered:
+        too_much = _over(size_bytes, limits.size_bytes) or _over(items, limits.items)
+        if not is_settled(segment, now=now) or not (too_much or _is_old(segment, now, limits)):
+            break
+        numbers.append(segment.number)
+        size_bytes -= segment.size_bytes
+        items -= segment.items
+    return numbers
+
+
+def _over(count: int, limit: int | None) -> bool:
+    return limit is not None and count > limit
+
+
+def _is_old(segment: Stretch, now: datetime, limits: RetentionLimits) -> bool:
+    if limits.seconds is None or segment.sealed_at is None:
+        return False
+    return now - segment.sealed_at >= timedelta(seconds=limits.seconds)
+
+
+def is_worth_moving(*, open_bytes: int, size_bytes: int) -> bool:
+    """Return whether what is still open should be copied so that the rest can go.
+
+    Copying more than half of a segment frees less than it writes.
+    """
+    return open_bytes * 2 <= size_bytes

@@ -1,0 +1,33 @@
+"""Let old payloads go now, or show what would go."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.utils import timezone
+
+from buffer import services
+
+
+class Command(BaseCommand):
+    """Seal the open segment if it is full and drop those that are due, as the job does."""
+
+    help = "Drop the segments of payloads that the retention settings no longer keep."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Offer a look without a change."""
+        parser.add_argument("--dry-run", action="store_true", help="only say what is due")
+
+    def handle(self, *_args: Any, dry_run: bool, **_options: Any) -> None:
+        """Do it."""
+        now = timezone.now()
+        if dry_run:
+            numbers = services.segments_due(now=now, limits=services.retention_limits())
+            self.stdout.write(f"due: {', '.join(map(str, numbers)) or 'none'}")
+            return
+        services.turn_segment(now=now)
+        report = services.apply_retention(now=now)
+        self.stdout.write(
+            f"dropped {len(report.dropped)} segments ({report.freed_bytes} bytes),"
+            f" moved {report.moved_items} open items,"
+            f" kept {len(report.kept_open)} that are mostly open"
+        )

@@ -1,0 +1,298 @@
+"""Payloads go by whole segments; what is still needed is moved, and metadata stays."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as deck
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.test import Client
+
+from buffer import jobs, selectors, services, storage
+from buffer.core.fates import ItemKind
+from buffer.core.retention import GRACE, RetentionLimits
+from buffer.models import Payload, Segment, TrajectoryGroup
+from buffer.wire import decode_group
+from runs import services as runs_services
+from runs.core.registration import Registration
+from runs.models import Run, RunEvent
+from tests.buffer_factories import body, group
+from tests.factories import NOON, bearer, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+EVERYTHING = RetentionLimits(seconds=0.001, size_bytes=None, items=None)
+LATER = NOON + GRACE
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_deleted() -> Iterator[None]:
+    """Fail when anybody deletes rows of payloads, and leave only the first segment behind."""
+    storage.forget_current_segment()
+    with connection.cursor() as cursor:
+        cursor.execute("""
+            CREATE FUNCTION no_deletes() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'payloads are never deleted row by row'; END $$;
+            CREATE TRIGGER no_deletes BEFORE DELETE ON buffer_payload
+            EXECUTE FUNCTION no_deletes()""")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TRIGGER no_deletes ON buffer_payload; DROP FUNCTION no_deletes")
+    for number in partitions():
+        storage.remove_segment(number)
+    storage.make_partition(1)
+    storage.forget_current_segment()
+
+
+@pytest.fixture
+def run() -> Run:
+    run = make_run(name="words", kind="outside")
+    runs_services.register_trainer(
+        run_id=run.pk,
+        identity="alice",
+        registration=Registration(batch_size=2, max_token_len=64),
+        now=NOON,
+    )
+    run.refresh_from_db()
+    return run
+
+
+def push(run: Run, *, tokens: int = 3, mark: int = 1) -> TrajectoryGroup:
+    content = decode_group(body(group(mark=mark, tokens=tokens)))
+    services.accept_groups(run=run, groups=[content], producer="tests", now=NOON)
+    return TrajectoryGroup.objects.order_by("-id")[0]
+
+
+def train(run: Run) -> list[bytes]:
+    lease = services.take(run_id=run.pk, identity="alice")
+    assert lease is not None
+    found = storage.batch_contents(ItemKind.GROUPS, lease.batch.pk)
+    services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    return [one.content for one in found]
+
+
+def seal(*, now: datetime = NOON) -> int:
+    """Seal the open segment, its size noted; return its number."""
+    number = storage.current_segment()
+    services.turn_segment(now=now - timedelta(days=30))
+    services.seal(number, now=now)
+    return number
+
+
+def partitions() -> set[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^buffer_payload_'"
+        )
+        return {int(name.rpartition("_")[2]) for (name,) in cursor.fetchall()}
+
+
+def folder(number: int) -> Path:
+    return Path(deck.ROLLDECK_VAR) / "payloads" / str(number)
+
+
+def bytes_on_disk() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT SUM(pg_total_relation_size(oid)) FROM pg_class"
+            " WHERE relkind = 'r' AND relname ~ '^buffer_payload_'"
+        )
+        tables = int(cursor.fetchone()[0])
+    files = Path(deck.ROLLDECK_VAR, "payloads").rglob("*")
+    return tables + sum(file.stat().st_size for file in files if file.is_file())
+
+
+def test_twenty_segments_pass_through_and_the_disk_stays_flat(run: Run) -> None:
+    limits = RetentionLimits(seconds=None, size_bytes=3 * 2**20, items=None)
+    sizes = []
+    for turn in range(20):
+        for mark in range(4):
+            push(run, tokens=60_000, mark=mark)  # an object of a quarter of a megabyte
+            push(run, tokens=3_000, mark=mark)
+            train(run)
+            train(run)
+        seal(now=NOON + turn * GRACE)
+        report = services.apply_retention(now=NOON + (turn + 1) * GRACE, limits=limits)
+        assert report.kept_open == []
+        sizes.append(bytes_on_disk())
+
+    assert TrajectoryGroup.objects.count() == 160
+    assert max(sizes[5:]) <= 1.1 * max(sizes[:5]) <= 8 * 2**20
+    assert len(partitions()) <= 5
+    assert Segment.objects.exclude(dropped_at=None).count() >= 14
+
+
+def test_items_of_a_dropped_segment_are_known_and_say_that_their_bytes_expired(run: Run) -> None:
+    small, large = push(run), push(run, tokens=60_000)
+    train(run)
+    batch = train(run)
+    number = seal()
+
+    report = services.apply_retention(now=LATER, limits=EVERYTHING)
+
+    assert batch
+    assert report.dropped == [number]
+    assert number not in partitions()
+    assert not folder(number).exists()
+    for item in (small, large):
+        item.refresh_from_db()
+        assert (item.state, item.segment) == ("served", number)
+        with pytest.raises(storage.PayloadExpired, match=f"item {item.pk} .*retention"):
+            storage.content_head(ItemKind.GROUPS, item.pk, 10)
+    assert "retention" in selectors.group_preview(small.pk)
+    event = RunEvent.objects.get(kind="payloads_expired")
+    assert event.details == {"segment": number, "items": 2}
+
+
+def test_what_is_still_open_moves_and_is_served_as_it_came(run: Run) -> None:
+    for mark in (1, 2):
+        push(run, tokens=60_000, mark=mark)
+        train(run)
+    left = [push(run, mark=7), push(run, mark=8)]
+    sent = [
+        content.content
+        for content in storage.readable_contents(
+            ItemKind.GROUPS, [item.pk for item in left]
+        ).values()
+    ]
+    number = seal()
+
+    report = services.apply_retention(now=LATER, limits=EVERYTHING)
+
+    assert (report.moved_items, report.dropped) == (2, [number])
+    assert [train(run)[0], train(run)[0]] == sent
+    left[0].refresh_from_db()
+    assert left[0].segment == number + 1
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_large_open_items_move_into_one_object_and_keep_their_checksums(run: Run) -> None:
+    for mark in range(4):
+        push(run, tokens=60_000, mark=mark)
+        train(run)
+    left = push(run, tokens=60_000, mark=7)
+    seal()
+
+    services.apply_retention(now=LATER, limits=EVERYTHING)
+
+    moved = TrajectoryGroup.objects.get(pk=left.pk)
+    assert moved.object != left.object
+    assert moved.crc32 == left.crc32
+    (found,) = storage.readable_contents(ItemKind.GROUPS, [left.pk]).values()
+    assert found.is_intact()
+
+
+def test_a_segment_that_is_mostly_open_stays(run: Run) -> None:
+    items = [push(run), push(run), push(run)]
+    train(run)
+    number = seal()
+
+    report = services.apply_retention(now=LATER, limits=EVERYTHING)
+
+    assert (report.kept_open, report.dropped) == ([number], [])
+    items[2].refresh_from_db()
+    assert items[2].segment == number
+
+
+def test_an_open_item_whose_bytes_are_lost_does_not_hold_its_segment(run: Run) -> None:
+    for mark in range(4):
+        push(run, tokens=60_000, mark=mark)
+        train(run)
+    lost = push(run, tokens=60_000)
+    (folder(lost.segment or 0) / lost.object.partition("/")[2]).unlink()
+    number = seal()
+
+    assert services.apply_retention(now=LATER, limits=EVERYTHING).dropped == [number]
+
+
+def test_a_pass_that_died_is_finished_by_the_next(run: Run) -> None:
+    push(run, tokens=60_000)
+    train(run)
+    number = seal()
+    Segment.objects.filter(number=number).update(dropped_at=LATER)
+
+    services.apply_retention(now=LATER, limits=EVERYTHING)
+
+    assert number not in partitions()
+    assert not folder(number).exists()
+    assert Segment.objects.get(number=number).cleared_at == LATER
+
+
+def test_a_partition_that_was_half_detached_goes_too() -> None:
+    number = seal()
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE buffer_payload DETACH PARTITION buffer_payload_{number}")
+    storage.remove_segment(number)
+    storage.remove_segment(number)
+
+    assert number not in partitions()
+
+
+def test_partitions_do_not_go_inside_a_transaction() -> None:
+    with pytest.raises(transaction.TransactionManagementError), transaction.atomic():
+        storage.remove_segment(1)
+
+
+def test_readers_and_writers_do_not_wait_while_partitions_come_and_go(run: Run) -> None:
+    push(run)
+    number = seal()
+    storage.make_partition(number + 1)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+    with transaction.atomic():
+        storage.make_partition(number + 5)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT mode FROM pg_locks WHERE pid = %s AND"
+                " relation = 'buffer_payload'::regclass",
+                [pid],
+            )
+            modes = {mode for (mode,) in cursor.fetchall()}
+
+    assert modes
+    assert modes <= {"AccessShareLock", "ShareUpdateExclusiveLock"}
+
+
+def test_the_job_goes_on_to_the_next_segment_when_one_is_full(run: Run, settings: Any) -> None:
+    settings.ROLLDECK_SEGMENT_BYTES = 10
+    first = storage.current_segment()
+    jobs.turn_segments()
+    assert storage.current_segment() == first
+    push(run)
+
+    jobs.turn_segments()
+
+    assert storage.current_segment() == first + 1
+    assert {first, first + 1} <= partitions()
+    sealed = Segment.objects.get(number=first)
+    assert sealed.items == 1
+    assert sealed.size_bytes == TrajectoryGroup.objects.get().size_bytes
+
+
+def test_the_command_says_what_is_due_and_drops_it(run: Run, settings: Any) -> None:
+    push(run)
+    train(run)
+    number = seal()
+    settings.ROLLDECK_RETENTION_SECONDS = 1
+    said = StringIO()
+
+    call_command("retention", "--dry-run", stdout=said)
+    assert said.getvalue() == f"due: {number}\n"
+    call_command("retention", stdout=said)
+
+    assert "dropped 1 segments" in said.getvalue()
+    assert not Payload.objects.exists()
+
+
+def test_segments_are_listed_for_administrators(run: Run) -> None:
+    push(run)
+    number = seal()
+
+    found = Client().get("/api/segments?limit=5", headers=bearer("admin")).json()["results"]
+
+    assert [(row["number"], row["items"]) for row in found] == [(number + 1, 0), (number, 1)]
