@@ -13,7 +13,7 @@ import uvicorn
 @contextmanager
 def serving() -> Iterator[str]:
     """Serve the application on a free port and give its base URL."""
-    from config.asgi import application
+    from config.asgi import application, machines
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
@@ -32,3 +32,4 @@ def serving() -> Iterator[str]:
         server.should_exit = True
         thread.join(10)
         listener.close()
+        machines.close_connections()

@@ -26,7 +26,7 @@ from buffer.api.atropos_view import (
     json_response,
 )
 from buffer.api.callers import ResetCallers
-from buffer.api.sending import json_body, noted_body
+from buffer.api.sending import NotedAnswer
 from buffer.core.batch_bytes import stock_answer
 from buffer.core.fates import ItemKind
 from buffer.services.senders import this_process
@@ -299,6 +299,8 @@ class ScoredDataListView(PushView):
 class BatchView(AtroposView):
     """Hands batches to stock trainers."""
 
+    http_method_names = ["get"]  # a HEAD request would take a batch and throw it away
+
     @atropos_schema(responses={200: messages.StockBatch, **REFUSED, 409: messages.Detail})
     def get(self, request: Request, run: str | None = None) -> HttpResponseBase:
         """Return the next batch, or null; asking confirms what this trainer got before."""
@@ -321,9 +323,9 @@ class BatchView(AtroposView):
             return json_response({"batch": None})
         batch_id, fence = lease.batch.pk, lease.batch.fence
         items = storage.batch_contents(ItemKind.GROUPS, batch_id)
-        return noted_body(
-            request,
+        return NotedAnswer(
             stock_answer([stored.content for stored in items]),
+            content_type="application/json",
             on_sent=partial(services.note_delivered, batch_id=batch_id, fence=fence),
             on_cut=partial(services.note_cut, batch_id=batch_id, fence=fence),
         )
@@ -336,11 +338,16 @@ class LatestExampleView(AtroposView):
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
         """Return the newest group, or empty lists."""
         latest = storage.latest_group(self.find_run().pk)
-        return json_body(request, LATEST_WHEN_EMPTY if latest is None else latest.content)
+        return HttpResponse(
+            LATEST_WHEN_EMPTY if latest is None else latest.content,
+            content_type="application/json",
+        )
 
 
 class ResetDataView(AtroposView):
     """Begins a run anew."""
+
+    http_method_names = ["get"]
 
     permission_classes = [ResetCallers]
 

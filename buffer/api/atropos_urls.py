@@ -1,21 +1,26 @@
 """Route the Atropos trajectory API; included at the root and under ``/atropos/<run>/``."""
 
+from typing import Final
+
 from django.urls import path
 
 from buffer.api import atropos
 
-urlpatterns = [
-    path("", atropos.RootView.as_view()),
-    path("register", atropos.RegisterView.as_view()),
-    path("register-env", atropos.RegisterEnvView.as_view()),
-    path("disconnect-env", atropos.DisconnectEnvView.as_view()),
-    path("wandb_info", atropos.WandbInfoView.as_view()),
-    path("info", atropos.InfoView.as_view()),
-    path("status", atropos.StatusView.as_view()),
-    path("status-env", atropos.StatusEnvView.as_view()),
-    path("scored_data", atropos.ScoredDataView.as_view()),
-    path("scored_data_list", atropos.ScoredDataListView.as_view()),
-    path("batch", atropos.BatchView.as_view()),
-    path("latest_example", atropos.LatestExampleView.as_view()),
-    path("reset_data", atropos.ResetDataView.as_view()),
-]
+_VIEWS: Final = {
+    "": atropos.RootView,
+    "register": atropos.RegisterView,
+    "register-env": atropos.RegisterEnvView,
+    "disconnect-env": atropos.DisconnectEnvView,
+    "wandb_info": atropos.WandbInfoView,
+    "info": atropos.InfoView,
+    "status": atropos.StatusView,
+    "status-env": atropos.StatusEnvView,
+    "scored_data": atropos.ScoredDataView,
+    "scored_data_list": atropos.ScoredDataListView,
+    "batch": atropos.BatchView,
+    "latest_example": atropos.LatestExampleView,
+    "reset_data": atropos.ResetDataView,
+}
+NAMES: Final = tuple(name for name in _VIEWS if name)
+
+urlpatterns = [path(name, view.as_view()) for name, view in _VIEWS.items()]

@@ -4,8 +4,8 @@ import time
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -14,6 +14,7 @@ from rest_framework.views import APIView
 from buffer import selectors, services, storage
 from buffer.api import messages
 from buffer.api.callers import AnyAccept
+from buffer.api.sending import StoredAnswer
 from buffer.core.batch_bytes import json_answer, msgpack_answer
 from buffer.core.fates import ItemKind
 from buffer.models import Batch
@@ -23,11 +24,10 @@ from runs.api.bodies import answer, read, whole_number
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
-from runs.live import wakeups
+from runs.api.waiting import WaitingView
+from runs.live.turns import LOOK_AGAIN_SECONDS, Line
 from runs.models import Run, RunKind
 
-# A nudge may be lost; who waits looks again by itself this often.
-LOOK_AGAIN_SECONDS: Final = 1.0
 BATCH_ANSWERS: Final = {
     (200, BATCH_TYPE): OpenApiTypes.BINARY,
     (200, "application/json"): OpenApiTypes.OBJECT,
@@ -36,29 +36,6 @@ BATCH_ANSWERS: Final = {
 
 class WrongKind(Exception):
     """The run hands out groups, not fragments."""
-
-
-def _wait_for(
-    run: Run, identity: str, *, count: int | None, seconds: float
-) -> services.Lease | None:
-    """Return a leased batch as soon as there is one, or None when the time is over.
-
-    No database connection is held while waiting.
-    """
-    asked_at = time.monotonic()
-    until, look_at = asked_at + seconds, asked_at
-    while True:
-        ticket = wakeups.ticket(run.pk)
-        lease, asked_at = None, time.monotonic()
-        is_due = asked_at >= look_at
-        if is_due or selectors.batch_in_sight(run.pk, identity=identity, count=count):
-            lease = services.take(run_id=run.pk, identity=identity, count=count)
-            look_at = asked_at + LOOK_AGAIN_SECONDS
-        left = until - time.monotonic()
-        if lease is not None or left <= 0:
-            return lease
-        connection.close()
-        wakeups.wait(ticket, min(left, max(look_at - time.monotonic(), 0)))
 
 
 def _head(lease: services.Lease) -> BatchHead:
@@ -81,8 +58,8 @@ def _bytes(request: Request, lease: services.Lease) -> HttpResponse:
     items = [stored.content for stored in storage.batch_contents(kind, lease.batch.pk)]
     wants_json = "application/json" in request.headers.get("Accept", "")
     if kind is ItemKind.GROUPS and wants_json:
-        return HttpResponse(json_answer(_head(lease), items), content_type="application/json")
-    return HttpResponse(msgpack_answer(_head(lease), items), content_type=BATCH_TYPE)
+        return StoredAnswer(json_answer(_head(lease), items), content_type="application/json")
+    return StoredAnswer(msgpack_answer(_head(lease), items), content_type=BATCH_TYPE)
 
 
 def _none_yet(run: Run) -> HttpResponse:
@@ -90,11 +67,40 @@ def _none_yet(run: Run) -> HttpResponse:
     return HttpResponse(status=204, headers={"Rolldeck-Queued": str(queued)})
 
 
-class NextBatchView(APIView):
-    """The next batch of a run."""
+class LeasingView(WaitingView):
+    """Leases batches, waiting for them."""
 
     permission_classes = [scoped("trainer")]
     content_negotiation_class = AnyAccept
+
+    def lease(
+        self, request: Request, run: Run, *, count: int | None, seconds: float
+    ) -> HttpResponseBase:
+        """Answer a leased batch as soon as there is one, 204 when the time is over."""
+        identity = identity_of(request)
+        looked_at = -LOOK_AGAIN_SECONDS
+
+        def look() -> HttpResponseBase | None:
+            nonlocal looked_at
+            now = time.monotonic()
+            # Counts may be ahead of what can be formed, so once in a while it is really tried.
+            is_due = now >= looked_at + LOOK_AGAIN_SECONDS
+            if not is_due and not selectors.batch_in_sight(run.pk, identity=identity, count=count):
+                return None
+            looked_at = now
+            lease = services.take(run_id=run.pk, identity=identity, count=count)
+            return None if lease is None else _bytes(request, lease)
+
+        return self.wait(
+            Line(run_id=run.pk, wanted=("batch", count), parts=frozenset({"queue"})),
+            seconds=seconds,
+            look=look,
+            last=lambda: _none_yet(run),
+        )
+
+
+class NextBatchView(LeasingView):
+    """The next batch of a run."""
 
     @extend_schema(
         operation_id="batches_next",
@@ -102,19 +108,15 @@ class NextBatchView(APIView):
         responses={**BATCH_ANSWERS, 204: None, **problems(400, 401, 403, 404, 409)},
         tags=["batches"],
     )
-    def post(self, request: Request, run: str) -> HttpResponse:
+    def post(self, request: Request, run: str) -> HttpResponseBase:
         """Lease the next batch, waiting for it; a batch not confirmed yet comes again."""
         wanted = read(request, messages.NextBatch)
         found = runs_selectors.run_named(run)
-        lease = _wait_for(found, identity_of(request), count=None, seconds=wanted.wait_seconds)
-        return _none_yet(found) if lease is None else _bytes(request, lease)
+        return self.lease(request, found, count=None, seconds=wanted.wait_seconds)
 
 
-class FetchFragmentsView(APIView):
+class FetchFragmentsView(LeasingView):
     """Fragments of a run, as many as asked for."""
-
-    permission_classes = [scoped("trainer")]
-    content_negotiation_class = AnyAccept
 
     @extend_schema(
         operation_id="fragments_fetch",
@@ -122,16 +124,13 @@ class FetchFragmentsView(APIView):
         responses={**BATCH_ANSWERS, 204: None, **problems(400, 401, 403, 404, 409)},
         tags=["fragments"],
     )
-    def post(self, request: Request, run: str) -> HttpResponse:
+    def post(self, request: Request, run: str) -> HttpResponseBase:
         """Lease fragments, waiting for them; ones not confirmed yet come again."""
         wanted = read(request, messages.FetchFragments)
         found = runs_selectors.run_named(run)
         if found.kind != RunKind.FLEET:
             raise WrongKind(f"{run} hands out groups, not fragments")
-        lease = _wait_for(
-            found, identity_of(request), count=wanted.count, seconds=wanted.wait_seconds
-        )
-        return _none_yet(found) if lease is None else _bytes(request, lease)
+        return self.lease(request, found, count=wanted.count, seconds=wanted.wait_seconds)
 
 
 def _acked(run: Run, batch_id: str, fence: int) -> HttpResponse:

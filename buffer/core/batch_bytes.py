@@ -8,28 +8,37 @@ import msgspec
 from rolldeck.wire import SCHEMA_VERSION, BatchHead
 
 
-def msgpack_answer(head: BatchHead, items: Sequence[bytes]) -> bytes:
-    """Return a :class:`rolldeck.wire.BatchAnswer` in msgpack.
+def msgpack_answer(head: BatchHead, items: Sequence[bytes]) -> list[bytes]:
+    """Return a :class:`rolldeck.wire.BatchAnswer` in msgpack, in parts to send one after another.
 
     The items are written as msgpack binaries (0xC6, four bytes of length, the bytes).
     """
     encode = msgspec.msgpack.encode
-    parts = [
-        b"\x83",
-        encode("schema") + encode(SCHEMA_VERSION),
-        encode("batch") + encode(head),
-        encode("items") + b"\xdd" + pack(">I", len(items)),
-    ]
+    begin = b"".join(
+        [
+            b"\x83",
+            encode("schema") + encode(SCHEMA_VERSION),
+            encode("batch") + encode(head),
+            encode("items") + b"\xdd" + pack(">I", len(items)),
+        ]
+    )
+    parts = [begin]
     for item in items:
-        parts += [b"\xc6", pack(">I", len(item)), item]
-    return b"".join(parts)
+        parts += [b"\xc6" + pack(">I", len(item)), item]
+    return parts
 
 
-def json_answer(head: BatchHead, items: Sequence[bytes]) -> bytes:
-    """Return ``{"batch": head, "items": [group, …]}`` around groups in JSON."""
-    return b'{"batch":%b,"items":[%b]}' % (msgspec.json.encode(head), b",".join(items))
+def json_answer(head: BatchHead, items: Sequence[bytes]) -> list[bytes]:
+    """Return ``{"batch": head, "items": [group, …]}`` around groups in JSON, in parts."""
+    begin = b'{"batch":%b,"items":[' % msgspec.json.encode(head)
+    return [begin, *_separated(items, b","), b"]}"]
 
 
-def stock_answer(items: Sequence[bytes]) -> bytes:
-    """Return what Atropos answers to ``GET /batch``."""
-    return b'{"batch": [%b]}' % b", ".join(items)
+def stock_answer(items: Sequence[bytes]) -> list[bytes]:
+    """Return what Atropos answers to ``GET /batch``, in parts."""
+    return [b'{"batch": [', *_separated(items, b", "), b"]}"]
+
+
+def _separated(items: Sequence[bytes], separator: bytes) -> list[bytes]:
+    parts = [part for item in items for part in (separator, item)]
+    return parts[1:]

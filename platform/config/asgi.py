@@ -13,12 +13,14 @@ http = get_asgi_application()
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
 from config.compression import CompressedAnswers  # noqa: E402
+from config.machines import Machines  # noqa: E402
 from config.websocket_urls import websocket_urlpatterns  # noqa: E402
 
 refuse_dangers()
+machines = Machines(http)
 application = ProtocolTypeRouter(
     {
-        "http": CompressedAnswers(BodyLimits(http)),
+        "http": CompressedAnswers(BodyLimits(machines)),
         "websocket": AllowedHostsOriginValidator(
             AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
         ),

@@ -1,10 +1,9 @@
 """Answer fleets, trainers and pages about fleets, episodes and metrics."""
 
-import time
 from typing import Final
 
-from django.db import connection
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -12,19 +11,15 @@ from rest_framework.views import APIView
 
 from rolldeck.wire import FleetControl, FleetReport
 from rollouts import selectors, services
-from rollouts.core import control as rules
 from rollouts.wire import Episodes, FleetState, Metrics, MetricsPush, MetricsReceipt
 from runs.api import bodies
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
-from runs.live import wakeups
+from runs.api.waiting import WaitingView
+from runs.live.turns import Line
 from runs.selectors import run_named
 
 LONGEST_WAIT_SECONDS: Final = 30
-LOOK_AGAIN_SECONDS: Final = 1.0
-"""A nudge may be lost: look at the database at least this often."""
-GATHER_SECONDS: Final = 0.5
-"""How long changes of the buffer's room may gather before a fleet is told."""
 _LONGEST_ID: Final = 2**63 - 1
 
 _AFTER = OpenApiParameter("after", int, description="Only rows with a higher id, oldest first.")
@@ -47,7 +42,7 @@ class FleetView(APIView):
         return bodies.answer(selectors.fleet_state(found.pk, now=timezone.now()))
 
 
-class FleetControlView(APIView):
+class FleetControlView(WaitingView):
     """What the platform wants of a fleet."""
 
     permission_classes = [scoped("worker")]
@@ -63,12 +58,23 @@ class FleetControlView(APIView):
         responses={200: FleetControl, **problems(400, 401, 403, 404)},
         tags=["fleet"],
     )
-    def get(self, request: Request, run: str) -> HttpResponse:
+    def get(self, request: Request, run: str) -> HttpResponseBase:
         """Return the control state, once it is another than `after` or the time is over."""
         seconds = _wait_of(request)
         after = request.query_params.get("after", "")
-        found = run_named(run)
-        return bodies.answer(_changed_control(found.pk, after=after, seconds=seconds))
+        run_id = run_named(run).pk
+
+        def look() -> HttpResponse | None:
+            state = selectors.control_of(run_id)
+            return None if state.fingerprint == after else bodies.answer(state)
+
+        return self.wait(
+            # Pushes change the room in the buffer and tell so themselves, in their receipts.
+            Line(run_id=run_id, wanted=("control", after), parts=frozenset({"run"})),
+            seconds=seconds,
+            look=look,
+            last=lambda: bodies.answer(selectors.control_of(run_id)),
+        )
 
 
 class FleetReportView(APIView):
@@ -162,22 +168,3 @@ def _wait_of(request: Request) -> float:
     if not 0 <= seconds <= LONGEST_WAIT_SECONDS:
         raise bodies.InvalidBody("wait", f"must be a number from 0 to {LONGEST_WAIT_SECONDS}")
     return seconds
-
-
-def _changed_control(run_id: int, *, after: str, seconds: float) -> FleetControl:
-    """Return the control state when it differs from what the fleet knows, or in the end."""
-    began = time.monotonic()
-    while True:
-        ticket = wakeups.ticket(run_id)
-        state = selectors.control_of(run_id)
-        waited = time.monotonic() - began
-        pause = min(seconds - waited, LOOK_AGAIN_SECONDS)
-        if state.fingerprint != after:
-            if rules.is_urgent(seen=after, current=state.fingerprint):
-                return state
-            pause = min(pause, GATHER_SECONDS - waited)
-        if pause <= 0:
-            return state
-        # Others need the connection more than a request that waits.
-        connection.close()
-        wakeups.wait(ticket, pause)

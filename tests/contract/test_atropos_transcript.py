@@ -62,7 +62,7 @@ def ask(step: dict[str, Any]) -> tuple[int, Any]:
         data=b"" if content is None else json.dumps(content).encode(),
         content_type="application/json",
     )
-    raw = b"".join(response) if response.streaming else response.content  # type: ignore[arg-type]
+    raw = response.content
     try:
         return response.status_code, json.loads(raw)
     except ValueError:

@@ -1,0 +1,280 @@
+"""Answer machines: trainers, environments and fleets, without cookies, sessions or pages.
+
+Django's own ASGI handler starts a thread, takes a database connection out of the pool and walks
+through sessions, CSRF and static files for each request. Machines send hundreds a second and
+need none of it: here a request goes to one of a few threads that keep their connection, through
+a chain of three middlewares, and a request that waits holds neither thread nor connection.
+"""
+
+import asyncio
+import re
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from io import BytesIO
+from typing import Any, Final, TypeVar
+
+from django.core.handlers.asgi import ASGIRequest
+from django.core.handlers.base import BaseHandler
+from django.core.handlers.exception import convert_exception_to_response
+from django.db import connection
+from django.http import HttpResponse, HttpResponseBadRequest
+from django.http.response import HttpResponseBase
+from django.utils.module_loading import import_string
+
+from buffer.api.atropos_urls import NAMES as ATROPOS_NAMES
+from buffer.api.sending import NotedAnswer, StoredAnswer
+from config.body_limits import App, Receive, Scope, Send
+from runs.api.waiting import Waiting
+from runs.live.turns import Turns
+
+T = TypeVar("T")
+# Answers come from the database and the disk; more threads would only wait for one core.
+THREADS: Final = 8
+PIECE_BYTES: Final = 1 << 20
+# Joining these costs less than sending them one by one.
+SMALL_BYTES: Final = 1 << 16
+# Turns of the event loop until a hang-up is heard of.
+LOOP_TURNS: Final = 8
+MIDDLEWARE: Final = (
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.common.CommonMiddleware",  # refuses foreign hosts
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+)
+_ATROPOS: Final = re.compile(rf"/(?:atropos/[^/]+/)?(?:{'|'.join(ATROPOS_NAMES)})")
+_API: Final = re.compile(
+    r"/api/runs/[^/]+/(?:groups|fragments|batches|followers|fleet)(?:/.*)?", re.DOTALL
+)
+
+
+class Machines:
+    """ASGI application: answers machines' requests, and passes the others on."""
+
+    def __init__(self, others: App) -> None:
+        self._others = others
+        self._handler = _Handler()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="machines")
+        self._turns: Turns | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if not _is_from_machine(scope):
+            await self._others(scope, receive, send)
+            return
+        body = await _read(receive)
+        if body is None:
+            return
+        client = _Client(receive)
+        try:
+            answer = await self._run(partial(self._handler.answer, scope, body))
+            later = await self._later(answer, client) if isinstance(answer, Waiting) else answer
+            if later is not None:
+                await self._send(later, send, client)
+        finally:
+            client.forget()
+
+    def close_connections(self) -> None:
+        """Give back the connection of each thread; call it when no request is on its way."""
+        together = threading.Barrier(THREADS)
+
+        def close() -> None:
+            together.wait()  # so that no thread does it twice
+            connection.close()
+
+        for done in [self._threads.submit(close) for _ in range(THREADS)]:
+            done.result()
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _connected, work)
+
+    async def _later(self, waiting: Waiting, client: "_Client") -> HttpResponseBase | None:
+        """Return the answer when there is one or the time is over; None if the client left."""
+        turns = self._turns
+        if turns is None or not turns.is_of_running_loop:
+            turns = self._turns = Turns()
+        place = turns.join(waiting.line)
+        answer: HttpResponseBase | None = None
+        # A change between the first look and joining the line would be missed.
+        place.turn.set()
+        try:
+            while True:
+                left = waiting.until - time.monotonic()
+                if not await client.wait_for(place.turn, left):
+                    if client.has_left:
+                        return None
+                    break
+                place.turn.clear()
+                answer = await self._run(waiting.look)
+                if answer is not None:
+                    return answer
+        finally:
+            turns.leave(place, satisfied=answer is not None)
+        return await self._run(waiting.last)
+
+    async def _send(self, answer: HttpResponseBase, send: Send, client: "_Client") -> None:
+        if not isinstance(answer, NotedAnswer):
+            parts = _parts(answer)
+            await send(_start(answer, parts))
+            await _send_pieces(parts, send)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            answer.close()
+            return
+        is_sent = False
+        try:
+            is_sent = await _send_but_last_byte(answer, send, client)
+        finally:
+            # Nobody waits for the note, and nobody can cancel it.
+            self._threads.submit(_connected, partial(answer.note, is_sent=is_sent))
+        last = answer.parts[-1][-1:]
+        await send({"type": "http.response.body", "body": last, "more_body": False})
+
+
+class _Handler(BaseHandler):
+    """Django's way from a request to an answer, with few middlewares and all in one thread."""
+
+    def __init__(self) -> None:
+        self._view_middleware: list[Any] = []
+        self._template_response_middleware: list[Any] = []
+        self._exception_middleware: list[Any] = []
+        chain: Any = convert_exception_to_response(self._get_response)  # type: ignore[attr-defined]
+        for path in reversed(MIDDLEWARE):
+            chain = convert_exception_to_response(import_string(path)(chain))
+        self._middleware_chain = chain
+
+    def answer(self, scope: Scope, body: bytes) -> HttpResponseBase:
+        """Return the answer to a request whose body is here."""
+        try:
+            request = ASGIRequest(scope, BytesIO(body))
+        except UnicodeDecodeError:
+            return HttpResponseBadRequest("the path is not UTF-8", content_type="text/plain")
+        request.may_wait = True  # type: ignore[attr-defined]
+        response: HttpResponseBase = self.get_response(request)
+        return response
+
+
+class _Client:
+    """Whether the client is still there, asked of the server in a task of its own."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._leaving: asyncio.Task[Any] | None = None
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the client hung up, as far as the server knows."""
+        return self._leaving is not None and self._leaving.done()
+
+    def watch(self) -> "asyncio.Task[Any]":
+        """Begin to listen for the end of the connection."""
+        if self._leaving is None:
+            self._leaving = asyncio.ensure_future(self._receive())
+        return self._leaving
+
+    async def wait_for(self, turn: asyncio.Event, seconds: float) -> bool:
+        """Return True at the turn, False when the time is over or the client has left."""
+        if turn.is_set() and not self.has_left:
+            return True
+        waiting = asyncio.ensure_future(turn.wait())
+        await asyncio.wait(
+            {waiting, self.watch()},
+            timeout=max(seconds, 0),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        waiting.cancel()
+        return turn.is_set() and not self.has_left
+
+    def forget(self) -> None:
+        """Listen no more."""
+        if self._leaving is not None:
+            self._leaving.cancel()
+
+
+def _is_from_machine(scope: Scope) -> bool:
+    """Return whether a request is a machine's; the Atropos routes never accept a cookie."""
+    if scope["type"] != "http":
+        return False
+    path = scope["path"]
+    if _ATROPOS.fullmatch(path):
+        return True
+    return _API.fullmatch(path) is not None and all(
+        name != b"cookie" for name, _ in scope["headers"]
+    )
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """Return the body, counted already by what is around this; None if the client left."""
+    pieces = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        if piece := message.get("body"):
+            pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _connected(work: Callable[[], T]) -> T:
+    """Do some work on this thread's database connection, and keep it if it is still good."""
+    raw = connection.connection
+    # An idle server says nothing but goodbye.
+    if raw is not None and (raw.closed or select.select([raw.fileno()], [], [], 0)[0]):
+        raw.close()
+        connection.close()
+    try:
+        return work()
+    finally:
+        if connection.errors_occurred or connection.in_atomic_block:
+            connection.close()
+
+
+def _parts(answer: HttpResponseBase) -> list[bytes]:
+    if isinstance(answer, StoredAnswer):
+        return answer.parts
+    if isinstance(answer, HttpResponse):
+        return [answer.content]
+    return [b"".join(answer)]
+
+
+def _start(answer: HttpResponseBase, parts: list[bytes]) -> dict[str, Any]:
+    if answer.status_code not in {204, 304}:
+        answer.headers["Content-Length"] = str(sum(map(len, parts)))
+    headers = [
+        (name.lower().encode("ascii"), value.encode("latin-1")) for name, value in answer.items()
+    ]
+    return {"type": "http.response.start", "status": answer.status_code, "headers": headers}
+
+
+def _pieces(parts: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes, small parts joined and large ones cut."""
+    small: list[bytes] = []
+    for part in parts:
+        if len(part) < SMALL_BYTES:
+            small.append(part)
+            continue
+        yield b"".join(small)
+        small = []
+        for start in range(0, len(part), PIECE_BYTES):
+            yield part if len(part) <= PIECE_BYTES else part[start : start + PIECE_BYTES]
+    yield b"".join(small)
+
+
+async def _send_pieces(parts: Sequence[bytes], send: Send) -> None:
+    for piece in _pieces(parts):
+        if piece:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+
+async def _send_but_last_byte(answer: NotedAnswer, send: Send, client: _Client) -> bool:
+    """Return whether the client was there until all but the last byte were handed over."""
+    client.watch()
+    await send(_start(answer, answer.parts))
+    await _send_pieces([*answer.parts[:-1], answer.parts[-1][:-1]], send)
+    # Returns when the server's own buffer is nearly empty.
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    for _ in range(LOOP_TURNS):
+        await asyncio.sleep(0)
+    return not client.has_left
