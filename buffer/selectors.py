@@ -24,15 +24,17 @@ DECODED_BYTES: Final = 1 << 20
 
 
 _BATCH_IN_SIGHT: Final = """
-    SELECT EXISTS (
+    SELECT t.id IS NULL OR r.trainer_started_at IS NULL
+    OR t.last_seen_at < statement_timestamp() - interval '5 seconds'
+    OR EXISTS (
         SELECT FROM buffer_batch b
-        LEFT JOIN runs_trainer t ON t.id = b.trainer_id
         WHERE b.run_id = r.id
-        AND (b.state = 'returned' OR (b.state = 'leased' AND t.identity = %(identity)s))
+        AND (b.state = 'returned' OR (b.state = 'leased' AND b.trainer_id = t.id))
     ) OR COALESCE(%(count)s::int, r.batch_size) <= (
         SELECT SUM(sequences) FROM buffer_tally WHERE run_id = r.id AND fate = 'queued'
     )
-    FROM runs_run r WHERE r.id = %(run)s"""
+    FROM runs_run r LEFT JOIN runs_trainer t ON t.run_id = r.id AND t.identity = %(identity)s
+    WHERE r.id = %(run)s"""
 
 
 class UnknownEnvironmentId(Exception):
@@ -151,10 +153,10 @@ def _admission(run: Run, rows: list[CountRow]) -> int:
 
 
 def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
-    """Return whether asking for a batch may be worth it for a trainer that got none before.
+    """Return whether asking for a batch may be worth it, or the asking itself must be noted.
 
-    One read without a lock, for those who wait: every push wakes them all, and most pushes do
-    not complete a batch. Counts the stale as well, so a yes is no promise.
+    One read without a lock, for those who wait: most pushes do not complete a batch. Counts the
+    stale as well, so a yes is no promise; a no is sure.
 
     Args:
         run_id: The run.

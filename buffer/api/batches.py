@@ -1,6 +1,5 @@
 """Lease batches to trainers that confirm them by id."""
 
-import time
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,7 +24,7 @@ from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
 from runs.api.waiting import WaitingView
-from runs.live.turns import LOOK_AGAIN_SECONDS, Line
+from runs.live.turns import Line
 from runs.models import Run, RunKind
 
 BATCH_ANSWERS: Final = {
@@ -78,16 +77,10 @@ class LeasingView(WaitingView):
     ) -> HttpResponseBase:
         """Answer a leased batch as soon as there is one, 204 when the time is over."""
         identity = identity_of(request)
-        looked_at = -LOOK_AGAIN_SECONDS
 
         def look() -> HttpResponseBase | None:
-            nonlocal looked_at
-            now = time.monotonic()
-            # Counts may be ahead of what can be formed, so once in a while it is really tried.
-            is_due = now >= looked_at + LOOK_AGAIN_SECONDS
-            if not is_due and not selectors.batch_in_sight(run.pk, identity=identity, count=count):
+            if not selectors.batch_in_sight(run.pk, identity=identity, count=count):
                 return None
-            looked_at = now
             lease = services.take(run_id=run.pk, identity=identity, count=count)
             return None if lease is None else _bytes(request, lease)
 

@@ -86,7 +86,7 @@ def test_five_hundred_trainers_wait_without_threads_or_connections(url: str) -> 
 
     async def wait_and_push() -> tuple[list[int], list[float], int]:
         waiters = [
-            await ask(url, "/api/runs/many/batches/next", trainer, wait_seconds=20)
+            await ask(url, "/api/runs/many/batches/next", trainer, wait_seconds=60)
             for _ in range(WAITERS)
         ]
         beats = await heartbeat_milliseconds(url, 50)
