@@ -135,6 +135,10 @@ def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) ->
     def sees(identity: str, *, count: int | None = None) -> bool:
         return selectors.batch_in_sight(run.pk, identity=identity, count=count)
 
+    assert sees("alice")  # its first question is noted: environments wait for it
+    for trainer in ("alice", "bob"):
+        assert services.take(run_id=run.pk, identity=trainer) is None
+    assert sees("a stranger")  # who is told so when it asks
     assert not sees("alice")
     push(run)
     assert not sees("alice")
