@@ -5,8 +5,11 @@ because both look again by themselves.
 """
 
 import logging
+import os
 import threading
 import time
+import uuid
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Final
 
@@ -27,10 +30,11 @@ PAUSE_SECONDS: Final = 1.0
 
 
 class Nudge(msgspec.Struct, frozen=True):
-    """Parts of a run that changed."""
+    """Parts of a run that changed, and the process that heard of it first."""
 
     run: int
     parts: list[str]
+    origin: str = ""
 
 
 class Publisher:
@@ -62,9 +66,56 @@ class Publisher:
         self._client.close()
 
 
+class Outbox:
+    """Publish from a thread of its own; nudges of one run that wait together become one."""
+
+    def __init__(self, publisher: Publisher, *, origin: str) -> None:
+        self._publisher = publisher
+        self._origin = origin
+        self._waiting: dict[int, set[str]] = {}
+        self._lock = threading.Lock()
+        self._filled = threading.Event()
+        threading.Thread(target=self._publish_for_ever, name="rolldeck-nudges", daemon=True).start()
+
+    def add(self, nudge: Nudge) -> None:
+        """Publish soon; never wait, never raise."""
+        with self._lock:
+            self._waiting.setdefault(nudge.run, set()).update(nudge.parts)
+        self._filled.set()
+
+    def _publish_for_ever(self) -> None:
+        while True:
+            self._filled.wait()
+            self._filled.clear()
+            with self._lock:
+                waiting, self._waiting = self._waiting, {}
+            for run_id, parts in waiting.items():
+                nudge = Nudge(run=run_id, parts=sorted(parts), origin=self._origin)
+                self._publisher.publish(nudge)
+
+
+_here: list[Callable[[Nudge], None]] = []
+
+
+def hear_here(listener: Callable[[Nudge], None]) -> None:
+    """Call `listener` for each nudge of this process, at once and in the announcing thread."""
+    _here.append(listener)
+
+
 @cache
-def _publisher(url: str) -> Publisher:
-    return Publisher(url)
+def _origin(pid: int) -> str:
+    return f"{pid}-{uuid.uuid4().hex[:12]}"
+
+
+def this_origin() -> str:
+    """Return the name of this process in its nudges."""
+    return _origin(os.getpid())
+
+
+@cache
+def _outbox(url: str, pid: int) -> Outbox:
+    """Return the outbox of a process: threads do not follow a fork."""
+    return Outbox(Publisher(url), origin=_origin(pid))
 
 
 def announce(run_id: int, *parts: str) -> None:
@@ -73,5 +124,7 @@ def announce(run_id: int, *parts: str) -> None:
 
 
 def _send(nudge: Nudge) -> None:
+    for listener in _here:
+        listener(nudge)
     if settings.REDIS_URL:
-        _publisher(settings.REDIS_URL).publish(nudge)
+        _outbox(settings.REDIS_URL, os.getpid()).add(nudge)

@@ -17,7 +17,7 @@ import msgspec
 import redis
 from django.conf import settings
 
-from runs.live.announcements import CHANNEL, Nudge
+from runs.live.announcements import CHANNEL, Nudge, hear_here, this_origin
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Subscriber:
             while True:
                 message = pubsub.get_message(timeout=HEALTH_CHECK_SECONDS)
                 if message is not None:
-                    self._deliver(message)
+                    self._heard(message)
 
     def _ring_all(self) -> None:
         with self._lock:
@@ -134,11 +134,16 @@ class Subscriber:
         for listener in listeners:
             listener(None)
 
-    def _deliver(self, message: dict[str, Any]) -> None:
+    def _heard(self, message: dict[str, Any]) -> None:
         try:
             nudge = msgspec.json.decode(message["data"], type=Nudge)
         except (msgspec.MsgspecError, TypeError):
             return
+        if nudge.origin != this_origin():
+            self.deliver(nudge)
+
+    def deliver(self, nudge: Nudge) -> None:
+        """Wake who waits here for this change."""
         with self._lock:
             bell, listeners = self._bells.get(nudge.run), list(self._listeners)
         if bell is not None:
@@ -158,6 +163,16 @@ def subscriber() -> Subscriber:
         if url not in _subscribers:
             _subscribers[url] = Subscriber(url)
         return _subscribers[url]
+
+
+def _deliver_here(nudge: Nudge) -> None:
+    """Wake waiters of this process without the way through Redis."""
+    known = _subscribers.get(settings.REDIS_URL)
+    if known is not None:
+        known.deliver(nudge)
+
+
+hear_here(_deliver_here)
 
 
 def ticket(run_id: int) -> Ticket:

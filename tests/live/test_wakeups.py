@@ -115,3 +115,26 @@ def test_a_change_that_was_rolled_back_is_never_announced() -> None:
         transaction.set_rollback(True)
 
     assert not wakeups.wait(taken, 0.3)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_of_this_process_is_heard_here_without_redis(settings: Any) -> None:
+    settings.REDIS_URL = "unix:///nowhere/third.sock"
+    taken = wakeups.ticket(15)
+
+    live.announce(15, "run")
+
+    assert wakeups.wait(taken, 0.5)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_of_this_process_is_heard_once() -> None:
+    listening()
+    heard: list[Nudge] = []
+    wakeups.subscriber().add(lambda nudge: heard.append(nudge) if nudge else None)
+
+    live.announce(16, "run")
+    live.announce(17, "run")
+    time.sleep(0.3)
+
+    assert [nudge.run for nudge in heard if nudge.run in {16, 17}] == [16, 17]
