@@ -73,10 +73,13 @@ class Bench:
     def metered(self, server: AtroposApi, *, per: int) -> Iterator[None]:
         """Note what processor time the block costs a server, in ms for each of `per` units.
 
-        It says more than the clock does on a machine that others use too.
+        It says more than the clock does on a machine that others use too. A profiler samples
+        during these blocks only.
         """
+        watching = contextlib.nullcontext() if self.profiler is None else self.profiler.recording()
         before = server.cpu_seconds()
-        yield
+        with watching:
+            yield
         side = self._used.setdefault("ours" if isinstance(server, Deck) else "peer", {})
         for part, seconds in server.cpu_seconds().items():
             side.setdefault(part, []).append(1000 * (seconds - before[part]) / per)
@@ -103,10 +106,7 @@ class Bench:
         return self._said(what, taken.as_json())
 
     def _ours_alone(self, what: str, ours: Callable[[], float], pairs: int) -> Figures:
-        watching = self.profiler.recording() if self.profiler else contextlib.nullcontext()
-        with watching:
-            taken = [ours() for _ in range(pairs)]
-        return self._said(what, figures.alone(taken))
+        return self._said(what, figures.alone([ours() for _ in range(pairs)]))
 
     def _said(self, what: str, result: Figures) -> Figures:
         """Return figures with what they cost in processor time, and show them."""

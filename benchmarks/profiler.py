@@ -98,7 +98,15 @@ def as_text(stacks: Stacks, *, title: str) -> str:
         "`wait (psycopg/connection.py)` is the time that PostgreSQL takes.",
         "",
     ]
-    for words, counts in (("in the function itself", alone), ("with all it calls", within)):
+    packages: Counter[str] = Counter()
+    for name, count in alone.items():
+        packages[_package(name)] += count
+    parts = (
+        ("by package", packages),
+        ("in the function itself", alone),
+        ("with all it calls", within),
+    )
+    for words, counts in parts:
         lines += [words, *_table(counts, total), ""]
     return "\n".join(lines)
 
@@ -108,7 +116,14 @@ def _table(counts: Counter[str], total: int) -> list[str]:
 
 
 def _function(frame: str) -> str:
-    """Return `name (file)` without the line: `decode (msgspec/json.py:12)`."""
+    """Return `name (file)` without the line."""
     name, _, place = frame.partition(" (")
     file = place.rstrip(")").rpartition(":")[0]
-    return f"{name} ({'/'.join(file.split('/')[-3:])})" if file else frame
+    return f"{name} ({file})" if file else frame
+
+
+def _package(function: str) -> str:
+    """Return where a function lives; waits for PostgreSQL stand apart."""
+    if function.startswith("Connection.wait (psycopg"):
+        return "waiting for PostgreSQL"
+    return function.rpartition("(")[2].partition("/")[0].rstrip(")") or "?"

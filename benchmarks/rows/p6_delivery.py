@@ -23,8 +23,8 @@ def take(bench: Bench) -> Figures:
             waited: list[float] = []
             found = bench.compare(
                 f"batches of {groups} groups",
-                ours=lambda: _p50(seen, of(deck, load, groups, samples)),
-                peer=lambda: _p50(waited, of(peer, load, groups, PEER_SAMPLES)),
+                ours=lambda: _p50(seen, of(bench, deck, load, groups, samples)),
+                peer=lambda: _p50(waited, of(bench, peer, load, groups, PEER_SAMPLES)),
                 better="less",
             )
             return found | _spread_of(seen) | ({"peer_mean_ms": fmean(waited)} if waited else {})
@@ -36,14 +36,15 @@ def take(bench: Bench) -> Figures:
     return usual | {"growth": growth}
 
 
-def of(server: AtroposApi, load: OtherProcess, groups: int, batches: int) -> list[float]:
+def of(
+    bench: Bench, server: AtroposApi, load: OtherProcess, groups: int, batches: int
+) -> list[float]:
     """Return the milliseconds of `batches` deliveries, each of a batch of `groups` groups."""
     env_id = server.begin(batch_size=groups * USUAL.sequences, group_size=USUAL.sequences)
     ours = isinstance(server, Deck)
     receiver = our_receiver if ours else stock_receiver
-    return [
-        1000 * seconds
-        for seconds in deliveries(
+    with bench.metered(server, per=batches):
+        taken = deliveries(
             partial(load.start, receiver, server.url, batches),
             url=server.url,
             size=USUAL,
@@ -52,7 +53,7 @@ def of(server: AtroposApi, load: OtherProcess, groups: int, batches: int) -> lis
             batches=batches,
             rest=LONG_POLL_REST if ours else POLL_SECONDS,
         )
-    ]
+    return [1000 * seconds for seconds in taken]
 
 
 def _p50(seen: list[float], taken: list[float]) -> float:

@@ -18,6 +18,15 @@ def test_lines_of_one_function_are_added_up() -> None:
     text = as_text(folded(RAW), title="P1")
 
     alone, _, within = text.partition("with all it calls")
-    assert "75.0%  decode (b/c/wire.py)" in alone
-    assert "25.0%  count (b/c/wire.py)" in alone
-    assert "100.0%  decode (b/c/wire.py)" in within
+    assert "75.0%  decode (a/b/c/wire.py)" in alone
+    assert "25.0%  count (a/b/c/wire.py)" in alone
+    assert "100.0%  decode (a/b/c/wire.py)" in within
+
+
+def test_packages_are_named_and_waits_for_the_database_stand_apart() -> None:
+    raw = "run (asgiref/sync.py:1) 1\nConnection.wait (psycopg/connection.py:453) 3\n"
+
+    text = as_text(folded(raw), title="P1")
+
+    assert "75.0%  waiting for PostgreSQL" in text
+    assert "25.0%  asgiref" in text
