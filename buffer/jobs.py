@@ -12,7 +12,9 @@ def reclaim_lapsed_leases() -> dict[str, int]:
     now = timezone.now()
     return {
         "returned": services.return_lapsed_batches(),
-        "dropped": services.settle_ended_runs(now=now) + services.drop_other_epochs(),
+        "dropped": services.settle_ended_runs(now=now)
+        + services.drop_other_epochs()
+        + services.drop_expired(),
         "forgotten": services.forget_old_keys(now=now),
     }
 

@@ -120,6 +120,9 @@ class Item(models.Model):
 class TrajectoryGroup(Item):
     """Sequences generated for one prompt, scored together. Ids order the queue."""
 
+    # Version of the policy that sampled it, in `epoch`: as its producer said, else the run's when
+    # it came in. Null: it came in before versions were kept.
+    policy_step = models.IntegerField(null=True, blank=True)
     # Null: pushed without an environment.
     env_id = models.PositiveIntegerField(null=True, blank=True)
     sequences = models.PositiveIntegerField()
@@ -160,6 +163,11 @@ class TrajectoryGroup(Item):
                 F("id"),
                 condition=Q(state=Fate.QUEUED),
                 name="group_queue_by_size",
+            ),
+            models.Index(
+                fields=["run", "epoch", "policy_step"],
+                condition=Q(state=Fate.QUEUED),
+                name="group_queue_by_version",
             ),
             models.Index(
                 fields=["run", "env_id", "id"],
@@ -299,19 +307,25 @@ class Tally(models.Model):
     fate = models.CharField(max_length=11)
     reason = models.CharField(max_length=20, blank=True)
     epoch = models.PositiveIntegerField()
-    # -1: pushed without an environment.
+    # Of groups; -1: pushed without an environment.
     env_id = models.IntegerField()
+    # Of fragments, by name.
+    environment = models.CharField(max_length=200, blank=True, db_default="")
     # Sequences of each item while it is queued or waiting, else 0.
     size = models.PositiveIntegerField()
     shard = models.PositiveSmallIntegerField()
     items = models.BigIntegerField()
     sequences = models.BigIntegerField()
+    size_bytes = models.BigIntegerField(db_default=0)
 
     class Meta:
         verbose_name_plural = "tallies"
         constraints = [
             models.UniqueConstraint(
-                fields=["run", "kind", "fate", "reason", "epoch", "env_id", "size", "shard"],
+                fields=[
+                    *("run", "kind", "fate", "reason", "epoch", "env_id", "environment"),
+                    *("size", "shard"),
+                ],
                 name="tally_is_one",
             )
         ]

@@ -62,8 +62,16 @@ class Run(models.Model):
     save_checkpoint_interval = models.IntegerField(default=0)
     starting_step = models.PositiveIntegerField(default=0)
     num_steps = models.IntegerField(default=0)
-    max_staleness = models.PositiveIntegerField(default=0, help_text="In policy versions; fleets.")
+    max_staleness = models.PositiveIntegerField(
+        null=True, blank=True, help_text="In policy versions; empty for no limit."
+    )
+    max_age_seconds = models.FloatField(
+        null=True, blank=True, help_text="Of a queued item; empty for no limit."
+    )
     off_policy_tolerance = models.FloatField(default=3.0, help_text="In batches queued.")
+    exact_queue_size = models.BooleanField(
+        default=False, help_text="Tell environments the exact queue, over the tolerance as well."
+    )
     lease_seconds = models.FloatField(default=600.0)
     lenient = models.BooleanField(default=False)
     dry_deadline_seconds = models.FloatField(
@@ -80,6 +88,10 @@ class Run(models.Model):
     served_steps = models.PositiveIntegerField(default=0, help_text="Batches handed out so far.")
     epoch = models.PositiveIntegerField(default=0, help_text="Trainer sessions opened so far.")
     policy_step = models.IntegerField(default=-2, help_text="Current version; -2 for none.")
+    # Set when the queue passes the tolerance, until it has fallen to the lower mark.
+    over_tolerance = models.BooleanField(default=False)
+    # What the last audit of the ledger found wrong.
+    ledger_problem = models.TextField(blank=True)
 
     objects = RunQuerySet.as_manager()
 

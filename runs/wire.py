@@ -56,12 +56,16 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     batch_size: int | None
     max_token_len: int | None
     num_steps: int
-    max_staleness: int
+    max_staleness: int | None
+    max_age_seconds: float | None
     off_policy_tolerance: float
+    exact_queue_size: bool
     lease_seconds: float
     served_steps: int
     epoch: int
     policy_step: int
+    ledger_problem: str
+    """What the last audit of the ledger found wrong; empty when it balanced."""
     registered_at: datetime | None
     trainer_started_at: datetime | None
     allowed_verbs: list[Literal["start", "pause", "resume", "drain", "stop", "kill"]]

@@ -4,6 +4,7 @@ Behaves as the server of atroposlib 0.4.0, but where that loses, blocks or dupli
 differences are listed with their reasons in the contract tests.
 """
 
+from collections import Counter
 from functools import partial
 from typing import Any, Final
 
@@ -203,7 +204,7 @@ class StatusEnvView(AtroposView):
         env_id = decode(body, EnvIdentifier, limits=selectors.limits()).env_id
         found = self.find_run()
         try:
-            status = selectors.status_of_environment(found, env_id)
+            status = services.status_of_environment(found, env_id)
         except selectors.UnknownEnvironmentId as error:
             problem = BodyProblem(("body", "env_id"), str(error), "unknown_environment")
             raise InvalidBody([problem]) from error
@@ -215,6 +216,7 @@ class StatusEnvView(AtroposView):
                 self_queue_size=status.self_queue_size,
                 max_group_size=status.max_group_size,
                 env_weight=status.env_weight,
+                paced=status.paced,
             )
         )
 
@@ -252,8 +254,13 @@ class PushView(AtroposView):
 
 def _answer(receipt: services.Receipt) -> messages.PushAnswer:
     if receipt.waiting_sequences is None:
-        return messages.PushAnswer(status="received")
+        return messages.PushAnswer(status="received", dropped=_dropped([receipt]))
     return messages.PushAnswer(status="buffered", buffer_size=receipt.waiting_sequences)
+
+
+def _dropped(receipts: list[services.Receipt]) -> dict[str, int] | None:
+    reasons = Counter(str(r.dropped) for r in receipts if r.dropped is not None)
+    return dict(reasons) or None
 
 
 def _list_answer(receipts: list[services.Receipt]) -> messages.PushAnswer:
@@ -263,6 +270,7 @@ def _list_answer(receipts: list[services.Receipt]) -> messages.PushAnswer:
         groups_processed=len(receipts),
         buffered=len(buffered) or None,
         last_buffer_size=buffered[-1] if buffered else None,
+        dropped=_dropped(receipts),
     )
 
 

@@ -28,6 +28,7 @@ STATUS_CODES: Final[dict[type[Exception], int]] = {
     services.KeyReused: 422,
     services.InvalidKey: 400,
     services.QueueFull: 503,
+    services.DiskFull: 507,
 }
 KEY: Final = OpenApiParameter(
     "Idempotency-Key", location=OpenApiParameter.HEADER, description="Makes a retry safe."
@@ -41,6 +42,7 @@ PUSH_REFUSED: Final = REFUSED | {
     409: messages.Detail,
     422: messages.HTTPValidationError,
     503: messages.Detail,
+    507: messages.Detail,
 }
 
 

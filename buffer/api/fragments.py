@@ -26,7 +26,7 @@ class FragmentsView(APIView):
         operation_id="fragments_push",
         request={FRAGMENTS_TYPE: OpenApiTypes.BINARY},
         parameters=[OpenApiParameter("Idempotency-Key", location=OpenApiParameter.HEADER)],
-        responses={200: FragmentReceipt, **problems(400, 401, 403, 404, 409, 413, 422)},
+        responses={200: FragmentReceipt, **problems(400, 401, 403, 404, 409, 413, 422, 503, 507)},
         tags=["fragments"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+from django.conf import settings
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -28,4 +29,10 @@ class LimitsView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """Return the largest of everything that passes; refusals use the same names."""
         bounds = {f"max_{name}": bound for name, bound in asdict(selectors.limits()).items()}
-        return answer(messages.LimitsAnswer(**bounds, max_token_id=MAX_TOKEN_ID))
+        return answer(
+            messages.LimitsAnswer(
+                **bounds,
+                min_free_disk_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES,
+                max_token_id=MAX_TOKEN_ID,
+            )
+        )

@@ -58,8 +58,12 @@ class RunState(Struct, frozen=True, kw_only=True):
     queue_size: int
 
 
-class EnvironmentState(Struct, frozen=True, kw_only=True):
-    """Answer to ``/status-env``; sizes count groups of the environment's size."""
+class EnvironmentState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to ``/status-env``; sizes count groups of the environment's size.
+
+    `paced` is there, and true, while the queue is over its tolerance: then `queue_size` leaves
+    as much room as this environment has of its share.
+    """
 
     current_step: int
     queue_size: int
@@ -67,12 +71,15 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
     self_queue_size: int
     max_group_size: int
     env_weight: float
+    paced: bool = False
 
 
 class PushAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Answer to a push; buffer sizes count sequences that wait for others."""
 
     status: Literal["received", "buffered"]
+    dropped: dict[str, int] | None = None
+    """Groups that came too late or too early to train on, by reason."""
     buffer_size: int | None = None
     groups_processed: int | None = None
     buffered: int | None = None
@@ -225,6 +232,10 @@ class LimitsAnswer(Struct, frozen=True, kw_only=True):
     max_tokens_per_group: int
     max_values_per_group: int
     max_queued_groups: int
+    max_queued_fragments: int
+    max_run_bytes: int
+    min_free_disk_bytes: int
+    """Below this much free disk nothing is taken in."""
     max_token_id: int
 
 

@@ -38,7 +38,10 @@ class DropReason(StrEnum):
 
     STALE_VERSION = "stale_version"
     STALE_EPOCH = "stale_epoch"
+    STALE_AGE = "stale_age"
     FUTURE = "future"
+    ZERO_VARIANCE = "zero_variance"
+    CAPACITY = "capacity"
     KILLED = "killed"
     DRAINED = "drained"
     RESET = "reset"

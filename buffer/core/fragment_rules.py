@@ -124,7 +124,7 @@ def _check_ranges(fragment: Fragment, arrays: Arrays) -> None:
 
 
 def drop_reason(
-    fragment: Fragment, *, epoch: int, policy_step: int, max_staleness: int
+    fragment: Fragment, *, epoch: int, policy_step: int, max_staleness: int | None
 ) -> DropReason | None:
     """Return why a whole fragment cannot train the run's policy any more, or None.
 
@@ -132,12 +132,12 @@ def drop_reason(
         fragment: Any fragment that :func:`check` accepts.
         epoch: The run's epoch.
         policy_step: The run's current version in that epoch.
-        max_staleness: Versions by which data may trail.
+        max_staleness: Versions by which data may trail; None for any.
     """
     if fragment.epoch != epoch:
         return DropReason.STALE_EPOCH
     if fragment.version_max > policy_step:
         return DropReason.FUTURE
-    if policy_step - fragment.version_min > max_staleness:
+    if max_staleness is not None and policy_step - fragment.version_min > max_staleness:
         return DropReason.STALE_VERSION
     return None

@@ -46,7 +46,11 @@ class Limits:
     values_per_group: int = 10_000_000
     """JSON values in one group: tokens, masks, log-probabilities and all others together."""
     queued_groups: int = 1_000_000
-    """Groups that wait in one run."""
+    """Groups that wait or are leased in one run."""
+    queued_fragments: int = 1_000_000
+    """Fragments that wait or are leased in one run."""
+    run_bytes: int = 256 * 1024**3
+    """Of all that waits or is leased in one run."""
 
     @classmethod
     def read_from(cls, settings: object) -> "Limits":

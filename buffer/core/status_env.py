@@ -33,6 +33,8 @@ class EnvironmentStatus:
     self_queue_size: int
     max_group_size: int
     env_weight: float
+    paced: bool = False
+    """`queue_size` is not that of 0.4.0: see :mod:`buffer.core.pacing`."""
 
 
 def environment_status(

@@ -1,5 +1,6 @@
 """Change what the platform remembers about data."""
 
+from buffer.services.backpressure import DiskFull, QueueFull
 from buffer.services.batches import (
     BatchNotFound,
     Lease,
@@ -14,9 +15,9 @@ from buffer.services.batches import (
     take,
     take_for_stock,
 )
+from buffer.services.expiry import drop_expired
 from buffer.services.fragments import InvalidFragments, accept_fragments, decode_push
 from buffer.services.groups import (
-    QueueFull,
     Receipt,
     RunNotAccepting,
     UnknownEnvironment,
@@ -31,6 +32,7 @@ from buffer.services.idempotency import (
     forget_old_keys,
     once,
 )
+from buffer.services.pacing import status_of_environment
 from buffer.services.retention import (
     RetentionReport,
     apply_retention,
@@ -43,6 +45,7 @@ from buffer.services.settling import drop_open, drop_other_epochs, settle_ended_
 __all__ = [
     "Answer",
     "BatchNotFound",
+    "DiskFull",
     "InvalidFragments",
     "InvalidKey",
     "KeyInFlight",
@@ -61,6 +64,7 @@ __all__ = [
     "apply_retention",
     "confirm",
     "decode_push",
+    "drop_expired",
     "drop_open",
     "drop_other_epochs",
     "forget_deliveries",
@@ -74,6 +78,7 @@ __all__ = [
     "seal",
     "segments_due",
     "settle_ended_runs",
+    "status_of_environment",
     "take",
     "take_for_stock",
     "turn_segment",

@@ -14,13 +14,13 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from buffer.core.delivery import Delivery, Next
-from buffer.core.fates import OPEN_BATCHES, BatchState, DropReason, Fate, ItemKind
+from buffer.core.fates import OPEN_BATCHES, BatchState, Fate, ItemKind
 from buffer.models import Batch
 from buffer.services import forming, group_batches, senders
-from buffer.services.items import drop_fragments, move_batch_items
+from buffer.services.expiry import drop_useless
+from buffer.services.items import move_batch_items
 from runs import live
 from runs import services as runs_services
-from runs.core.versions import NO_POLICY_STEP
 from runs.models import Run, RunKind, Trainer
 
 RECLAIMED_AT_ONCE: Final = 200
@@ -29,15 +29,6 @@ SEEN_EVERY: Final = timedelta(seconds=5)
 
 # Written as SQL: each batch takes this way while a trainer waits, and building these queries
 # takes Django longer than PostgreSQL needs to answer them.
-_USELESS: Final = """
-    SELECT EXISTS (
-        SELECT FROM buffer_fragmentchunk
-        WHERE run_id = %(run)s AND epoch < %(epoch)s AND state IN ('waiting', 'queued', 'leased')
-    ) OR EXISTS (
-        SELECT FROM buffer_fragmentchunk
-        WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
-        AND version_min < %(oldest)s
-    )"""
 _LEASE: Final = """
     UPDATE buffer_batch
     SET state = 'leased', trainer_id = %(trainer)s, fence = fence + 1,
@@ -92,7 +83,7 @@ def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | Non
         lock_run(run_id)
         run = Run.objects.get(pk=run_id)
         trainer, _ = _trainer(run, identity)
-        _drop_useless(run)
+        drop_useless(run)
         open_batches = list(_open_batches(run))
         held = next((batch for batch in open_batches if batch.trainer_id == trainer.pk), None)
         batch = held or _take_returned(run, open_batches)
@@ -119,6 +110,7 @@ def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) ->
         open_batches = list(_open_batches(run))
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         again = _settle_earlier(held, asked_at=asked_at)
+        drop_useless(run)
         batch = again or _take_returned(run, open_batches)
         if batch is not None:
             return _lease(run, batch, trainer, sender=sender)
@@ -173,45 +165,14 @@ def _take_returned(run: Run, open_batches: list[Batch]) -> Batch | None:
 
 def _is_too_stale(run: Run, batch: Batch) -> bool:
     oldest = max((int(versions) for versions in batch.staleness), default=0)
-    return run.policy_step - batch.policy_step + oldest > run.max_staleness
+    behind = run.policy_step - batch.policy_step + oldest
+    return run.max_staleness is not None and behind > run.max_staleness
 
 
 def _dissolve(batch: Batch) -> None:
     """Put the items of a returned batch back into the queue one by one."""
     move_batch_items(batch, to=Fate.QUEUED)
     Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())
-
-
-def _drop_useless(run: Run) -> None:
-    """Drop queued fragments that would train on the past, and batches of other epochs."""
-    if run.kind != RunKind.FLEET or not _has_useless(run):
-        return
-    drop_epochs_but(run)
-    if run.policy_step > NO_POLICY_STEP:
-        drop_fragments(
-            run.pk,
-            reason=DropReason.STALE_VERSION,
-            states=[Fate.QUEUED],
-            epoch=run.epoch,
-            version_min__lt=run.policy_step - run.max_staleness,
-        )
-
-
-def _has_useless(run: Run) -> bool:
-    oldest = run.policy_step - run.max_staleness
-    with connection.cursor() as cursor:
-        cursor.execute(_USELESS, {"run": run.pk, "epoch": run.epoch, "oldest": oldest})
-        return bool(cursor.fetchone()[0])
-
-
-def drop_epochs_but(run: Run) -> int:
-    """Drop open fragments and batches of other epochs than the run's; return how many items."""
-    batches = _open_batches(run).exclude(epoch=run.epoch).filter(kind=ItemKind.FRAGMENTS)
-    ids = list(batches.values_list("id", flat=True))
-    dropped = drop_fragments(run.pk, reason=DropReason.STALE_EPOCH, epoch__lt=run.epoch)
-    if ids:
-        Batch.objects.filter(id__in=ids).update(state=BatchState.DROPPED, settled_at=Now())
-    return dropped
 
 
 def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:

@@ -10,6 +10,7 @@ from django.db import transaction
 from buffer import selectors, storage
 from buffer.core import fragment_rules
 from buffer.core.fates import DropReason, Fate, ItemKind
+from buffer.services import backpressure
 from buffer.services.groups import RunNotAccepting
 from buffer.services.tallies import Changes, Counted
 from rolldeck.wire import SCHEMA_VERSION, Fragment, FragmentPush, FragmentReceipt
@@ -34,7 +35,6 @@ _INSERT: Final = """
             codec, crc32, segment, object, "offset", place)
     ORDER BY r.slot, r.number, r.place
     ON CONFLICT (run_id, slot, number) DO NOTHING RETURNING id, slot, number"""
-_NOT_KEPT: Final = storage.Place("", 0, None, "", 0, 0)
 _decode_push = msgspec.msgpack.Decoder(FragmentPush).decode
 _decode_fragment = msgspec.msgpack.Decoder(Fragment).decode
 
@@ -93,12 +93,15 @@ def accept_fragments(
 
     Raises:
         RunNotAccepting: If the run has ended or takes groups.
+        QueueFull: If the run holds as many fragments or bytes as it may.
+        DiskFull: If the disk is nearly full.
     """
     run = Run.objects.get(pk=run.pk)
     if run.kind != RunKind.FLEET:
         raise RunNotAccepting(f"{run.name} takes trajectory groups, not fragments")
     if run.status not in ACCEPTING or run.archived_at is not None:
         raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
+    backpressure.check_room(run, ItemKind.FRAGMENTS)
     reasons = [
         fragment_rules.drop_reason(
             fragment,
@@ -122,9 +125,10 @@ def accept_fragments(
         [(item_id, place, content) for item_id, _, place, content, why in fresh if why is None],
     )
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
-    for _, fragment, _, _, reason in fresh:
+    for _, fragment, _, content, reason in fresh:
         fate = Fate.QUEUED if reason is None else Fate.DROPPED
-        changes.accept([Counted(fragment.epoch, None, 1)], fate, reason=reason or "")
+        item = Counted(fragment.epoch, None, 1, len(content), fragment.environment)
+        changes.accept([item], fate, reason=reason or "")
     changes.write()
     live.announce(run.pk, "queue", "ledger")
     return FragmentReceipt(
@@ -141,7 +145,7 @@ def _places(
     """Return where the bytes of each fragment are; those of a dropped one are not kept."""
     kept = [content for (_, content), why in zip(fragments, reasons, strict=True) if why is None]
     written = iter(storage.write_contents(kept, codec=storage.MSGPACK_CODEC))
-    return [_NOT_KEPT if why is not None else next(written) for why in reasons]
+    return [storage.NOT_KEPT if why is not None else next(written) for why in reasons]
 
 
 def _insert(

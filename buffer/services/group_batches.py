@@ -13,6 +13,7 @@ from buffer.core.mixing import NO_ENVIRONMENT
 from buffer.models import Batch
 from buffer.services.planning import Planned, group_ids, plan_next
 from buffer.services.tallies import Changes, Counted
+from runs.core.versions import version_in_force
 from runs.models import Run, Trainer
 
 # Everything but the counts: the groups are leased, the batch is written from what was leased, the
@@ -23,7 +24,8 @@ _FORM: Final = """
         SET state = 'leased', batch_id = %(batch)s, position = p.place - 1
         FROM unnest(%(groups)s::bigint[]) WITH ORDINALITY AS p(id, place)
         WHERE g.id = p.id AND g.run_id = %(run)s AND g.state = 'queued'
-        RETURNING g.env_id, g.sequences, g.size_bytes, g.tokens, g.longest_tokens
+        RETURNING g.env_id, g.sequences, g.size_bytes, g.tokens, g.longest_tokens, g.epoch,
+            g.policy_step
     ), made AS (
         INSERT INTO buffer_batch
             (id, run_id, kind, ordinal, state, epoch, policy_step, trainer_id, fence, leased_at,
@@ -34,10 +36,16 @@ _FORM: Final = """
             statement_timestamp() + make_interval(secs => %(lease_seconds)s), %(sender)s,
             CASE WHEN %(sender)s <> '' THEN statement_timestamp() END, 0, COUNT(*),
             SUM(sequences), SUM(size_bytes), SUM(tokens), MAX(longest_tokens), %(composition)s,
-            %(shares)s, '{}'
+            %(shares)s, (
+                SELECT COALESCE(jsonb_object_agg(behind, items), '{}') FROM (
+                    SELECT GREATEST(%(current_step)s - policy_step, 0) AS behind, COUNT(*) AS items
+                    FROM leased WHERE epoch = %(current_epoch)s AND policy_step IS NOT NULL
+                    GROUP BY 1
+                ) AS b
+            )
         FROM leased
         RETURNING leased_at, lease_expires_at, sending_since, items, sequences, size_bytes,
-            tokens, longest_tokens
+            tokens, longest_tokens, staleness
     ), stepped AS (
         UPDATE runs_run SET served_steps = %(ordinal)s WHERE id = %(run)s
     ), unblocked AS (
@@ -52,7 +60,8 @@ _FORM: Final = """
         SET sequences = m.sequences + excluded.sequences, debt = excluded.debt,
             target = excluded.target, blocks_since = NULL
     )
-    SELECT made.*, (SELECT array_agg(ARRAY[COALESCE(env_id, -1), sequences]) FROM leased)
+    SELECT made.*, (
+        SELECT array_agg(ARRAY[epoch, COALESCE(env_id, -1), sequences, size_bytes]) FROM leased)
     FROM made"""
 _NOTE_WAITING: Final = """
     WITH waits AS (SELECT unnest(%(waiting)s::int[]) AS env_id), unblocked AS (
@@ -124,14 +133,15 @@ def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch
         batch.size_bytes,
         batch.tokens,
         batch.longest_tokens,
+        batch.staleness,
     ) = written
     if batch.sequences != sum(plan.composition.values()):
         raise GroupsMoved(f"groups of {batch} left the queue under the run's lock")
     changes = Changes(run.pk, ItemKind.GROUPS)
     changes.move(
         [
-            Counted(0, None if env_id == NO_ENVIRONMENT else env_id, sequences)
-            for env_id, sequences in leased
+            Counted(epoch, None if env_id == NO_ENVIRONMENT else env_id, sequences, size_bytes)
+            for epoch, env_id, sequences, size_bytes in leased
         ],
         Fate.QUEUED,
         Fate.LEASED,
@@ -142,7 +152,12 @@ def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch
 
 def _values(run: Run, batch: Batch, plan: BatchPlan) -> dict[str, Any]:
     env_ids = list(plan.debts)
+    current = version_in_force(
+        epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+    )
     return {
+        "current_epoch": current.epoch,
+        "current_step": current.step,
         "run": run.pk,
         "batch": batch.pk,
         "groups": group_ids(run.pk, plan),

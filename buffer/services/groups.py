@@ -3,32 +3,35 @@
 import threading
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from django.conf import settings
 from django.db import connection, transaction
 
-from buffer import selectors, storage
-from buffer.core.fates import Fate, ItemKind
+from buffer import storage
+from buffer.core.fates import DropReason, Fate, ItemKind
+from buffer.core.group_versions import drop_reason, version_of
 from buffer.core.mixed_sizes import WaitingGroups
 from buffer.models import TrajectoryGroup
+from buffer.services import backpressure
+from buffer.services.items import COUNTED, counted
 from buffer.services.tallies import Changes, Counted
 from buffer.wire import Group
 from runs import live
 from runs import services as runs_services
 from runs.core.lifecycle import ACCEPTING
+from runs.core.versions import PolicyVersion, version_in_force
 from runs.models import Environment, Run
 
 NOTE_EVERY: Final = timedelta(minutes=1)
 _INSERT: Final = """
     INSERT INTO buffer_trajectorygroup
-        (run_id, received_at, producer, drop_reason, epoch, id, state, env_id, sequences, tokens,
-         longest_tokens, score_mean, score_min, score_max, score_std,
-         codec, crc32, segment, object, "offset", size_bytes)
-    SELECT %s, %s, %s, '', 0, r.*
-    FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::int[], %s::bigint[],
-                %s::int[], %s::float8[], %s::float8[], %s::float8[], %s::float8[],
-                %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::int[]) AS r"""
+        (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
+         sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std, size_bytes,
+         codec, crc32, segment, object, "offset")
+    SELECT %s, %s, %s, r.*
+    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::int[],
+                %s::bigint[], %s::int[], %s::float8[], %s::float8[], %s::float8[], %s::float8[],
+                %s::int[], %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[]) AS r"""
 
 
 class UnknownEnvironment(ValueError):
@@ -39,51 +42,51 @@ class UnknownEnvironment(ValueError):
         self.index = index
 
 
-class QueueFull(Exception):
-    """The run holds as many groups as this deck allows."""
-
-    retry_after_seconds = 5
-
-
 class RunNotAccepting(Exception):
     """The run has ended, or takes another kind of data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What became of one group: None when queued, else the sequences that wait with it."""
+    """What became of one group: queued, unless one of these says otherwise."""
 
-    waiting_sequences: int | None
+    waiting_sequences: int | None = None
+    """Sequences that wait with it for others."""
+    dropped: DropReason | None = None
 
 
 @transaction.atomic
 def accept_groups(*, run: Run, groups: list[Group], producer: str, now: datetime) -> list[Receipt]:
     """Store groups of one push, all or none, and queue those that need not wait.
 
+    What cannot train the run's policy any more keeps its row, dropped and without bytes.
+
     Raises:
         RunNotAccepting: If the run has ended.
         UnknownEnvironment: If a group names an environment that the run does not have.
-        QueueFull: If the run's quota is reached.
+        QueueFull: If the run holds as many groups or bytes as it may.
+        DiskFull: If the disk is nearly full.
     """
     if run.status not in ACCEPTING or run.archived_at is not None:
         raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
     if not groups:
         return []
     sizes = _group_sizes(run, groups)
-    if selectors.open_items(run.pk, ItemKind.GROUPS) >= settings.ROLLDECK_MAX_QUEUED_GROUPS:
-        raise QueueFull(f"{run.name} holds {settings.ROLLDECK_MAX_QUEUED_GROUPS} groups")
+    backpressure.check_room(run, ItemKind.GROUPS)
     # A lenient run takes groups without sequences; of those there is nothing to keep but the note.
     kept = [group for group in groups if group.sequences]
-    ids = _new_ids(len(kept))
-    plan = _Plan(run.pk, sizes)
-    placed = iter([plan.place(item_id, group) for item_id, group in zip(ids, kept, strict=True)])
-    _insert(run, list(zip(ids, kept, strict=True)), plan, producer=producer, now=now)
+    plan = _Plan(run, sizes)
+    arrivals = [
+        plan.place(item_id, group) for item_id, group in zip(_new_ids(len(kept)), kept, strict=True)
+    ]
+    if arrivals:
+        _insert(run, arrivals, producer=producer, now=now)
     plan.release()
-    _count(run, list(zip(ids, kept, strict=True)), plan)
+    _count(run, arrivals, plan)
     _note(run, groups, now=now)
     live.announce(run.pk, "queue", "ledger")
-    nothing_waits = Receipt(waiting_sequences=None)
-    return [next(placed) if group.sequences else nothing_waits for group in groups]
+    placed = iter(arrivals)
+    return [next(placed).receipt if group.sequences else Receipt() for group in groups]
 
 
 def _group_sizes(run: Run, groups: list[Group]) -> dict[int, int]:
@@ -114,30 +117,64 @@ def _new_ids(count: int) -> list[int]:
         return [item_id for (item_id,) in cursor.fetchall()]
 
 
-class _Plan:
-    """Decide which groups wait, environment by environment."""
+@dataclass(slots=True, kw_only=True)
+class _Arrival:
+    """A group of this push, and what becomes of it."""
 
-    def __init__(self, run_id: int, sizes: dict[int, int]) -> None:
-        self._run_id = run_id
+    item_id: int
+    group: Group
+    version: PolicyVersion
+    receipt: Receipt
+    fate: Fate = Fate.QUEUED
+    place: storage.Place = storage.NOT_KEPT
+
+    @property
+    def counted(self) -> Counted:
+        """What is counted of it."""
+        group = self.group
+        return Counted(self.version.epoch, group.env_id, group.sequences, len(group.content))
+
+
+class _Plan:
+    """Decide what becomes of groups; which wait, environment by environment."""
+
+    def __init__(self, run: Run, sizes: dict[int, int]) -> None:
+        self._run_id = run.pk
+        self._max_staleness = run.max_staleness
+        self._current = version_in_force(
+            epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+        )
         self._sizes = sizes
         self._waiting: dict[int, WaitingGroups] = {}
         self._before: dict[int, Counted] = {}
-        self.held: set[int] = set()
+        self._held: dict[int, _Arrival] = {}
         self.released: list[int] = []
 
-    def place(self, item_id: int, group: Group) -> Receipt:
-        """Queue a group or let it wait."""
-        env_id = group.env_id
-        if env_id is None or group.sequences >= self._sizes[env_id]:
-            return Receipt(waiting_sequences=None)
+    def place(self, item_id: int, group: Group) -> _Arrival:
+        """Queue a group, drop it or let it wait."""
+        version = version_of(
+            claimed_epoch=group.epoch, claimed_step=group.policy_step, current=self._current
+        )
+        reason = drop_reason(version, current=self._current, max_staleness=self._max_staleness)
+        arrival = _Arrival(
+            item_id=item_id, group=group, version=version, receipt=Receipt(dropped=reason)
+        )
+        if reason is not None:
+            arrival.fate = Fate.DROPPED
+        elif group.env_id is not None and group.sequences < self._sizes[group.env_id]:
+            self._hold(arrival, group.env_id)
+        return arrival
+
+    def _hold(self, arrival: _Arrival, env_id: int) -> None:
         waiting = self._of(env_id)
-        self.held.add(item_id)
-        for done in waiting.add(item_id, group.sequences):
-            if done in self.held:
-                self.held.remove(done)
+        item_id = arrival.item_id
+        arrival.fate, self._held[item_id] = Fate.WAITING, arrival
+        for done in waiting.add(item_id, arrival.group.sequences):
+            if done in self._held:
+                self._held.pop(done).fate = Fate.QUEUED
             else:
                 self.released.append(done)
-        return Receipt(waiting_sequences=waiting.sequences)
+        arrival.receipt = Receipt(waiting_sequences=waiting.sequences)
 
     def _of(self, env_id: int) -> WaitingGroups:
         if env_id not in self._waiting:
@@ -153,10 +190,14 @@ class _Plan:
                 )
                 .select_for_update()
                 .order_by("id")
-                .values_list("id", "sequences")
+                .values_list("id", *COUNTED[ItemKind.GROUPS])
             )
-            self._before |= {key: Counted(0, env_id, size) for key, size in rows}
-            self._waiting[env_id] = WaitingGroups(group_size=self._sizes[env_id], waiting=rows)
+            before = {item_id: counted(*columns) for item_id, *columns in rows}
+            self._before |= before
+            self._waiting[env_id] = WaitingGroups(
+                group_size=self._sizes[env_id],
+                waiting=[(item_id, item.sequences) for item_id, item in before.items()],
+            )
         return self._waiting[env_id]
 
     def release(self) -> None:
@@ -171,51 +212,48 @@ class _Plan:
         return [self._before[item_id] for item_id in self.released]
 
 
-def _insert(
-    run: Run, groups: list[tuple[int, Group]], plan: _Plan, *, producer: str, now: datetime
-) -> None:
-    places = storage.write_contents(
-        [group.content for _, group in groups], codec=storage.JSON_CODEC
+def _insert(run: Run, arrivals: list[_Arrival], *, producer: str, now: datetime) -> None:
+    kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
+    written = storage.write_contents(
+        [arrival.group.content for arrival in kept], codec=storage.JSON_CODEC
     )
-    rows = [
-        (
-            item_id,
-            str(Fate.WAITING if item_id in plan.held else Fate.QUEUED),
-            group.env_id,
-            group.sequences,
-            group.tokens,
-            group.longest_tokens,
-            group.score_mean,
-            group.score_min,
-            group.score_max,
-            group.score_std,
-            *place,
-        )
-        for (item_id, group), place in zip(groups, places, strict=True)
-    ]
-    columns = [list(column) for column in zip(*rows, strict=True)]
+    for arrival, place in zip(kept, written, strict=True):
+        arrival.place = place
+    columns = [list(column) for column in zip(*map(_row, arrivals), strict=True)]
     with storage.cursor() as cursor:
         cursor.execute(_INSERT, [run.pk, now, producer[:200], *columns])
     storage.insert_contents(
         ItemKind.GROUPS,
-        [
-            (item_id, place, group.content)
-            for (item_id, group), place in zip(groups, places, strict=True)
-        ],
+        [(arrival.item_id, arrival.place, arrival.group.content) for arrival in kept],
     )
 
 
-def _count(run: Run, groups: list[tuple[int, Group]], plan: _Plan) -> None:
+def _row(arrival: _Arrival) -> tuple[Any, ...]:
+    group = arrival.group
+    return (
+        arrival.item_id,
+        str(arrival.fate),
+        str(arrival.receipt.dropped or ""),
+        arrival.version.epoch,
+        arrival.version.step,
+        group.env_id,
+        group.sequences,
+        group.tokens,
+        group.longest_tokens,
+        group.score_mean,
+        group.score_min,
+        group.score_max,
+        group.score_std,
+        len(group.content),
+        *arrival.place[:5],
+    )
+
+
+def _count(run: Run, arrivals: list[_Arrival], plan: _Plan) -> None:
     changes = Changes(run.pk, ItemKind.GROUPS)
-    for fate, held in ((Fate.WAITING, True), (Fate.QUEUED, False)):
-        changes.accept(
-            [
-                Counted(0, group.env_id, group.sequences)
-                for item_id, group in groups
-                if (item_id in plan.held) is held
-            ],
-            fate,
-        )
+    for arrival in arrivals:
+        reason = arrival.receipt.dropped or ""
+        changes.accept([arrival.counted], arrival.fate, reason=reason)
     changes.move(plan.released_items(), Fate.WAITING, Fate.QUEUED)
     changes.write()
 

@@ -9,7 +9,8 @@ from django.db.models.functions import Now
 
 from buffer.core.fates import OPEN, OPEN_BATCHES, BatchState, DropReason
 from buffer.models import Batch, Tally
-from buffer.services.batches import drop_epochs_but, lock_run
+from buffer.services.batches import lock_run
+from buffer.services.expiry import drop_epochs_but
 from buffer.services.items import drop_fragments, drop_groups
 from runs import live
 from runs import services as runs_services

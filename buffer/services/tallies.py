@@ -19,22 +19,35 @@ _QUEUES: Final = frozenset({Fate.QUEUED, Fate.WAITING})
 
 _ADD: Final = f"""
     INSERT INTO buffer_tally AS t
-        (run_id, kind, fate, reason, epoch, env_id, size, shard, items, sequences)
-    SELECT %s, %s, fate, reason, epoch, env_id, size, pg_backend_pid() %% {SHARDS}, items, sequences
-    FROM unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::bigint[], %s::bigint[])
-        AS c(fate, reason, epoch, env_id, size, items, sequences)
-    ORDER BY fate, reason, epoch, env_id, size
-    ON CONFLICT (run_id, kind, fate, reason, epoch, env_id, size, shard)
-    DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences
+        (run_id, kind, fate, reason, epoch, env_id, environment, size, shard,
+         items, sequences, size_bytes)
+    SELECT %s, %s, fate, reason, epoch, env_id, environment, size, pg_backend_pid() %% {SHARDS},
+        items, sequences, size_bytes
+    FROM unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::int[],
+                %s::bigint[], %s::bigint[], %s::bigint[])
+        AS c(fate, reason, epoch, env_id, environment, size, items, sequences, size_bytes)
+    ORDER BY fate, reason, epoch, env_id, environment, size
+    ON CONFLICT (run_id, kind, fate, reason, epoch, env_id, environment, size, shard)
+    DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
+        size_bytes = t.size_bytes + excluded.size_bytes
 """  # noqa: S608 the only thing put in is a constant
 
 
 class Counted(NamedTuple):
-    """What of an item the counts tell apart."""
+    """What of an item the counts tell apart, and what they sum.
+
+    `env_id` is the environment of a group, `environment` that of a fragment.
+    """
 
     epoch: int
     env_id: int | None
     sequences: int
+    size_bytes: int = 0
+    environment: str = ""
+
+
+# fate, reason, epoch, env_id, environment, size
+_Key = tuple[str, str, int, int, str, int]
 
 
 class Changes:
@@ -43,8 +56,9 @@ class Changes:
     def __init__(self, run_id: int, kind: ItemKind) -> None:
         self._run_id = run_id
         self._kind = kind
-        self._items: Counter[tuple[str, str, int, int, int]] = Counter()
-        self._sequences: Counter[tuple[str, str, int, int, int]] = Counter()
+        self._items: Counter[_Key] = Counter()
+        self._sequences: Counter[_Key] = Counter()
+        self._bytes: Counter[_Key] = Counter()
 
     def accept(self, items: Iterable[Counted], fate: Fate, *, reason: str = "") -> None:
         """Count items that came in, now in `fate`."""
@@ -61,16 +75,18 @@ class Changes:
     def _add(self, item: Counted, fate: str, reason: str, count: int) -> None:
         env_id = NO_ENVIRONMENT if item.env_id is None else item.env_id
         size = item.sequences if fate in _QUEUES and self._kind == ItemKind.GROUPS else 0
-        key = (fate, reason, item.epoch, env_id, size)
+        key = (fate, reason, item.epoch, env_id, item.environment, size)
         self._items[key] += count
         self._sequences[key] += count * item.sequences
+        self._bytes[key] += count * item.size_bytes
 
     def write(self) -> None:
         """Add everything to the counts."""
-        keys = [key for key in self._items if self._items[key] or self._sequences[key]]
+        sums = (self._items, self._sequences, self._bytes)
+        keys = [key for key in self._items if any(summed[key] for summed in sums)]
         if not keys:
             return
         columns = [list(column) for column in zip(*keys, strict=True)]
-        columns += [[self._items[key] for key in keys], [self._sequences[key] for key in keys]]
+        columns += [[summed[key] for key in keys] for summed in sums]
         with connection.cursor() as cursor:
             cursor.execute(_ADD, [self._run_id, self._kind, *columns])

@@ -8,6 +8,7 @@ was rolled back are named by no row and go with their segment.
 from buffer.storage.contents import (
     JSON_CODEC,
     MSGPACK_CODEC,
+    NOT_KEPT,
     PayloadExpired,
     PayloadMissing,
     Place,
@@ -32,6 +33,7 @@ from buffer.storage.segments import (
 __all__ = [
     "JSON_CODEC",
     "MSGPACK_CODEC",
+    "NOT_KEPT",
     "PayloadExpired",
     "PayloadMissing",
     "Place",

@@ -33,7 +33,8 @@ _OF_ITEMS: Final = {
 _IS_DROPPED: Final = "SELECT FROM buffer_segment WHERE number = %s AND dropped_at IS NOT NULL"
 _OF_LATEST: Final = f"""
     SELECT {_PLACE} FROM buffer_trajectorygroup i
-    WHERE i.run_id = %s AND i.state <> 'waiting' ORDER BY i.id DESC LIMIT 1"""  # noqa: S608
+    WHERE i.run_id = %s AND i.state <> 'waiting' AND i.segment IS NOT NULL
+    ORDER BY i.id DESC LIMIT 1"""  # noqa: S608
 _INSERT: Final = """
     INSERT INTO buffer_payload (segment, kind, item_id, content)
     SELECT segment, %s, item_id, content
@@ -67,6 +68,10 @@ class Place(NamedTuple):
     object: str
     offset: int
     size_bytes: int
+
+
+NOT_KEPT: Final = Place("", 0, None, "", 0, 0)
+"""Of an item that was dropped when it came in."""
 
 
 class _Item(NamedTuple):

@@ -1,5 +1,7 @@
 """What the queue must know of a group, in whichever codec it came."""
 
+from typing import Any
+
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -23,6 +25,9 @@ class Group(Struct, frozen=True, kw_only=True):
     score_max: float
     score_std: float
     notes: list[str]
+    policy_step: int | None = None
+    """Version that sampled it, as its producer says; Atropos has no such field."""
+    epoch: int | None = None
 
 
 def checked_group(
@@ -33,8 +38,15 @@ def checked_group(
     lengths: Lengths,
     scores: NDArray[np.floating],
     broken: list[Violation],
+    version: tuple[int | None, Any] = (None, None),
 ) -> Group:
-    """Return a group that passed its checks; `broken` are the rules a lenient run forgave."""
+    """Return a group that passed its checks.
+
+    `broken` are the rules a lenient run forgave; `version` is (step, epoch) of the policy that
+    sampled it. Without a step, `epoch` may be anybody's word for anything, and is not looked at.
+    """
+    step, epoch = version
+    is_epoch = type(epoch) is int and 0 <= epoch < 1 << 31
     rows = lengths.rows["tokens"]
     scores = np.asarray(scores if len(scores) else [0.0], dtype=np.float64)
     with np.errstate(all="ignore"):
@@ -52,4 +64,6 @@ def checked_group(
         score_std=std,
         notes=[f"{violation.path[0]}: {violation.kind}" for violation in broken]
         + group_rules.notes(lengths),
+        policy_step=step,
+        epoch=epoch if step is not None and is_epoch else None,
     )

@@ -64,15 +64,19 @@ FIELDS: Final = {
     "group_overrides": _Field(dict[str, Any] | None),
     "images": _Field(Any),
     "env_id": _Field(int | None),
+    "policy_step": _Field(Annotated[int, Meta(ge=0, lt=1 << 31)] | None),
+    "epoch": _Field(Any),
     "distill_token_ids": _Field(list[list[list[int]]] | None),
     "distill_logprobs": _Field(list[list[list[float]]] | None),
 }
-OPTIONAL: Final = tuple(name for name in FIELDS if name not in REQUIRED)
+# Fields of our own, which are no part of what Atropos answers.
+VERSION: Final = ("policy_step", "epoch")
+OPTIONAL: Final = tuple(name for name in FIELDS if name not in REQUIRED + VERSION)
 # One row of numbers for each sequence.
 _ROWS: Final = ("tokens", "masks", "advantages", "ref_logprobs", "inference_logprobs")
 # Fields whose values may hold anything, and so may be nested too deep.
 _OPEN: Final = frozenset(
-    {"messages", "generation_params", "overrides", "group_overrides", "images"}
+    {"messages", "generation_params", "overrides", "group_overrides", "images", "epoch"}
 )
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 
@@ -160,6 +164,7 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: _Rules) -> Group | No
         lengths=lengths,
         scores=plain.scores,
         broken=broken,
+        version=(open_fields.get("policy_step"), open_fields.get("epoch")),
     )
 
 
@@ -186,6 +191,7 @@ def _thorough_group(content: bytes, loc: Loc, rules: _Rules) -> Group:
         lengths=lengths,
         scores=np.asarray(fields["scores"], dtype=np.float64),
         broken=broken,
+        version=(fields.get("policy_step"), fields.get("epoch")),
     )
 
 

@@ -11,66 +11,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswer, RolldeckError
 from rolldeck.http import Call, Connection
+from rolldeck.pacing import RESUME_FRACTION, HandlerState, PauseRule
 
 logger = logging.getLogger("rolldeck")
 
 WAITING_ANSWER: Final = "wait for trainer to start"
 Group = Mapping[str, Any]
 Produced = Group | Sequence[Group] | None
-
-
-class HandlerState(StrEnum):
-    """Whether a rollout handler produces."""
-
-    RUNNING = "running"
-    PAUSED = "paused"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PauseRule:
-    """When producers stop and start again, with two marks because one would flap.
-
-    Pauses above ``off_policy_tolerance · batch_size`` queued sequences, resumes at or below
-    `resume_fraction` of that, and keeps the state it has in between.
-    """
-
-    batch_size: int
-    """Sequences of one train step."""
-    off_policy_tolerance: float = 3.0
-    """Batches that may wait in the queue."""
-    resume_fraction: float = 0.75
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, not {self.batch_size}")
-        if not self.off_policy_tolerance > 0:
-            raise ValueError(f"off_policy_tolerance must be > 0, not {self.off_policy_tolerance}")
-        if not 0 <= self.resume_fraction <= 1:
-            raise ValueError(f"resume_fraction must be in 0..1, not {self.resume_fraction}")
-
-    @property
-    def pause_above(self) -> float:
-        """Queued sequences above which producers pause."""
-        return self.off_policy_tolerance * self.batch_size
-
-    @property
-    def resume_at(self) -> float:
-        """Queued sequences at or below which producers resume."""
-        return self.resume_fraction * self.pause_above
-
-    def state_after(self, state: HandlerState, *, queued: float) -> HandlerState:
-        """Return the state that follows `state` when `queued` sequences wait."""
-        if queued > self.pause_above:
-            return HandlerState.PAUSED
-        if queued <= self.resume_at:
-            return HandlerState.RUNNING
-        return state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +45,8 @@ class EnvironmentStatus:
     current_step: int
     queued_groups: int
     env_weight: float
+    paced: bool = False
+    """The queue is over its tolerance, and `queued_groups` tells this environment's share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +76,7 @@ class Pace:
 
     poll_seconds: float = 1.0
     off_policy_tolerance: float = 3.0
-    resume_fraction: float = 0.75
+    resume_fraction: float = RESUME_FRACTION
 
 
 Tracker = Callable[[HandlerEvent], None]
@@ -251,6 +205,7 @@ class RolloutHandler(Closing):
             current_step=int(answer["current_step"]),
             queued_groups=int(answer["queue_size"]),
             env_weight=float(answer.get("env_weight", 1.0)),
+            paced=answer.get("paced") is True,
         )
         self._track("status", current_step=status.current_step, queue_size=status.queued_groups)
         return status
@@ -267,7 +222,7 @@ class RolloutHandler(Closing):
     def _decide(self, rule: PauseRule, status: EnvironmentStatus) -> None:
         # The server counts groups of this environment's size, batches are counted in sequences.
         queued = status.queued_groups * self.offer.group_size
-        state = rule.state_after(self.state, queued=queued)
+        state = rule.state_after(self.state, queued=queued, paced=status.paced)
         if state is self.state:
             return
         self.state = state

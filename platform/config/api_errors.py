@@ -93,6 +93,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     buffer_services.KeyReused: ApiError(422, "idempotency_conflict", "Key used for another body"),
     buffer_services.InvalidFragments: ApiError(422, "invalid_data", "Invalid data"),
     buffer_services.QueueFull: ApiError(503, "over_quota", "The queue is full"),
+    buffer_services.DiskFull: ApiError(507, "disk_full", "The disk is nearly full"),
     # Rollouts.
     InvalidReport: ApiError(400, "invalid", "Invalid request"),
     StaleIncarnation: ApiError(409, "stale_incarnation", "Another manager has taken over"),

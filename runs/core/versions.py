@@ -44,21 +44,46 @@ def staleness(*, sampled: PolicyVersion, current: PolicyVersion) -> int:
     return current.step - sampled.step
 
 
-def admission_capacity(
-    *, max_staleness: int, policy_step: int, per_batch: int, accepted: int, running: int
-) -> int:
-    """Return how many more items a fleet may start without any becoming too stale.
+def version_in_force(*, epoch: int, policy_step: int, served_steps: int) -> PolicyVersion:
+    """Return the version that data sampled now is taken to be of.
+
+    A run whose trainer publishes no weights counts the batches it has handed out instead: its
+    versions are of epoch 0, which no trainer ever opens.
+    """
+    if policy_step > NO_POLICY_STEP:
+        return PolicyVersion(epoch, policy_step)
+    return PolicyVersion(0, served_steps)
+
+
+def trained_steps(*, policy_step: int, first_step: int) -> int:
+    """Return how many train steps of this epoch are published.
+
+    A trainer restored at step 500 has not consumed 500 batches of its new epoch: counted from
+    zero they would make room for 500 batches, and staleness would climb far over its limit.
 
     Args:
-        max_staleness: Versions by which data may trail the policy it trains.
         policy_step: Current version's step; negative values count as 0.
+        first_step: Step of the first version published in this epoch.
+    """
+    return max(0, max(policy_step, 0) - max(first_step, 0))
+
+
+def admission_capacity(
+    *, batches_ahead: float, trained: int, per_batch: int, accepted: int, running: int
+) -> int:
+    """Return how many more items may be started without any becoming too stale.
+
+    Args:
+        batches_ahead: Batches that may exist beyond those trained: ``max_staleness + 1``, or
+            what may wait in the queue where staleness has no limit.
+        trained: Train steps of this epoch, as :func:`trained_steps` counts them.
         per_batch: Items one train step consumes.
-        accepted: Items the buffer has taken in this epoch.
+        accepted: Items the buffer has taken in this epoch, without those it dropped.
         running: Items started and not yet accepted.
 
     Source:
         AReaL, Fu et al. 2025, arXiv:2505.24298, section 5.1 (staleness-aware training):
         ``(max_staleness + version + 1) · batch − accepted − running``.
     """
-    ceiling = (max_staleness + max(policy_step, 0) + 1) * per_batch
+    ceiling = int((batches_ahead + trained) * per_batch)
     return max(0, ceiling - accepted - running)

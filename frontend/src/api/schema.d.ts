@@ -1173,6 +1173,9 @@ export interface components {
         /**
          * EnvironmentState
          * @description Answer to ``/status-env``; sizes count groups of the environment's size.
+         *
+         *         `paced` is there, and true, while the queue is over its tolerance: then `queue_size` leaves
+         *         as much room as this environment has of its share.
          */
         EnvironmentState: {
             current_step: number;
@@ -1181,6 +1184,8 @@ export interface components {
             self_queue_size: number;
             max_group_size: number;
             env_weight: number;
+            /** @default false */
+            paced: boolean;
         };
         /**
          * EpisodeRow
@@ -1425,6 +1430,9 @@ export interface components {
             max_tokens_per_group: number;
             max_values_per_group: number;
             max_queued_groups: number;
+            max_queued_fragments: number;
+            max_run_bytes: number;
+            min_free_disk_bytes: number;
             max_token_id: number;
         };
         /**
@@ -1535,6 +1543,10 @@ export interface components {
             /** @enum {unknown} */
             status: "buffered" | "received";
             /** @default null */
+            dropped: {
+                [key: string]: number;
+            } | null;
+            /** @default null */
             buffer_size: number | null;
             /** @default null */
             groups_processed: number | null;
@@ -1637,12 +1649,15 @@ export interface components {
             batch_size: number | null;
             max_token_len: number | null;
             num_steps: number;
-            max_staleness: number;
+            max_staleness: number | null;
+            max_age_seconds: number | null;
             off_policy_tolerance: number;
+            exact_queue_size: boolean;
             lease_seconds: number;
             served_steps: number;
             epoch: number;
             policy_step: number;
+            ledger_problem: string;
             registered_at: string | null;
             trainer_started_at: string | null;
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
@@ -1696,12 +1711,15 @@ export interface components {
             batch_size: number | null;
             max_token_len: number | null;
             num_steps: number;
-            max_staleness: number;
+            max_staleness: number | null;
+            max_age_seconds: number | null;
             off_policy_tolerance: number;
+            exact_queue_size: boolean;
             lease_seconds: number;
             served_steps: number;
             epoch: number;
             policy_step: number;
+            ledger_problem: string;
             registered_at: string | null;
             trainer_started_at: string | null;
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
@@ -2981,6 +2999,22 @@ export interface operations {
                 };
             };
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4351,6 +4385,14 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
         };
     };
     atropos_info_retrieve: {
@@ -4514,6 +4556,14 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
         };
     };
     atropos_register_env_create: {
@@ -4580,6 +4630,14 @@ export interface operations {
                 };
             };
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4716,6 +4774,14 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
         };
     };
     atropos_scored_data_list_create: {
@@ -4793,6 +4859,14 @@ export interface operations {
                 };
             };
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4916,6 +4990,14 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
         };
     };
     atropos_status_env_create: {
@@ -4982,6 +5064,14 @@ export interface operations {
                 };
             };
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5156,6 +5246,14 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
         };
     };
     info_retrieve: {
@@ -5313,6 +5411,14 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
         };
     };
     register_env_create: {
@@ -5377,6 +5483,14 @@ export interface operations {
                 };
             };
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5509,6 +5623,14 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
         };
     };
     scored_data_list_create: {
@@ -5584,6 +5706,14 @@ export interface operations {
                 };
             };
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5703,6 +5833,14 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
         };
     };
     status_env_create: {
@@ -5767,6 +5905,14 @@ export interface operations {
                 };
             };
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -170,6 +170,12 @@ ROLLDECK_MAX_VALUES_PER_GROUP = env.integer(
 ROLLDECK_MAX_QUEUED_GROUPS = env.integer(
     "ROLLDECK_MAX_QUEUED_GROUPS", DEFAULTS.queued_groups, at_least=1
 )
+ROLLDECK_MAX_QUEUED_FRAGMENTS = env.integer(
+    "ROLLDECK_MAX_QUEUED_FRAGMENTS", DEFAULTS.queued_fragments, at_least=1
+)
+ROLLDECK_MAX_RUN_BYTES = env.integer("ROLLDECK_MAX_RUN_BYTES", DEFAULTS.run_bytes, at_least=1)
+# Room to keep free on the disks of ROLLDECK_VAR; below it pushes are answered with 507.
+ROLLDECK_MIN_FREE_DISK_BYTES = env.integer("ROLLDECK_MIN_FREE_DISK_BYTES", 1024**3, at_least=0)
 
 # --- API ---
 REST_FRAMEWORK = {

@@ -20,6 +20,7 @@ def test_every_limit_is_shown_as_it_is_set(settings: Any) -> None:
 
     assert shown.pop("max_token_id") == 2**31 - 1
     assert shown.pop("max_tokens_per_group") == 77
+    assert shown.pop("min_free_disk_bytes") == settings.ROLLDECK_MIN_FREE_DISK_BYTES
     assert shown == {
         f"max_{field.name}": getattr(DEFAULTS, field.name)
         for field in fields(Limits)

@@ -6,6 +6,8 @@ from runs.core.versions import (
     PolicyVersion,
     admission_capacity,
     staleness,
+    trained_steps,
+    version_in_force,
 )
 
 
@@ -36,7 +38,22 @@ def test_capacity_follows_the_formula_and_is_never_negative(
     policy_step: int, accepted: int, running: int, expected: int
 ) -> None:
     capacity = admission_capacity(
-        max_staleness=1, policy_step=policy_step, per_batch=4, accepted=accepted, running=running
+        batches_ahead=2,
+        trained=trained_steps(policy_step=policy_step, first_step=0),
+        per_batch=4,
+        accepted=accepted,
+        running=running,
     )
 
     assert capacity == expected
+
+
+def test_a_restored_trainer_makes_no_room_for_the_steps_of_its_former_life() -> None:
+    assert trained_steps(policy_step=500, first_step=500) == 0
+    assert trained_steps(policy_step=503, first_step=500) == 3
+    assert trained_steps(policy_step=-1, first_step=-1) == 0
+
+
+def test_a_run_without_published_weights_counts_its_batches_as_versions() -> None:
+    assert version_in_force(epoch=1, policy_step=-2, served_steps=7) == PolicyVersion(0, 7)
+    assert version_in_force(epoch=2, policy_step=3, served_steps=7) == PolicyVersion(2, 3)

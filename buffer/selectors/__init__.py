@@ -1,6 +1,7 @@
 """Answer questions about the queue from counts, never from a scan."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
@@ -13,11 +14,13 @@ from buffer import storage
 from buffer.core.fates import OPEN, Fate, ItemKind
 from buffer.core.ledger import ACCEPTED, Ledger, balance
 from buffer.core.limits import Limits
-from buffer.core.status_env import EnvironmentShare, EnvironmentStatus, environment_status
+from buffer.core.pacing import is_over
+from buffer.core.status_env import EnvironmentShare
 from buffer.models import Batch, FragmentChunk, Segment, Tally, TrajectoryGroup
+from rolldeck.pacing import PauseRule
 from rolldeck.wire import Fragment
-from runs.core.versions import admission_capacity
-from runs.models import Environment, Run, RunKind
+from runs.core.versions import NO_POLICY_STEP, admission_capacity, trained_steps
+from runs.models import Environment, PolicyVersion, Run, RunKind
 
 PREVIEW_BYTES: Final = 4096
 DECODED_BYTES: Final = 1 << 20
@@ -48,9 +51,11 @@ class CountRow(NamedTuple):
     reason: str
     epoch: int
     env_id: int
+    environment: str
     size: int
     items: int
     sequences: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,20 +66,32 @@ class QueueDepth:
     queued_sequences: int
     waiting: int
     leased: int
+    size_bytes: int
+    """Of everything that waits, is queued or leased."""
     threshold: float
     """Sequences (or fragments) above which producers pause."""
+    resume_at: float
+    """Sequences (or fragments) at which they go on."""
     batch_size: int | None
     over_threshold: bool
+    paused: bool
+    """The queue has passed the threshold and not yet fallen to `resume_at`."""
     served_steps: int
     admission_remaining: int
+    """Sequences (or fragments) that may still come in, those already started included."""
+    running: int
+    """Fragments that the fleet has started and not delivered; 0 for outside runs, which
+    do not say."""
+    admission_capacity: int
+    """Sequences (or fragments) that may still be started."""
 
 
 def counts(run_id: int, kind: ItemKind, **which: Any) -> list[CountRow]:
     """Return the counts of a run's items of one kind."""
     rows = (
         Tally.objects.filter(run_id=run_id, kind=kind, **which)
-        .values_list("fate", "reason", "epoch", "env_id", "size")
-        .annotate(Sum("items"), Sum("sequences"))
+        .values_list("fate", "reason", "epoch", "env_id", "environment", "size")
+        .annotate(Sum("items"), Sum("sequences"), Sum("size_bytes"))
     )
     return [CountRow(*row) for row in rows.order_by()]
 
@@ -107,6 +124,13 @@ def queued_fragments(run_id: int, epoch: int) -> int:
     return sum(count.items for count in rows)
 
 
+def pause_rule(run: Run) -> PauseRule | None:
+    """Return when producers of a run pause, or None while it has no batch size."""
+    if run.batch_size is None:
+        return None
+    return PauseRule(batch_size=run.batch_size, off_policy_tolerance=run.off_policy_tolerance)
+
+
 def queue_depth(run_id: int) -> QueueDepth:
     """Return how much waits in a run."""
     run = Run.objects.get(pk=run_id)
@@ -115,41 +139,89 @@ def queue_depth(run_id: int) -> QueueDepth:
     for row in rows:
         items[row.fate] += row.items
     sequences = sum(row.sequences for row in rows if row.fate == Fate.QUEUED)
-    threshold = run.off_policy_tolerance * (run.batch_size or 0)
+    rule = pause_rule(run)
+    remaining, running = _admission(run, rows), running_items(run_id)
     return QueueDepth(
         queued=items[Fate.QUEUED],
         queued_sequences=sequences,
         waiting=items[Fate.WAITING],
         leased=items[Fate.LEASED],
-        threshold=threshold,
+        size_bytes=sum(row.size_bytes for row in rows if row.fate in OPEN),
+        threshold=rule.pause_above if rule else 0.0,
+        resume_at=rule.resume_at if rule else 0.0,
         batch_size=run.batch_size,
-        over_threshold=run.batch_size is not None and sequences > threshold,
+        over_threshold=rule is not None and sequences > rule.pause_above,
+        paused=rule is not None and is_over(rule, over=run.over_tolerance, queued=sequences),
         served_steps=run.served_steps,
-        admission_remaining=_admission(run, rows),
+        admission_remaining=remaining,
+        running=running,
+        admission_capacity=max(0, remaining - running),
     )
 
 
-def admission_remaining(run_id: int) -> int:
-    """Return how many more fragments may come in without any becoming too stale.
+_running: list[Callable[[int], int]] = []
 
-    Items that were dropped will train nothing, so they take no room.
+
+def count_running_with(counter: Callable[[int], int]) -> None:
+    """Let ``counter(run_id)`` say how many items were started and not delivered.
+
+    Whoever conducts producers registers here in ``AppConfig.ready``.
+    """
+    if counter not in _running:
+        _running.append(counter)
+
+
+def running_items(run_id: int) -> int:
+    """Return how many items producers have started and not delivered, as far as they say."""
+    return sum(counter(run_id) for counter in _running)
+
+
+def admission_remaining(run_id: int) -> int:
+    """Return how many more items may come in without any becoming too stale.
+
+    Counts sequences of an outside run, fragments of a fleet. Those already started are not
+    taken off: a fleet knows better than its last report what it has under way. Items that were
+    dropped will train nothing, so they take no room.
     """
     run = Run.objects.get(pk=run_id)
-    return _admission(run, counts(run_id, ItemKind.FRAGMENTS, epoch=run.epoch))
+    return _admission(run, counts(run_id, _kind_of(run), **_of_epoch(run)))
+
+
+def _of_epoch(run: Run) -> dict[str, int]:
+    """Return which counts share the epoch's versions: all where batches count as versions."""
+    if run.kind == RunKind.OUTSIDE and run.policy_step <= NO_POLICY_STEP:
+        return {}
+    return {"epoch": run.epoch}
 
 
 def _admission(run: Run, rows: list[CountRow]) -> int:
     if run.batch_size is None:
         return 0
     signs = {ACCEPTED: 1, Fate.DROPPED: -1}
-    admitted = sum(signs.get(row.fate, 0) * row.items for row in rows if row.epoch == run.epoch)
+    epoch = _of_epoch(run).get("epoch")
+    admitted = sum(
+        signs.get(row.fate, 0) * row.sequences for row in rows if epoch in {None, row.epoch}
+    )
     return admission_capacity(
-        max_staleness=run.max_staleness,
-        policy_step=run.policy_step,
+        batches_ahead=run.off_policy_tolerance
+        if run.max_staleness is None
+        else run.max_staleness + 1,
+        trained=_trained(run),
         per_batch=run.batch_size,
         accepted=admitted,
         running=0,
     )
+
+
+def _trained(run: Run) -> int:
+    """Return the train steps that the run's versions stand for."""
+    if run.policy_step <= NO_POLICY_STEP:
+        return run.served_steps if run.kind == RunKind.OUTSIDE else 0
+    if run.policy_step <= 0:
+        return 0
+    published = PolicyVersion.objects.filter(run=run, epoch=run.epoch)
+    first = published.order_by("step").values_list("step", flat=True).first()
+    return trained_steps(policy_step=run.policy_step, first_step=first or 0)
 
 
 def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
@@ -178,13 +250,9 @@ def is_drained(run_id: int) -> bool:
     return leased == 0 and queued < (run.batch_size or 1)
 
 
-def status_of_environment(run: Run, env_id: int) -> EnvironmentStatus:
-    """Return what an environment is told of itself and the queue.
-
-    Raises:
-        UnknownEnvironmentId: If the run has no such environment.
-    """
-    shares = [
+def shares_of_environments(run: Run) -> list[EnvironmentShare]:
+    """Return what the queue's report needs of each environment of a run."""
+    return [
         EnvironmentShare(
             env_id=row.env_id,
             max_token_length=row.max_token_length,
@@ -195,14 +263,14 @@ def status_of_environment(run: Run, env_id: int) -> EnvironmentStatus:
         )
         for row in Environment.objects.filter(run=run)
     ]
-    if env_id not in {share.env_id for share in shares}:
-        raise UnknownEnvironmentId(f"this run has no environment {env_id}")
+
+
+def queued_by_environment_and_size(run_id: int) -> Counter[tuple[int | None, int]]:
+    """Return how many groups are queued of each environment (None: without one) and size."""
     queued: Counter[tuple[int | None, int]] = Counter()
-    for count in counts(run.pk, ItemKind.GROUPS, fate=Fate.QUEUED):
+    for count in counts(run_id, ItemKind.GROUPS, fate=Fate.QUEUED):
         queued[None if count.env_id < 0 else count.env_id, count.size] += count.items
-    return environment_status(
-        env_id=env_id, environments=shares, queued=queued, batch_size=run.batch_size or 0
-    )
+    return queued
 
 
 def ledger(run_id: int, kind: ItemKind) -> Ledger:

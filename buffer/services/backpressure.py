@@ -1,0 +1,61 @@
+"""Refuse what does not fit, before anything of it is stored.
+
+A refusal names the limit and says when to come back; nothing is dropped in silence. The counts
+are read before a push is stored, so pushes that arrive together may pass a limit by what each of
+them carries, and by no more.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.db import connection
+
+from buffer.core.fates import OPEN, ItemKind
+from runs.models import Run
+
+_HELD: Final = """
+    SELECT COALESCE(SUM(items) FILTER (WHERE kind = %s), 0), COALESCE(SUM(size_bytes), 0)
+    FROM buffer_tally WHERE run_id = %s AND fate = ANY(%s)"""
+
+
+class QueueFull(Exception):
+    """The run holds as many items, or bytes of them, as this deck allows."""
+
+    retry_after_seconds = 5
+
+
+class DiskFull(Exception):
+    """The disk has less room left than this deck keeps free."""
+
+    retry_after_seconds = 60
+
+
+def check_room(run: Run, kind: ItemKind) -> None:
+    """Accept that a push of `kind` is stored for the run.
+
+    Raises:
+        QueueFull: If the run holds as many items, or bytes, as it may.
+        DiskFull: If the disk is nearly full.
+    """
+    most = {
+        ItemKind.GROUPS: settings.ROLLDECK_MAX_QUEUED_GROUPS,
+        ItemKind.FRAGMENTS: settings.ROLLDECK_MAX_QUEUED_FRAGMENTS,
+    }[kind]
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, [str(kind), run.pk, [str(fate) for fate in OPEN]])
+        items, held_bytes = cursor.fetchone()
+    if items >= most:
+        raise QueueFull(f"{run.name} holds {items} {kind}, which is as many as it may")
+    if held_bytes >= settings.ROLLDECK_MAX_RUN_BYTES:
+        raise QueueFull(f"{run.name} holds {held_bytes} bytes, which is as many as it may")
+    free = free_disk_bytes()
+    if free < settings.ROLLDECK_MIN_FREE_DISK_BYTES:
+        raise DiskFull(f"{free} bytes of disk are free, and that many are kept free")
+
+
+def free_disk_bytes() -> int:
+    """Return how much room is left where the deck keeps its data and its files."""
+    folders = {Path(settings.ROLLDECK_VAR), Path(settings.MEDIA_ROOT)}
+    return min(shutil.disk_usage(folder).free for folder in folders if folder.exists())
