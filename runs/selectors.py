@@ -12,6 +12,7 @@ from runs.core.lifecycle import ACTIVE, RunStatus, allowed_verbs
 from runs.core.rights import Caller, Role
 from runs.live import parts as live_parts
 from runs.models import ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
+from runs.rows import first_row
 from runs.wire import EnvironmentRow, Event, RunDetail, RunSummary, TokenRow, TrainerRow
 
 EVENTS_PER_PAGE: Final = 200
@@ -33,7 +34,7 @@ def run_named(name: str) -> Run:
     Raises:
         RunNotFound: If there is none.
     """
-    run = Run.objects.current().filter(name=name).first()
+    run = first_row(Run, "name = %s AND archived_at IS NULL", [name])
     if run is None:
         raise RunNotFound(f"there is no run {name!r}")
     return run

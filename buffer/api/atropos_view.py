@@ -56,12 +56,19 @@ class AtroposView(APIView):
     permission_classes = [AtroposCallers]
     content_negotiation_class = AnyAccept
 
+    _found: Run | None = None
+
     def find_run(self) -> Run:
-        """Return the run that the URL names.
+        """Return the run that the URL names, as it was when the request first asked.
 
         Raises:
             RunNotFound: If there is none, or it is not an outside run.
         """
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+    def _find(self) -> Run:
         name = self.kwargs.get("run")
         if name is None:
             return runs_services.default_run(now=timezone.now())

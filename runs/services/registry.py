@@ -11,6 +11,7 @@ from runs.core.lifecycle import TERMINAL, RunStatus
 from runs.core.registration import Registration, opens_an_epoch
 from runs.core.versions import NO_POLICY_STEP
 from runs.models import Environment, Run, RunKind, Trainer
+from runs.rows import first_row
 from runs.selectors import RunNotFound
 from runs.services.events import record_event
 from runs.services.lifecycle import DEFAULT_RUN_NAME, move
@@ -205,7 +206,7 @@ def disconnect_environment(*, run_id: int, env_id: int, now: datetime) -> bool:
 
 def default_run(*, now: datetime) -> Run:
     """Return the run at the server root, made at its first use; it waits for a trainer."""
-    run = Run.objects.current().filter(is_default=True).first()
+    run = first_row(Run, "is_default AND archived_at IS NULL", [])
     if run is not None:
         return run
     try:

@@ -1,0 +1,48 @@
+"""Read single rows on the way of every request without building a query.
+
+Django takes 750 µs of CPU to build and run a query for one run; this takes 150. Used where a
+machine asks hundreds of times a second, and nowhere else.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from django.db import connection
+from django.db.models import Field, Model
+
+M = TypeVar("M", bound=Model)
+
+
+def first_row(model: type[M], where: str, params: Sequence[Any]) -> M | None:
+    """Return the first row of a model that matches, or None.
+
+    Args:
+        model: Whose table is read, all of its columns.
+        where: A condition in SQL, never made of what a user wrote, and an order if it matters.
+        params: Values of its placeholders.
+    """
+    fields = _fields(model)
+    with connection.cursor() as cursor:
+        cursor.execute(f"{_select(model)} WHERE {where} LIMIT 1", params)
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    values = [_value(field, raw) for field, raw in zip(fields, row, strict=True)]
+    return model.from_db("default", [field.attname for field in fields], values)
+
+
+@cache
+def _fields(model: type[Model]) -> tuple["Field[Any, Any]", ...]:
+    return tuple(model._meta.concrete_fields)
+
+
+@cache
+def _select(model: type[Model]) -> str:
+    columns = ", ".join(f'"{field.column}"' for field in _fields(model))
+    return f'SELECT {columns} FROM "{model._meta.db_table}"'  # noqa: S608 names of our own tables
+
+
+def _value(field: "Field[Any, Any]", raw: Any) -> Any:
+    convert = getattr(field, "from_db_value", None)
+    return raw if convert is None else convert(raw, None, connection)

@@ -1,0 +1,27 @@
+"""Rows read without a query are the rows that Django reads."""
+
+import pytest
+
+from runs.models import Run
+from runs.rows import first_row
+from tests.factories import make_run
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_row_is_the_one_that_a_query_gives() -> None:
+    made = make_run(name="alpha", kind="fleet", config={})
+
+    found = first_row(Run, "name = %s", ["alpha"])
+
+    assert found is not None
+    wanted = Run.objects.get(pk=made.pk)
+    assert {f.attname: getattr(found, f.attname) for f in Run._meta.concrete_fields} == {
+        f.attname: getattr(wanted, f.attname) for f in Run._meta.concrete_fields
+    }
+    assert isinstance(found.config, dict)
+    assert not found._state.adding
+
+
+def test_no_row_is_none() -> None:
+    assert first_row(Run, "name = %s", ["nobody"]) is None
