@@ -32,8 +32,22 @@ class DiskFull(Exception):
     retry_after_seconds = 60
 
 
-def check_room(run: Run, kind: ItemKind) -> None:
+def check_room_for_fragments(run: Run) -> None:
+    """Accept that a push of fragments is stored for the run, see :func:`check_room`."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, [str(ItemKind.FRAGMENTS), run.pk, [str(fate) for fate in OPEN]])
+        items, size_bytes = cursor.fetchone()
+    check_room(run, ItemKind.FRAGMENTS, items=items, size_bytes=size_bytes)
+
+
+def check_room(run: Run, kind: ItemKind, *, items: int, size_bytes: int) -> None:
     """Accept that a push of `kind` is stored for the run.
+
+    Args:
+        run: The run.
+        kind: What is pushed.
+        items: Open items of this kind that the run holds.
+        size_bytes: Bytes of the run's open items of both kinds.
 
     Raises:
         QueueFull: If the run holds as many items, or bytes, as it may.
@@ -43,13 +57,10 @@ def check_room(run: Run, kind: ItemKind) -> None:
         ItemKind.GROUPS: settings.ROLLDECK_MAX_QUEUED_GROUPS,
         ItemKind.FRAGMENTS: settings.ROLLDECK_MAX_QUEUED_FRAGMENTS,
     }[kind]
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD, [str(kind), run.pk, [str(fate) for fate in OPEN]])
-        items, held_bytes = cursor.fetchone()
     if items >= most:
         raise QueueFull(f"{run.name} holds {items} {kind}, which is as many as it may")
-    if held_bytes >= settings.ROLLDECK_MAX_RUN_BYTES:
-        raise QueueFull(f"{run.name} holds {held_bytes} bytes, which is as many as it may")
+    if size_bytes >= settings.ROLLDECK_MAX_RUN_BYTES:
+        raise QueueFull(f"{run.name} holds {size_bytes} bytes, which is as many as it may")
     free = free_disk_bytes()
     if free < settings.ROLLDECK_MIN_FREE_DISK_BYTES:
         raise DiskFull(f"{free} bytes of disk are free, and that many are kept free")

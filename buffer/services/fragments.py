@@ -101,7 +101,7 @@ def accept_fragments(
         raise RunNotAccepting(f"{run.name} takes trajectory groups, not fragments")
     if run.status not in ACCEPTING or run.archived_at is not None:
         raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
-    backpressure.check_room(run, ItemKind.FRAGMENTS)
+    backpressure.check_room_for_fragments(run)
     reasons = [
         fragment_rules.drop_reason(
             fragment,

@@ -1,6 +1,7 @@
 """Take trajectory groups in."""
 
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -8,30 +9,44 @@ from typing import Any, Final
 from django.db import connection, transaction
 
 from buffer import storage
-from buffer.core.fates import DropReason, Fate, ItemKind
+from buffer.core.fates import OPEN, DropReason, Fate, ItemKind
 from buffer.core.group_versions import drop_reason, version_of
 from buffer.core.mixed_sizes import WaitingGroups
 from buffer.models import TrajectoryGroup
 from buffer.services import backpressure
 from buffer.services.items import COUNTED, counted
-from buffer.services.tallies import Changes, Counted
+from buffer.services.tallies import ADD, Changes, Counted
 from buffer.wire import Group
 from runs import live
 from runs import services as runs_services
 from runs.core.lifecycle import ACCEPTING
 from runs.core.versions import PolicyVersion, version_in_force
-from runs.models import Environment, Run
+from runs.models import Run
 
 NOTE_EVERY: Final = timedelta(minutes=1)
-_INSERT: Final = """
-    INSERT INTO buffer_trajectorygroup
-        (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
-         sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std, size_bytes,
-         codec, crc32, segment, object, "offset")
-    SELECT %s, %s, %s, r.*
-    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::int[],
-                %s::bigint[], %s::int[], %s::float8[], %s::float8[], %s::float8[], %s::float8[],
-                %s::int[], %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[]) AS r"""
+_ENTER: Final = """
+    SELECT t.items, t.size_bytes,
+        ARRAY(SELECT nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id'))
+              FROM generate_series(1, %(count)s)),
+        ARRAY(SELECT env_id FROM runs_environment
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
+        ARRAY(SELECT group_size FROM runs_environment
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id)
+    FROM (SELECT COALESCE(SUM(items) FILTER (WHERE kind = 'groups'), 0)::bigint AS items,
+                 COALESCE(SUM(size_bytes), 0)::bigint AS size_bytes
+          FROM buffer_tally WHERE run_id = %(run)s AND fate = ANY(%(open)s::text[])) t"""
+_INSERT: Final = f"""
+    WITH stored AS (
+        INSERT INTO buffer_trajectorygroup
+            (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
+             sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
+             size_bytes, codec, crc32, segment, object, "offset")
+        SELECT %s, %s, %s, r.*
+        FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[],
+                    %s::int[], %s::bigint[], %s::int[], %s::float8[], %s::float8[], %s::float8[],
+                    %s::float8[], %s::int[], %s::text[], %s::bigint[], %s::int[], %s::text[],
+                    %s::bigint[]) AS r
+    ) {ADD}"""  # noqa: S608 made of constants
 
 
 class UnknownEnvironment(ValueError):
@@ -55,7 +70,6 @@ class Receipt:
     dropped: DropReason | None = None
 
 
-@transaction.atomic
 def accept_groups(*, run: Run, groups: list[Group], producer: str, now: datetime) -> list[Receipt]:
     """Store groups of one push, all or none, and queue those that need not wait.
 
@@ -71,34 +85,38 @@ def accept_groups(*, run: Run, groups: list[Group], producer: str, now: datetime
         raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
     if not groups:
         return []
-    sizes = _group_sizes(run, groups)
-    backpressure.check_room(run, ItemKind.GROUPS)
     # A lenient run takes groups without sequences; of those there is nothing to keep but the note.
     kept = [group for group in groups if group.sequences]
-    plan = _Plan(run, sizes)
-    arrivals = [
-        plan.place(item_id, group) for item_id, group in zip(_new_ids(len(kept)), kept, strict=True)
-    ]
-    if arrivals:
-        _insert(run, arrivals, producer=producer, now=now)
-    plan.release()
-    _count(run, arrivals, plan)
+    ids, sizes = _enter(run, groups, count=len(kept))
+    if any(group.env_id is not None and group.sequences < sizes[group.env_id] for group in kept):
+        with transaction.atomic():
+            arrivals = _store(run, list(zip(ids, kept, strict=True)), sizes, producer, now)
+    else:
+        arrivals = _store(run, list(zip(ids, kept, strict=True)), sizes, producer, now)
     _note(run, groups, now=now)
     live.announce(run.pk, "queue", "ledger")
     placed = iter(arrivals)
     return [next(placed).receipt if group.sequences else Receipt() for group in groups]
 
 
-def _group_sizes(run: Run, groups: list[Group]) -> dict[int, int]:
-    """Return the group size of each environment that a group names."""
-    wanted = {group.env_id for group in groups if group.env_id is not None}
-    if not wanted:
-        return {}
-    known = dict(
-        Environment.objects.filter(
-            run=run, env_id__in=[env_id for env_id in wanted if 0 <= env_id < 2**31]
-        ).values_list("env_id", "group_size")
-    )
+def _enter(run: Run, groups: list[Group], *, count: int) -> tuple[list[int], dict[int, int]]:
+    """Return `count` new ids, and the group size of each environment that a group names."""
+    named = {group.env_id for group in groups if group.env_id is not None}
+    asked = {
+        "run": run.pk,
+        "open": [str(fate) for fate in OPEN],
+        "count": count,
+        "envs": [env_id for env_id in named if 0 <= env_id < 2**31],
+    }
+    with storage.cursor() as cursor:
+        row = cursor.execute(_ENTER, asked, prepare=True).fetchone()
+    assert row is not None  # noqa: S101 a query without FROM has a row
+    items, size_bytes, ids, known, sizes = row
+    backpressure.check_room(run, ItemKind.GROUPS, items=items, size_bytes=size_bytes)
+    return ids, _known(run, groups, dict(zip(known, sizes, strict=True)))
+
+
+def _known(run: Run, groups: list[Group], known: dict[int, int]) -> dict[int, int]:
     for index, group in enumerate(groups):
         if group.env_id is not None and group.env_id not in known:
             if not run.lenient or not 0 <= group.env_id < 2**31:
@@ -107,14 +125,16 @@ def _group_sizes(run: Run, groups: list[Group]) -> dict[int, int]:
     return known
 
 
-def _new_ids(count: int) -> list[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id'))"
-            " FROM generate_series(1, %s)",
-            [count],
-        )
-        return [item_id for (item_id,) in cursor.fetchall()]
+def _store(
+    run: Run, groups: list[tuple[int, Group]], sizes: dict[int, int], producer: str, now: datetime
+) -> "list[_Arrival]":
+    plan = _Plan(run, sizes)
+    arrivals = [plan.place(item_id, group) for item_id, group in groups]
+    plan.release()
+    changes = _changes(run, arrivals, plan)
+    if arrivals:
+        _insert(run, arrivals, changes, producer=producer, now=now)
+    return arrivals
 
 
 @dataclass(slots=True, kw_only=True)
@@ -212,7 +232,10 @@ class _Plan:
         return [self._before[item_id] for item_id in self.released]
 
 
-def _insert(run: Run, arrivals: list[_Arrival], *, producer: str, now: datetime) -> None:
+def _insert(
+    run: Run, arrivals: list[_Arrival], changes: Changes, *, producer: str, now: datetime
+) -> None:
+    """Write rows and counts in one statement, so that a push of large groups is one round trip."""
     kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
     written = storage.write_contents(
         [arrival.group.content for arrival in kept], codec=storage.JSON_CODEC
@@ -220,12 +243,15 @@ def _insert(run: Run, arrivals: list[_Arrival], *, producer: str, now: datetime)
     for arrival, place in zip(kept, written, strict=True):
         arrival.place = place
     columns = [list(column) for column in zip(*map(_row, arrivals), strict=True)]
-    with storage.cursor() as cursor:
-        cursor.execute(_INSERT, [run.pk, now, producer[:200], *columns])
-    storage.insert_contents(
-        ItemKind.GROUPS,
-        [(arrival.item_id, arrival.place, arrival.group.content) for arrival in kept],
-    )
+    insert = [run.pk, now, producer[:200], *columns, *changes.params()]
+    inline = [
+        (arrival.item_id, arrival.place, arrival.group.content)
+        for arrival in kept
+        if not arrival.place.object
+    ]
+    with transaction.atomic() if inline else nullcontext(), storage.cursor() as cursor:
+        cursor.execute(_INSERT, insert, prepare=True)
+        storage.insert_contents(ItemKind.GROUPS, inline)
 
 
 def _row(arrival: _Arrival) -> tuple[Any, ...]:
@@ -249,13 +275,13 @@ def _row(arrival: _Arrival) -> tuple[Any, ...]:
     )
 
 
-def _count(run: Run, arrivals: list[_Arrival], plan: _Plan) -> None:
+def _changes(run: Run, arrivals: list[_Arrival], plan: _Plan) -> Changes:
     changes = Changes(run.pk, ItemKind.GROUPS)
     for arrival in arrivals:
         reason = arrival.receipt.dropped or ""
         changes.accept([arrival.counted], arrival.fate, reason=reason)
     changes.move(plan.released_items(), Fate.WAITING, Fate.QUEUED)
-    changes.write()
+    return changes
 
 
 _noted: dict[tuple[int, str], datetime] = {}

@@ -61,7 +61,6 @@ class Answer:
     replayed: bool = False
 
 
-@transaction.atomic
 def once(
     *, run_id: int, key: PushKey | None, now: datetime, push: Callable[[], dict[str, Any]]
 ) -> Answer:
@@ -73,6 +72,11 @@ def once(
     """
     if key is None:
         return Answer(content=push())
+    with transaction.atomic():
+        return _once(run_id, key, now, push)
+
+
+def _once(run_id: int, key: PushKey, now: datetime, push: Callable[[], dict[str, Any]]) -> Answer:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_try_advisory_xact_lock(hashtext('rolldeck.key'), hashtext(%s))",

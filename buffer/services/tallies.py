@@ -6,7 +6,7 @@ are exact, writers never wait for each other in a circle, and readers sum a few 
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
@@ -17,7 +17,7 @@ from buffer.core.mixing import NO_ENVIRONMENT
 SHARDS: Final = 8
 _QUEUES: Final = frozenset({Fate.QUEUED, Fate.WAITING})
 
-_ADD: Final = f"""
+ADD: Final = f"""
     INSERT INTO buffer_tally AS t
         (run_id, kind, fate, reason, epoch, env_id, environment, size, shard,
          items, sequences, size_bytes)
@@ -48,6 +48,7 @@ class Counted(NamedTuple):
 
 # fate, reason, epoch, env_id, environment, size
 _Key = tuple[str, str, int, int, str, int]
+_KEY_COLUMNS: Final = 6
 
 
 class Changes:
@@ -80,13 +81,17 @@ class Changes:
         self._sequences[key] += count * item.sequences
         self._bytes[key] += count * item.size_bytes
 
-    def write(self) -> None:
-        """Add everything to the counts."""
+    def params(self) -> list[Any]:
+        """Return the parameters of :data:`ADD`, one row for each count that changes."""
         sums = (self._items, self._sequences, self._bytes)
         keys = [key for key in self._items if any(summed[key] for summed in sums)]
-        if not keys:
-            return
-        columns = [list(column) for column in zip(*keys, strict=True)]
+        columns = [[key[place] for key in keys] for place in range(_KEY_COLUMNS)]
         columns += [[summed[key] for key in keys] for summed in sums]
-        with connection.cursor() as cursor:
-            cursor.execute(_ADD, [self._run_id, self._kind, *columns])
+        return [self._run_id, str(self._kind), *columns]
+
+    def write(self) -> None:
+        """Add everything to the counts."""
+        params = self.params()
+        if params[-1]:
+            with connection.cursor() as cursor:
+                cursor.execute(ADD, params)
