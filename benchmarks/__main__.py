@@ -10,10 +10,17 @@ from rich.console import Console
 from benchmarks import profiler, results
 from benchmarks.bench import Bench, Row
 from benchmarks.peers import PeerMissing
-from benchmarks.rows import p1_push, p2_batch, p3_wait, p6_delivery
+from benchmarks.rows import extras, p1_push, p2_batch, p3_wait, p5_depth, p6_delivery, p11_memory
 
-ROWS: Final[tuple[Row, ...]] = (p1_push.ROW, p2_batch.ROW, p3_wait.ROW, p6_delivery.ROW)
-EXTRAS: Final[tuple[Row, ...]] = ()
+ROWS: Final[tuple[Row, ...]] = (
+    p1_push.ROW,
+    p2_batch.ROW,
+    p3_wait.ROW,
+    p5_depth.ROW,
+    p6_delivery.ROW,
+    p11_memory.ROW,
+)
+EXTRAS: Final[tuple[Row, ...]] = extras.ROWS
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
 """What every row is given: servers, load, pairs, and perhaps a profiler."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -43,9 +44,9 @@ class Bench:
     _used: dict[str, dict[str, list[float]]] = field(default_factory=dict, init=False)
 
     @contextlib.contextmanager
-    def deck(self, *, web_workers: int | None = None) -> Iterator[Deck]:
-        """Give a fresh deck of ours."""
-        with running_deck(web_workers=web_workers or self.web_workers) as deck:
+    def deck(self, *, settings: Mapping[str, str] | None = None) -> Iterator[Deck]:
+        """Give a fresh deck of ours, some of its settings changed."""
+        with running_deck(web_workers=self.web_workers, settings=settings) as deck:
             self.machine = describe(postgres=deck.postgres_version(), data_folder=deck.var)
             if self.profiler is not None:
                 self.profiler.watch(deck.web_pids)
@@ -58,6 +59,10 @@ class Bench:
             deck = parts.enter_context(self.deck())
             peer = deck if self.is_alone else parts.enter_context(running_atropos())
             yield deck, peer, parts.enter_context(other_process())
+
+    def atropos(self) -> AbstractContextManager[AtroposApi]:
+        """Give a fresh stock server."""
+        return running_atropos()
 
     @property
     def is_alone(self) -> bool:

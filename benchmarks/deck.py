@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +48,10 @@ class AtroposApi:
     def cpu_seconds(self) -> dict[str, float]:
         """Return the processor time used so far, by part."""
         return {"server": processes.cpu_seconds([self.pid])}
+
+    def memory_bytes(self) -> dict[str, int]:
+        """Return the memory held, by part."""
+        return {"server": processes.memory_bytes(self.pid, "Rss")}
 
     def call(self, method: str, path: str, content: Any = None) -> Any:
         """Return the decoded answer to one call on a line of its own."""
@@ -107,6 +111,17 @@ class Deck(AtroposApi):
             "postgres": processes.cpu_seconds(self.postgres_pids()),
         }
 
+    def memory_bytes(self) -> dict[str, int]:
+        """Return the resident memory of the web processes, and PostgreSQL's that is not shared."""
+        return {
+            "web": sum(processes.memory_bytes(pid, "Rss") for pid in self.web_pids()),
+            "postgres": sum(
+                processes.memory_bytes(pid, kind)
+                for pid in self.postgres_pids()
+                for kind in ("Private_Clean", "Private_Dirty")
+            ),
+        }
+
     def postgres_pids(self) -> list[int]:
         lines = processes.descendants(self.pid)
         return sorted(pid for pid, line in lines.items() if "postgres" in line)
@@ -128,11 +143,14 @@ class Deck(AtroposApi):
 
 
 @contextlib.contextmanager
-def running_deck(*, web_workers: int | None = None) -> Iterator[Deck]:
+def running_deck(
+    *, web_workers: int | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[Deck]:
     """Start a deck on an empty folder, and stop it and remove the folder at the end.
 
     Args:
         web_workers: Web processes; None is what a deck takes by itself.
+        settings: Environment variables that differ from a newcomer's.
     """
     var = Path(tempfile.mkdtemp(prefix="rolldeck-bench-"))
     port = processes.free_port()
@@ -140,7 +158,7 @@ def running_deck(*, web_workers: int | None = None) -> Iterator[Deck]:
     try:
         with processes.server(
             [sys.executable, "manage.py", "up"],
-            env=_environment(var, port, web_workers),
+            env=_environment(var, port, web_workers) | dict(settings or {}),
             log=var / "up.log",
             url=url,
             ready_path="/healthz/ready",

@@ -5,12 +5,13 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, Generic, ParamSpec, TypeVar
 
 from benchmarks.bodies import Numbered, Size, json_group
+from benchmarks.deck import TOKEN
 from benchmarks.http_client import Line, request_bytes
 
 P = ParamSpec("P")
@@ -29,10 +30,23 @@ class OtherProcess:
         """Return what `work` returns over there."""
         return self._pool.submit(work, *args, **kwargs).result(LONGEST_SECONDS)
 
-    def start(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
-        """Begin `work` over there, and return what waits for its result."""
-        future = self._pool.submit(work, *args, **kwargs)
-        return lambda: future.result(LONGEST_SECONDS)
+    def start(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Underway[T]":
+        """Begin `work` over there."""
+        return Underway(self._pool.submit(work, *args, **kwargs))
+
+
+class Underway(Generic[T]):
+    """Work that goes on in another process; call it to wait for its result."""
+
+    def __init__(self, future: "Future[T]") -> None:
+        self._future = future
+
+    def __call__(self) -> T:
+        return self._future.result(LONGEST_SECONDS)
+
+    def done(self) -> bool:
+        """Return whether it has ended."""
+        return self._future.done()
 
 
 @contextlib.contextmanager
@@ -135,6 +149,24 @@ def get_batches(url: str, batches: int) -> float:
         if not body.startswith((b'{"batch":[{', b'{"batch": [{')):
             raise ValueError(f"no batch: {body[:100].decode(errors='replace')}")
     return seconds
+
+
+def read_again(url: str, seconds: float) -> int:
+    """Read one leased batch of ours, unconfirmed, again and again; return how often."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json"}
+    register = request_bytes(
+        "POST", "/api/runs/default/trainers", b'{"name":"load","resume":true}', headers=headers
+    )
+    ask = request_bytes(
+        "POST", "/api/runs/default/batches/next", b'{"wait_seconds":1}', headers=headers
+    )
+    count, until = 0, time.monotonic() + seconds
+    with Line(url) as line:
+        line.ok(register)
+        while time.monotonic() < until:
+            line.ok(ask)
+            count += 1
+    return count
 
 
 def latencies(url: str, request: bytes, *, count: int, every_seconds: float = 0.0) -> list[float]:

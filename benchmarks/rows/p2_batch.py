@@ -8,6 +8,7 @@ from benchmarks.load import OtherProcess, Push, get_batches, push_json
 
 SEQUENCES = 64
 BATCHES = 6
+PROFILED = 40
 PUSHING = 4
 
 
@@ -24,7 +25,7 @@ def take(bench: Bench) -> Figures:
 
         if bench.tiny:
             return at(16, Size(sequences=8, tokens=16), 2)
-        usual = at(SEQUENCES, USUAL, BATCHES)
+        usual = at(SEQUENCES, USUAL, PROFILED if bench.profiler else BATCHES)
         if bench.is_short:
             return usual
         growth = [

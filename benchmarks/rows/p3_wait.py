@@ -11,6 +11,7 @@ from benchmarks.rows.p2_batch import SEQUENCES, fill
 from benchmarks.trainers import our_trainer, our_wait, stock_wait
 
 BATCHES = 4
+PROFILED = 40
 
 
 def take(bench: Bench) -> Figures:
@@ -24,7 +25,7 @@ def take(bench: Bench) -> Figures:
                 better="less",
             )
 
-        usual = at(SEQUENCES, USUAL, BATCHES)
+        usual = at(SEQUENCES, USUAL, PROFILED if bench.profiler else BATCHES)
         if bench.is_short:
             return usual
         growth = [

@@ -1,0 +1,202 @@
+"""Figures beside the table: what else must not suffer while the buffer is busy."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from statistics import median
+
+from benchmarks.bench import Bench, Figures, Row
+from benchmarks.bodies import USUAL, Size
+from benchmarks.deck import TOKEN, AtroposApi, Deck
+from benchmarks.figures import percentile
+from benchmarks.http_client import request_bytes
+from benchmarks.load import (
+    OtherProcess,
+    Push,
+    get_batches,
+    latencies,
+    other_process,
+    push_json,
+    read_again,
+)
+from benchmarks.rows.p2_batch import fill
+from benchmarks.rows.p5_depth import forming_milliseconds
+from benchmarks.waiting import wait_for_batches
+
+LARGE = Size(sequences=8, tokens=8192)
+LARGE_SEQUENCES = 256
+WAITERS = 500
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+LIVE = request_bytes("GET", "/healthz/live")
+RUN = request_bytes("GET", "/api/runs/default", headers=BEARER)
+OLD_SNAPSHOT_SECONDS = 60.0
+CHURN_GROUPS = 64
+
+
+def percentiles(seconds: list[float]) -> Figures:
+    """Return p50, p99 and the largest, in milliseconds."""
+    taken = [1000 * one for one in seconds]
+    found = {"p50_ms": percentile(taken, 50), "p99_ms": percentile(taken, 99), "max_ms": max(taken)}
+    return {name: round(value, 3) for name, value in found.items()} | {"samples": len(taken)}
+
+
+# --- A large batch is on its way: does anybody else wait? ---
+
+
+def status_env_under_load(bench: Bench) -> Figures:
+    with bench.beside_atropos() as (deck, peer, load):
+        ours = _polls_while_serving(deck, load, again=True)
+        bench.say(f"  ours: {ours}")
+        if bench.is_alone:
+            return {"ours": ours}
+        theirs = _polls_while_serving(peer, load, again=False)
+        bench.say(f"  peer: {theirs}")
+    return {"ours": ours, "peer": theirs}
+
+
+def _polls_while_serving(server: AtroposApi, load: OtherProcess, *, again: bool) -> Figures:
+    """Poll every 5 ms while a batch of 256 × 8,192 is read, ours again and again for 5 s."""
+    fill(server, load, sequences=LARGE_SEQUENCES, size=LARGE, batches=1)
+    poll = request_bytes("GET", "/status-env", b'{"env_id":0}')
+    alone = percentiles(latencies(server.url, poll, count=200))
+    finished = (
+        load.start(read_again, server.url, 5.0) if again else load.start(get_batches, server.url, 1)
+    )
+    taken: list[float] = []
+    while not finished.done():
+        taken += latencies(server.url, poll, count=20, every_seconds=0.005)
+    return {"alone": alone, "while_serving": percentiles(taken), "served": finished()}
+
+
+# --- Five hundred trainers wait ---
+
+
+def waiters(bench: Bench) -> Figures:
+    with bench.deck() as deck, other_process() as load:
+        deck.begin(batch_size=64, group_size=8)
+        before = _lives(deck)
+        finished = load.start(wait_for_batches, deck.url, waiters=WAITERS, seconds=25.0)
+        time.sleep(8.0)
+        during = _lives(deck)
+        outcome = finished()
+    bench.say(f"  nobody waits: {before}\n  {WAITERS} wait: {during}\n  {outcome}")
+    return {"nobody_waits": before, "all_wait": during, **outcome}
+
+
+def _lives(deck: Deck) -> Figures:
+    with deck.sql() as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        ).fetchone()
+    return {
+        "heartbeat": percentiles(latencies(deck.url, LIVE, count=200)),
+        "authenticated": percentiles(latencies(deck.url, RUN, count=200)),
+        "database_connections": row[0] if row else None,
+    }
+
+
+# --- Somebody left a transaction open ---
+
+
+def old_snapshot(bench: Bench) -> Figures:
+    with bench.deck() as deck, other_process() as load:
+        env_id = deck.begin(batch_size=64, group_size=8)
+        seconds = OLD_SNAPSHOT_SECONDS if bench.full else OLD_SNAPSHOT_SECONDS / 3
+        _churn(deck, load, env_id, seconds)
+        fresh = _costs(deck, load, env_id)
+        with _held_snapshot(deck):
+            _churn(deck, load, env_id, seconds)
+            old = _costs(deck, load, env_id)
+    bench.say(f"  without: {fresh}\n  with a snapshot {seconds:.0f} s old: {old}")
+    return {
+        "snapshot_seconds": seconds,
+        "without": fresh,
+        "with_old_snapshot": old,
+        "push_growth": round(old["push_ms"] / fresh["push_ms"], 3),
+        "forming_growth": round(old["forming_ms"] / fresh["forming_ms"], 3),
+    }
+
+
+@contextlib.contextmanager
+def _held_snapshot(deck: Deck) -> Iterator[None]:
+    """Keep a transaction idle that still sees, and so keeps, every row version from now on."""
+    with deck.sql(autocommit=False) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SELECT count(*) FROM buffer_tally")
+        yield
+
+
+def _churn(deck: Deck, load: OtherProcess, env_id: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        push = Push(url=deck.url, size=SMALL, groups=8 * CHURN_GROUPS, clients=2, env_id=env_id)
+        load.run(push_json, push)
+        load.run(get_batches, deck.url, CHURN_GROUPS)
+
+
+def _costs(deck: Deck, load: OtherProcess, env_id: int) -> Figures:
+    """Return the median cost of a push and of forming a batch, in ms."""
+    pushes = []
+    for _ in range(5):
+        push = Push(url=deck.url, size=SMALL, groups=100, env_id=env_id)
+        pushes.append(1000 * load.run(push_json, push) / 100)
+    load.run(push_json, Push(url=deck.url, size=SMALL, groups=200, env_id=env_id))
+    return {"push_ms": round(median(pushes), 3), "forming_ms": round(forming_milliseconds(deck), 3)}
+
+
+SMALL = Size(sequences=8, tokens=64)
+
+
+# --- Metadata is read; is it dearer next to large payloads? ---
+
+
+def payload_size(bench: Bench) -> Figures:
+    found: Figures = {}
+    groups = 16 if bench.tiny else 1_000
+    for name, size in (("small", Size(sequences=8, tokens=8)), ("usual", USUAL)):
+        with bench.deck() as deck, other_process() as load:
+            env_id = deck.begin(batch_size=64, group_size=8)
+            push = Push(url=deck.url, size=size, groups=groups, clients=4, env_id=env_id)
+            load.run(push_json, push)
+            found[name] = {"payload": size.name, "scan_ms": _scan_milliseconds(deck)}
+    growth = found["usual"]["scan_ms"] / found["small"]["scan_ms"]
+    bench.say(f"  {found}: {growth:.2f}×")
+    return found | {"groups": groups, "growth": round(growth, 3)}
+
+
+def _scan_milliseconds(deck: Deck) -> float:
+    taken = []
+    with deck.sql() as connection:
+        connection.execute("VACUUM ANALYZE buffer_trajectorygroup")
+        for _ in range(50):
+            began = time.perf_counter()
+            connection.execute("SELECT sum(tokens), max(score_max) FROM buffer_trajectorygroup")
+            taken.append(1000 * (time.perf_counter() - began))
+    return round(median(taken), 4)
+
+
+def _row(name: str, measure: str, peer: str, take: object) -> Row:
+    return Row(
+        name=name,
+        measure=measure,
+        peer=peer,
+        unit="ms",
+        better="less",
+        mark=None,
+        goal=None,
+        take=take,  # type: ignore[arg-type]
+    )
+
+
+ROWS = (
+    _row(
+        "status_env_under_load",
+        "/status-env while a batch of 256 × 8,192 is being served",
+        "Atropos: everybody waits",
+        status_env_under_load,
+    ),
+    _row("waiters", "other calls while 500 trainers wait on one web process", "–", waiters),
+    _row("old_snapshot", "pushes and forming while a transaction stays open", "–", old_snapshot),
+    _row("payload_size", "a scan of 1,000 groups' metadata, by payload size", "–", payload_size),
+)

@@ -1,0 +1,94 @@
+"""P11: what a queued group costs in memory, and what passing through leaves behind."""
+
+from benchmarks.bench import Bench, Figures, Row
+from benchmarks.bodies import USUAL, json_group
+from benchmarks.deck import AtroposApi, Deck
+from benchmarks.figures import Aim, Limit
+from benchmarks.load import OtherProcess, Push, get_batches, push_json
+
+WARM_GROUPS = 128
+QUEUED_GROUPS = 1_000
+PUSHING = 4
+BATCH_GROUPS = 8
+ROUND_GROUPS = 64
+PASSING_BYTES = 2_000_000_000
+FULL_PASSING_BYTES = 20_000_000_000
+MEGABYTE = 1e6
+
+
+def take(bench: Bench) -> Figures:
+    with bench.beside_atropos() as (deck, peer, load):
+        queued = 64 if bench.tiny else QUEUED_GROUPS
+        ours = megabytes_of_a_group(deck, load, queued)
+        figures: Figures = {
+            "ours": round(ours, 4),
+            "peer": None,
+            "ratio": None,
+            "pairs": 1,
+            "queued_groups": queued,
+        }
+        bench.say(f"  {queued} queued: ours {ours:.4f} MB a group")
+        if not bench.is_alone:
+            figures["peer"] = round(megabytes_of_a_group(peer, load, queued), 4)
+            bench.say(f"  {queued} queued: peer {figures['peer']:.4f} MB a group")
+        figures |= passed_through(bench, deck, load)
+    return figures
+
+
+def memory_bytes(server: AtroposApi) -> int:
+    """Return what a server holds: web processes' resident memory, PostgreSQL's private memory."""
+    return sum(server.memory_bytes().values())
+
+
+def _push(server: AtroposApi, load: OtherProcess, env_id: int, groups: int) -> None:
+    push = Push(url=server.url, size=USUAL, groups=groups, clients=PUSHING, env_id=env_id)
+    load.run(push_json, push)
+
+
+def megabytes_of_a_group(server: AtroposApi, load: OtherProcess, groups: int) -> float:
+    """Return by how much a server grows for each group that is queued, after some to warm up."""
+    env_id = server.begin(batch_size=BATCH_GROUPS * USUAL.sequences, group_size=USUAL.sequences)
+    _push(server, load, env_id, WARM_GROUPS)
+    before = memory_bytes(server)
+    _push(server, load, env_id, groups)
+    return (memory_bytes(server) - before) / groups / MEGABYTE
+
+
+def passed_through(bench: Bench, deck: Deck, load: OtherProcess) -> Figures:
+    """Return our memory while gigabytes are pushed and served, a tenth of them at a time."""
+    env_id = deck.begin(batch_size=BATCH_GROUPS * USUAL.sequences, group_size=USUAL.sequences)
+    total = FULL_PASSING_BYTES if bench.full else PASSING_BYTES
+    rounds = max(10, total // (ROUND_GROUPS * len(json_group(USUAL, seed=0))))
+    megabytes = []
+    for number in range(2 if bench.tiny else rounds):
+        _push(deck, load, env_id, ROUND_GROUPS)
+        load.run(get_batches, deck.url, ROUND_GROUPS // BATCH_GROUPS)
+        if number % max(1, rounds // 10) == 0 or number == rounds - 1:
+            megabytes.append(round(memory_bytes(deck) / MEGABYTE, 1))
+    # The first tenth fills caches and pools.
+    grown = megabytes[-1] / megabytes[1]
+    bench.say(f"  {total / 1e9:g} GB through: {megabytes} MB")
+    return {
+        "passed_gb": total / 1e9,
+        "passing_mb": megabytes,
+        "passing_growth": round(grown, 3),
+        "parts_mb": {part: round(size / MEGABYTE, 1) for part, size in deck.memory_bytes().items()},
+    }
+
+
+ROW = Row(
+    name="P11",
+    measure="server memory per queued group",
+    peer="Atropos keeps Python lists",
+    unit="MB",
+    better="less",
+    mark=Aim(
+        words="0 (≤ 0.01), and flat (within 10 %) while gigabytes pass",
+        limits=(Limit(figure="ours", at_most=0.01), Limit(figure="passing_growth", at_most=1.1)),
+    ),
+    goal=Aim(
+        words="0 (≤ 0.001), and flat (within 5 %)",
+        limits=(Limit(figure="ours", at_most=0.001), Limit(figure="passing_growth", at_most=1.05)),
+    ),
+    take=take,
+)

@@ -1,0 +1,51 @@
+"""Hold many long polls open, in a process of its own."""
+
+import contextlib
+import selectors
+import socket
+import time
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from benchmarks.deck import TOKEN
+from benchmarks.http_client import request_bytes
+
+CONNECT_SECONDS: Final = 10.0
+
+
+def wait_for_batches(url: str, *, waiters: int, seconds: float) -> dict[str, Any]:
+    """Ask for a batch on `waiters` connections at once, again whenever one is answered.
+
+    Returns:
+        How many asked, what they were answered before their time was over (nobody pushes, so
+        nothing should be), and how many connections were closed on them.
+    """
+    parts = urlsplit(url)
+    ask = request_bytes(
+        "POST",
+        "/api/runs/default/batches/next",
+        b'{"wait_seconds":%d}' % seconds,
+        headers={"Authorization": f"Bearer {TOKEN}"},
+    )
+    until = time.monotonic() + seconds
+    closed = 0
+    answers: dict[str, int] = {}
+    with contextlib.ExitStack() as lines, selectors.DefaultSelector() as ready:
+        for _ in range(waiters):
+            line = socket.create_connection((parts.hostname, parts.port), CONNECT_SECONDS)
+            lines.enter_context(line)
+            line.sendall(ask)
+            line.setblocking(False)
+            ready.register(line, selectors.EVENT_READ)
+        while (left := until - time.monotonic()) > 0:
+            for key, _ in ready.select(left):
+                line = key.fileobj
+                part = line.recv(65536)  # type: ignore[union-attr]
+                if part:
+                    status = part[9:12].decode()
+                    answers[status] = answers.get(status, 0) + 1
+                    line.send(ask)  # type: ignore[union-attr]
+                else:
+                    closed += 1
+                    ready.unregister(line)
+    return {"waiters": waiters, "answers": answers, "closed": closed}
