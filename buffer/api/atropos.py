@@ -28,7 +28,7 @@ from buffer.api.atropos_view import (
 )
 from buffer.api.callers import ResetCallers
 from buffer.api.sending import NotedAnswer
-from buffer.core.batch_bytes import stock_answer
+from buffer.core.batch_bytes import example_answer, stock_answer
 from buffer.core.fates import ItemKind
 from buffer.services.senders import this_process
 from buffer.wire import (
@@ -330,9 +330,8 @@ class BatchView(AtroposView):
         if lease is None:
             return json_response({"batch": None})
         batch_id, fence = lease.batch.pk, lease.batch.fence
-        items = storage.batch_contents(ItemKind.GROUPS, batch_id)
         return NotedAnswer(
-            stock_answer([stored.content for stored in items]),
+            stock_answer(storage.batch_contents(ItemKind.GROUPS, batch_id)),
             content_type="application/json",
             on_sent=partial(services.note_delivered, batch_id=batch_id, fence=fence),
             on_cut=partial(services.note_cut, batch_id=batch_id, fence=fence),
@@ -347,7 +346,7 @@ class LatestExampleView(AtroposView):
         """Return the newest group, or empty lists."""
         latest = storage.latest_group(self.find_run().pk)
         return HttpResponse(
-            LATEST_WHEN_EMPTY if latest is None else latest.content,
+            LATEST_WHEN_EMPTY if latest is None else example_answer(latest),
             content_type="application/json",
         )
 

@@ -14,7 +14,7 @@ from buffer import selectors, services, storage
 from buffer.api import messages
 from buffer.api.callers import AnyAccept
 from buffer.api.sending import StoredAnswer
-from buffer.core.batch_bytes import json_answer, msgpack_answer
+from buffer.core.batch_bytes import GroupForm, groups_as, json_answer, msgpack_answer
 from buffer.core.fates import ItemKind
 from buffer.models import Batch
 from rolldeck.wire import BATCH_TYPE, BatchHead
@@ -54,11 +54,22 @@ def _head(lease: services.Lease) -> BatchHead:
 def _bytes(request: Request, lease: services.Lease) -> HttpResponse:
     """Return a leased batch: msgpack, or JSON for groups when the client asks for it."""
     kind = ItemKind(lease.batch.kind)
-    items = [stored.content for stored in storage.batch_contents(kind, lease.batch.pk)]
-    wants_json = "application/json" in request.headers.get("Accept", "")
-    if kind is ItemKind.GROUPS and wants_json:
-        return StoredAnswer(json_answer(_head(lease), items), content_type="application/json")
+    stored = storage.batch_contents(kind, lease.batch.pk)
+    if kind is ItemKind.FRAGMENTS:
+        return StoredAnswer(msgpack_answer(_head(lease), stored), content_type=BATCH_TYPE)
+    accept = request.headers.get("Accept", "")
+    if "application/json" in accept:
+        return StoredAnswer(json_answer(_head(lease), stored), content_type="application/json")
+    items = groups_as(_group_form(accept), stored)
     return StoredAnswer(msgpack_answer(_head(lease), items), content_type=BATCH_TYPE)
+
+
+def _group_form(accept: str) -> GroupForm:
+    """Return the parameter ``groups`` of the batch's media type; clients without it read JSON."""
+    for name, _, value in (part.partition("=") for part in accept.replace(",", ";").split(";")):
+        if name.strip().lower() == "groups" and value.strip() in set(GroupForm):
+            return GroupForm(value.strip())
+    return GroupForm.JSON
 
 
 def _none_yet(run: Run) -> HttpResponse:

@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from buffer.api import batches, fragments, ledger, limits, segments
+from buffer.api import batches, fragments, groups, ledger, limits, segments
 
 urlpatterns = [
     path("limits", limits.LimitsView.as_view()),
     path("segments", segments.SegmentsView.as_view()),
+    path("runs/<slug:run>/groups", groups.GroupsView.as_view()),
     path("runs/<slug:run>/fragments", fragments.FragmentsView.as_view()),
     path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),
     path("runs/<slug:run>/fragments/ack", batches.AckFragmentsView.as_view()),

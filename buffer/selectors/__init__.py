@@ -17,6 +17,8 @@ from buffer.core.limits import Limits
 from buffer.core.pacing import is_over
 from buffer.core.status_env import EnvironmentShare
 from buffer.models import Batch, FragmentChunk, Segment, Tally, TrajectoryGroup
+from rolldeck.group_encoding import to_json
+from rolldeck.groups import InvalidGroup, read_msgpack
 from rolldeck.pacing import PauseRule
 from rolldeck.wire import Fragment
 from runs.core.versions import NO_POLICY_STEP, admission_capacity, trained_steps
@@ -328,13 +330,22 @@ def segments(*, limit: int) -> list[Segment]:
 
 
 def group_preview(group_id: int) -> str:
-    """Return the first part of a group's stored JSON."""
+    """Return the first part of a group as JSON."""
     try:
         content = storage.content_head(ItemKind.GROUPS, group_id, PREVIEW_BYTES)
+        if content and content[:1] != b"{":  # no message in msgpack begins with a brace
+            content = _shown_as_json(storage.content_head(ItemKind.GROUPS, group_id, DECODED_BYTES))
     except storage.PayloadMissing as missing:
         return str(missing)
-    text = content.decode(errors="replace")
-    return text + (" …" if len(content) == PREVIEW_BYTES else "")
+    text = content[:PREVIEW_BYTES].decode(errors="replace")
+    return text + (" …" if len(content) >= PREVIEW_BYTES else "")
+
+
+def _shown_as_json(content: bytes) -> bytes:
+    try:
+        return to_json(read_msgpack(content))
+    except InvalidGroup:
+        return f"{len(content)} bytes or more".encode()
 
 
 def fragment_preview(fragment_id: int) -> str:

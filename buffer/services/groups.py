@@ -237,9 +237,9 @@ def _insert(
 ) -> None:
     """Write rows and counts in one statement, so that a push of large groups is one round trip."""
     kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
-    written = storage.write_contents(
-        [arrival.group.content for arrival in kept], codec=storage.JSON_CODEC
-    )
+    # A push is of one codec.
+    codec = kept[0].group.codec if kept else storage.JSON_CODEC
+    written = storage.write_contents([arrival.group.content for arrival in kept], codec=codec)
     for arrival, place in zip(kept, written, strict=True):
         arrival.place = place
     columns = [list(column) for column in zip(*map(_row, arrivals), strict=True)]

@@ -10,15 +10,18 @@ from buffer.wire.bodies import (
 )
 from buffer.wire.groups import Group
 from buffer.wire.groups_json import decode_group, decode_groups
+from buffer.wire.groups_msgpack import InvalidGroups, decode_push
 
 __all__ = [
     "BodyProblem",
     "EnvIdentifier",
     "Group",
     "InvalidBody",
+    "InvalidGroups",
     "RegisterEnv",
     "Registration",
     "decode",
     "decode_group",
     "decode_groups",
+    "decode_push",
 ]

@@ -8,6 +8,14 @@ from numpy.typing import NDArray
 
 from buffer.core import group_rules
 from buffer.core.group_rules import Lengths, Violation
+from buffer.core.limits import Limits
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """By what a push is judged."""
+
+    limits: Limits
+    lenient: bool
 
 
 class Group(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw
 
 from buffer.core import group_rules, text_limits
 from buffer.core.group_rules import Lengths
@@ -30,11 +30,11 @@ from buffer.wire.bodies import (
     problem_of,
     refuse,
 )
-from buffer.wire.groups import Group, checked_group
+from buffer.wire.groups import Group, Rules, checked_group
+from rolldeck.groups import JSON
 from rolldeck.json_groups import PlainGroup, read_plain
 from rolldeck.ragged import Rows
 
-CODEC: Final = "json"
 _Rows = list[list[float]] | None
 
 
@@ -81,20 +81,13 @@ _OPEN: Final = frozenset(
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
-class _Rules(Struct, frozen=True, kw_only=True):
-    """By what a push is judged."""
-
-    limits: Limits
-    lenient: bool
-
-
 def decode_group(body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False) -> Group:
     """Return the group of a ``POST /scored_data`` body.
 
     Raises:
         InvalidBody: If it is none or over a limit, or breaks a rule and the run is not `lenient`.
     """
-    rules = _Rules(limits=limits, lenient=lenient)
+    rules = Rules(limits=limits, lenient=lenient)
     return _groups([body.strip()], loc=lambda _: ("body",), rules=rules)[0]
 
 
@@ -114,11 +107,11 @@ def decode_groups(body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = Fal
     if len(slices) > limits.groups_per_push:
         too_many = text_limits.too_many(limits.groups_per_push, "groups", "groups_per_push")
         refuse(too_many, ("body",))
-    rules = _Rules(limits=limits, lenient=lenient)
+    rules = Rules(limits=limits, lenient=lenient)
     return _groups(slices, loc=lambda index: ("body", index), rules=rules)
 
 
-def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], rules: _Rules) -> list[Group]:
+def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], rules: Rules) -> list[Group]:
     groups, problems = [], []
     for index, content in enumerate(slices):
         try:
@@ -130,18 +123,18 @@ def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], rules: _Rules) ->
     return groups
 
 
-def _group(content: bytes, loc: Loc, rules: _Rules) -> Group:
+def _group(content: bytes, loc: Loc, rules: Rules) -> Group:
     refuse(text_limits.group(content, limits=rules.limits), loc)
     plain = read_plain(content)
     group = None if plain is None else _plain_group(content, plain, rules)
     return group or _thorough_group(content, loc, rules)
 
 
-def _plain_group(content: bytes, plain: PlainGroup, rules: _Rules) -> Group | None:
+def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | None:
     """Return a group that nothing is wrong with, else None."""
     try:
         open_fields = {
-            name: _open_value(name, raw, (), rules.limits) for name, raw in plain.others.items()
+            name: open_value(name, raw, (), rules.limits) for name, raw in plain.others.items()
         }
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
@@ -154,12 +147,12 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: _Rules) -> Group | No
     )
     broken = group_rules.violations(lengths) + group_rules.token_violations(plain.rows["tokens"])
     refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
-    if refused or (broken and not rules.lenient) or _message_problems(messages, ()):
+    if refused or (broken and not rules.lenient) or message_problems(messages, ()):
         return None
     absent = set(OPTIONAL) - plain.present
     return checked_group(
         _with_nulls(content, absent),
-        codec=CODEC,
+        codec=JSON,
         env_id=plain.env_id,
         lengths=lengths,
         scores=plain.scores,
@@ -168,7 +161,7 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: _Rules) -> Group | No
     )
 
 
-def _thorough_group(content: bytes, loc: Loc, rules: _Rules) -> Group:
+def _thorough_group(content: bytes, loc: Loc, rules: Rules) -> Group:
     parts = parts_of(content, loc)
     missing = [name for name in REQUIRED if name not in parts]
     if missing:
@@ -186,7 +179,7 @@ def _thorough_group(content: bytes, loc: Loc, rules: _Rules) -> Group:
         raise InvalidBody(problem_from(violation, loc) for violation in refused + broken)
     return checked_group(
         _kept(content, parts, fields, coerced),
-        codec=CODEC,
+        codec=JSON,
         env_id=fields.get("env_id"),
         lengths=lengths,
         scores=np.asarray(fields["scores"], dtype=np.float64),
@@ -218,14 +211,14 @@ def _fields(parts: dict[str, Raw], loc: Loc, limits: Limits) -> tuple[dict[str, 
     for name, raw in parts.items():
         try:
             if name in _OPEN or name not in FIELDS:
-                fields[name] = _open_value(name, raw, (*loc, name), limits)
+                fields[name] = open_value(name, raw, (*loc, name), limits)
             else:
                 fields[name] = _field(name, raw, coerced)
         except InvalidBody as error:
             problems += error.problems
         except (msgspec.ValidationError, msgspec.DecodeError, RecursionError, ValueError) as error:
             problems.append(problem_of(error, (*loc, name)))
-    problems += _message_problems(fields.get("messages"), loc)
+    problems += message_problems(fields.get("messages"), loc)
     if problems:
         raise InvalidBody(problems)
     return fields, coerced
@@ -247,7 +240,7 @@ def _field(name: str, raw: Raw, coerced: set[str]) -> Any:
     return value
 
 
-def _open_value(name: str, raw: bytes | Raw, loc: Loc, limits: Limits) -> Any:
+def open_value(name: str, raw: bytes | Raw, loc: Loc, limits: Limits) -> Any:
     """Return the value of a field that may hold anything, measured before it is decoded."""
     refuse(text_limits.open_field(bytes(raw), limits=limits), loc)
     return FIELDS[name].decode(raw) if name in FIELDS else msgspec.json.decode(raw)
@@ -259,7 +252,8 @@ def _finite(value: Any) -> bool:
     return value is None or math.isfinite(value)
 
 
-def _message_problems(messages: Any, loc: Loc) -> list[BodyProblem]:
+def message_problems(messages: Any, loc: Loc) -> list[BodyProblem]:
+    """Return what is wrong with the messages of a group whose place is `loc`."""
     return [
         BodyProblem(
             (*loc, "messages", row, column),

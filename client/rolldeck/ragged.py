@@ -19,7 +19,7 @@ class Rows(NamedTuple):
     lengths: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[float]], dtype: Any) -> "Rows":
+    def of(cls, rows: Sequence[Any], dtype: Any) -> "Rows":
         """Return lists or arrays as rows of `dtype`."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         parts = [np.asarray(row, dtype=dtype) for row in rows]

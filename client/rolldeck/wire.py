@@ -5,6 +5,7 @@ msgpack; an array travels as its dtype, shape and little-endian bytes, so a read
 view without a copy. Nothing here is ever pickled.
 """
 
+import math
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 SCHEMA_VERSION: Final = 1
 FRAGMENTS_TYPE: Final = "application/vnd.rolldeck.fragments+msgpack"
+GROUPS_TYPE: Final = "application/vnd.rolldeck.groups+msgpack"
 BATCH_TYPE: Final = "application/vnd.rolldeck.batch+msgpack"
 
 DTYPES: Final = frozenset(
@@ -31,7 +33,7 @@ class Array(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An n-dimensional array: C order, little endian."""
 
     dtype: str
-    shape: tuple[Annotated[int, Meta(ge=0)], ...]
+    shape: Annotated[tuple[Annotated[int, Meta(ge=0, lt=1 << 31)], ...], Meta(max_length=32)]
     data: bytes
 
 
@@ -88,6 +90,62 @@ class FragmentReceipt(Struct, frozen=True, kw_only=True):
     admission_remaining: int
 
 
+class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One trajectory group: S sequences, their ΣT tokens one behind the other.
+
+    A field that is nil or left out is absent: null in Atropos' JSON.
+
+    Arrays:
+        lengths ``[S]`` int32, tokens of each sequence; S is 1 … 1,024;
+        tokens ``[ΣT]``, any integer dtype, int32 by custom; 0 … 2³¹ − 1;
+        masks ``[ΣT]``, the token id or -100 (any integer dtype); or bool: true stands for the
+        token id, false for -100;
+        scores ``[S]``, any float dtype, as all below;
+        advantages ``[ΣT]``, or ``[S]`` for one of each sequence;
+        ref_logprobs, inference_logprobs ``[ΣT]``, natural log;
+        distill_token_ids (integers) and distill_logprobs ``[ΣT, K]``.
+    """
+
+    schema: int = SCHEMA_VERSION
+    env_id: Annotated[int, Meta(ge=0, lt=1 << 31)] | None = None
+    epoch: Annotated[int, Meta(ge=0, lt=1 << 31)] | None = None
+    """With `policy_step` the version that sampled the group; nil when nobody said."""
+    policy_step: Annotated[int, Meta(ge=0, lt=1 << 31)] | None = None
+    lengths: Array
+    tokens: Array
+    masks: Array
+    scores: Array
+    advantages: Array | None = None
+    ref_logprobs: Array | None = None
+    inference_logprobs: Array | None = None
+    distill_token_ids: Array | None = None
+    distill_logprobs: Array | None = None
+    own_lengths: dict[str, Array] = {}
+    """``[rows]`` int32 for each field whose rows are not as long as those of `tokens`."""
+    json: dict[str, bytes] = {}
+    """Every further field as JSON, byte for byte as it was written: messages,
+    generation_params, overrides, group_overrides, images, a distillation of varying K, and
+    whatever else the environment added."""
+
+
+class GroupPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/runs/{run}/groups``; each item is an encoded :class:`Group`."""
+
+    schema: int = SCHEMA_VERSION
+    groups: Annotated[list[bytes], Meta(min_length=1, max_length=1024)]
+
+
+class GroupsReceipt(Struct, frozen=True, kw_only=True):
+    """Answer to a push. Dropped groups are counted by reason and must not be sent again."""
+
+    received: int
+    """Groups taken in, `buffered` ones included."""
+    buffered: int
+    """Groups among them that wait for others to make up their environment's group size."""
+    dropped: dict[str, int]
+    admission_remaining: int
+
+
 class BatchHead(Struct, frozen=True, kw_only=True):
     """What a trainer must know of a leased batch."""
 
@@ -106,10 +164,13 @@ class BatchHead(Struct, frozen=True, kw_only=True):
 
 
 class BatchAnswer(Struct, frozen=True, kw_only=True):
-    """A leased batch: the head, then each item's stored bytes, untouched."""
+    """A leased batch: the head, then each item's bytes, as they were stored where possible."""
 
     schema: int = SCHEMA_VERSION
     batch: BatchHead
+    codecs: list[Literal["json", "msgpack"]] = []
+    """What each item is: an encoded :class:`Fragment` or :class:`Group`, or Atropos' JSON. Left
+    out by older servers, whose groups are all JSON."""
     items: list[bytes]
 
 
@@ -273,10 +334,13 @@ def unpack_array(array: Array) -> NDArray[Any]:
     """
     if array.dtype not in DTYPES:
         raise InvalidMessage(f"unknown dtype {array.dtype!r}")
-    expected = int(np.prod(array.shape, dtype=np.int64)) * ITEM_BYTES[array.dtype]
+    expected = math.prod(array.shape) * ITEM_BYTES[array.dtype]
     if len(array.data) != expected:
         raise InvalidMessage(
             f"{len(array.data)} bytes do not fill shape {list(array.shape)} of {array.dtype}"
         )
     dtype = np.dtype(array.dtype).newbyteorder("<")
-    return np.frombuffer(array.data, dtype=dtype).reshape(array.shape)
+    try:
+        return np.frombuffer(array.data, dtype=dtype).reshape(array.shape)
+    except ValueError as error:  # no bytes, and other sides that no array can have
+        raise InvalidMessage(f"shape {list(array.shape)}: {error}") from error

@@ -14,6 +14,7 @@ from rest_framework.views import set_rollback
 from buffer import services as buffer_services
 from buffer.api.batches import WrongKind
 from buffer.storage import PayloadExpired, PayloadMissing
+from buffer.wire import InvalidGroups
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from runs import selectors
 from runs.api.bodies import InvalidBody
@@ -92,6 +93,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     ),
     buffer_services.KeyReused: ApiError(422, "idempotency_conflict", "Key used for another body"),
     buffer_services.InvalidFragments: ApiError(422, "invalid_data", "Invalid data"),
+    InvalidGroups: ApiError(422, "invalid_data", "Invalid data"),
     buffer_services.QueueFull: ApiError(503, "over_quota", "The queue is full"),
     buffer_services.DiskFull: ApiError(507, "disk_full", "The disk is nearly full"),
     # Rollouts.

@@ -70,6 +70,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("POST", "runs/<slug:run>/weights"): TRAIN,
     ("GET", "runs/<slug:run>/weights/current"): READ_RUN,
     ("GET", "runs/<slug:run>/weights/<small:epoch>/<step:step>"): READ_RUN,
+    ("POST", "runs/<slug:run>/groups"): WORK | {"env token"},
     ("POST", "runs/<slug:run>/fragments"): WORK,
     ("POST", "runs/<slug:run>/fragments/fetch"): TRAIN,
     ("POST", "runs/<slug:run>/fragments/ack"): TRAIN,

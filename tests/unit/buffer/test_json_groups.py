@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from buffer.core.limits import DEFAULTS
 from buffer.wire import InvalidBody, decode_group
-from buffer.wire.groups_json import _Rules, _thorough_group
+from buffer.wire.groups import Rules
+from buffer.wire.groups_json import _thorough_group
 from rolldeck.json_groups import read_plain
 
 PLAIN: dict[str, Any] = {
@@ -73,7 +74,7 @@ def test_both_readers_say_the_same(group: dict[str, Any], lenient: bool, ascii: 
 
     fast = outcome(lambda: decode_group(content, lenient=lenient))
     thorough = outcome(
-        lambda: _thorough_group(content, ("body",), _Rules(limits=DEFAULTS, lenient=lenient))
+        lambda: _thorough_group(content, ("body",), Rules(limits=DEFAULTS, lenient=lenient))
     )
 
     assert fast == thorough

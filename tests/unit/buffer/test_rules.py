@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from buffer.core.batch_bytes import msgpack_answer
+from buffer.core.batch_bytes import Item, msgpack_answer
 from buffer.core.delivery import SENDING_LIMIT, Delivery, Next
 from buffer.core.ledger import balance
 from buffer.core.status_env import EnvironmentShare, environment_status
@@ -95,8 +95,9 @@ def test_a_handwritten_answer_is_what_the_encoder_writes() -> None:
         epoch=1,
         policy_step=3,
     )
-    items = [b"first", b"x" * 70_000]
+    contents = [b"first", b"x" * 70_000]
+    items = [Item("msgpack", content) for content in contents]
 
-    answer = msgspec.msgpack.decode(msgpack_answer(head, items), type=BatchAnswer)
+    answer = msgspec.msgpack.decode(b"".join(msgpack_answer(head, items)), type=BatchAnswer)
 
-    assert answer == BatchAnswer(batch=head, items=items)
+    assert answer == BatchAnswer(batch=head, codecs=["msgpack", "msgpack"], items=contents)

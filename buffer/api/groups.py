@@ -1,0 +1,70 @@
+"""Take trajectory groups in, in the binary form."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import selectors, services
+from buffer.wire import InvalidGroups, decode_push
+from rolldeck.wire import GROUPS_TYPE, GroupsReceipt
+from runs import selectors as runs_selectors
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import scoped
+from runs.models import Run, RunKind
+
+
+class GroupsView(APIView):
+    """The trajectory groups of an outside run."""
+
+    permission_classes = [scoped("env", "worker")]
+
+    @extend_schema(
+        operation_id="groups_push",
+        request={GROUPS_TYPE: OpenApiTypes.BINARY},
+        parameters=[OpenApiParameter("Idempotency-Key", location=OpenApiParameter.HEADER)],
+        responses={200: GroupsReceipt, **problems(400, 401, 403, 404, 409, 413, 422, 503)},
+        tags=["groups"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Store groups, all or none; a push repeated under its key is answered as before."""
+        body = request.body
+        found = runs_selectors.run_named(run)
+        if found.kind != RunKind.OUTSIDE:
+            raise services.RunNotAccepting(f"{run} takes fragments, not trajectory groups")
+        groups = decode_push(body, limits=selectors.limits(), lenient=found.lenient)
+        key = services.PushKey.of(request.headers.get("Idempotency-Key"), body)
+        now = timezone.now()
+
+        def push() -> dict[str, Any]:
+            receipts = services.accept_groups(
+                run=found, groups=groups, producer=identity_of(request), now=now
+            )
+            answer: dict[str, Any] = msgspec.to_builtins(_receipt(found, receipts))
+            return answer
+
+        try:
+            answer = services.once(run_id=found.pk, key=key, now=now, push=push)
+        except services.UnknownEnvironment as error:
+            raise InvalidGroups(f"groups[{error.index}].env_id", str(error)) from error
+        headers = {"Idempotent-Replayed": "true"} if answer.replayed else {}
+        return HttpResponse(
+            msgspec.json.encode(answer.content), content_type="application/json", headers=headers
+        )
+
+
+def _receipt(run: Run, receipts: list[services.Receipt]) -> GroupsReceipt:
+    dropped = Counter(str(receipt.dropped) for receipt in receipts if receipt.dropped is not None)
+    return GroupsReceipt(
+        received=len(receipts) - dropped.total(),
+        buffered=sum(receipt.waiting_sequences is not None for receipt in receipts),
+        dropped=dict(dropped),
+        admission_remaining=selectors.admission_remaining(run.pk),
+    )

@@ -1,0 +1,283 @@
+"""Turn trajectory groups from one codec into the other, through arrays.
+
+Values survive in both directions. A number from JSON becomes a float64, so it is the same number;
+a float32 is written to JSON as the double that it equals, so it reads back the same in either
+width. Lists keep their order, unknown fields are kept, and an absent field is null in JSON.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+from numpy.typing import NDArray
+
+from rolldeck import wire
+from rolldeck.json_groups import read_plain
+from rolldeck.ragged import Rows
+
+Names = tuple[str, ...]
+JSON: Final = "json"
+MSGPACK: Final = "msgpack"
+IGNORED: Final = -100
+"""Mask of a token that is not trained on."""
+
+INTEGERS: Final = frozenset({"uint8", "int8", "int16", "int32", "int64"})
+FLOATS: Final = frozenset({"float16", "float32", "float64"})
+ROWS: Final[Names] = (
+    "tokens",
+    "masks",
+    "advantages",
+    "ref_logprobs",
+    "inference_logprobs",
+)
+DISTILLATION: Final[Names] = ("distill_token_ids", "distill_logprobs")
+# The fields of Atropos' ScoredData, in its order; JSON always has them all.
+ATROPOS_FIELDS: Final[Names] = (
+    *ROWS[:2],
+    "scores",
+    *ROWS[2:4],
+    "messages",
+    "generation_params",
+    ROWS[4],
+    "overrides",
+    "group_overrides",
+    "images",
+    "env_id",
+    *DISTILLATION,
+)
+VERSION: Final[Names] = ("epoch", "policy_step")
+_TYPED: Final = frozenset({*ROWS, "scores", "env_id", "policy_step"})
+# Fields of their own where they have the usual shape, else JSON like any other.
+_EITHER: Final = frozenset({"epoch", *DISTILLATION})
+_NUMBERS: Final[dict[str, Any]] = {
+    name: np.int64 if name in {"tokens", "masks", "distill_token_ids"} else np.float64
+    for name in (*ROWS, *DISTILLATION)
+}
+_LIST_TYPES: Final[dict[str, Any]] = {
+    "tokens": list[list[int]],
+    "masks": list[list[int]],
+    "advantages": list[list[float]],
+    "ref_logprobs": list[list[float]],
+    "inference_logprobs": list[list[float]],
+    "distill_token_ids": list[list[list[int]]],
+    "distill_logprobs": list[list[list[float]]],
+}
+_decode_group = msgspec.msgpack.Decoder(wire.Group).decode
+_decode_parts = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class InvalidGroup(wire.InvalidMessage):
+    """A group is not what its type says; `field` is the path in it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupArrays:
+    """A group of S sequences, in whichever codec it came.
+
+    Attributes:
+        rows: The fields with one row for each sequence (:data:`ROWS`); absent ones are not in it.
+        scores: ``[S]``, floats.
+        distillation: ``[ΣT, K]`` by field, where K is the same for every token.
+        json: Every further field that is not null, as JSON.
+    """
+
+    rows: Mapping[str, Rows]
+    scores: NDArray[Any]
+    env_id: int | None = None
+    epoch: int | None = None
+    policy_step: int | None = None
+    distillation: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    json: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def sequences(self) -> int:
+        """S."""
+        return len(self.rows["tokens"].lengths)
+
+
+def read(content: bytes, codec: str) -> GroupArrays:
+    """Return the arrays of a stored group, read-only where they are views of `content`.
+
+    Raises:
+        InvalidGroup: If it is none.
+    """
+    return read_msgpack(content) if codec == MSGPACK else read_json(content)
+
+
+def read_msgpack(content: bytes) -> GroupArrays:
+    """Return the arrays of an encoded :class:`rolldeck.wire.Group`.
+
+    Raises:
+        InvalidGroup: If it is none, or its arrays do not fit each other.
+    """
+    try:
+        group = _decode_group(content)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        message, _, path = str(error).partition(" - at ")
+        raise InvalidGroup(path.strip("`").removeprefix("$").lstrip("."), message) from error
+    if group.schema != wire.SCHEMA_VERSION:
+        raise InvalidGroup("schema", f"version {group.schema} is not {wire.SCHEMA_VERSION}")
+    _check_names(group)
+    lengths = _lengths_in("lengths", group.lengths)
+    tokens = _rows_in(group, "tokens", lengths, INTEGERS)
+    rows = {"tokens": tokens, "masks": _masks_in(group, tokens)}
+    for name in ROWS[2:]:
+        if getattr(group, name) is not None:
+            rows[name] = _rows_in(group, name, lengths, FLOATS)
+    return GroupArrays(
+        rows=rows,
+        scores=_array_in("scores", group.scores, FLOATS, dimensions=1),
+        env_id=group.env_id,
+        epoch=group.epoch,
+        policy_step=group.policy_step,
+        distillation=_distillation_in(group, tokens),
+        json=group.json,
+    )
+
+
+def _check_names(group: wire.Group) -> None:
+    for name in group.own_lengths:
+        if name not in ROWS[1:] or getattr(group, name) is None:
+            raise InvalidGroup(f"own_lengths.{name}", "is no field of rows that the group has")
+    for name in group.json:
+        taken = name in _EITHER and getattr(group, name) is not None
+        if taken or name in _TYPED:
+            raise InvalidGroup(f"json.{name}", "is a field of its own")
+
+
+def _array_in(
+    name: str, array: wire.Array, dtypes: frozenset[str], *, dimensions: int
+) -> NDArray[Any]:
+    try:
+        values = wire.unpack_array(array)
+    except wire.InvalidMessage as error:
+        raise InvalidGroup(name, str(error)) from error
+    if values.dtype.name not in dtypes or values.ndim != dimensions:
+        wanted = f"{dimensions} dimension(s) of {', '.join(sorted(dtypes))}"
+        raise InvalidGroup(name, f"is {values.dtype.name} {list(values.shape)}, not {wanted}")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InvalidGroup(name, "Input should be a finite number")
+    return values
+
+
+def _lengths_in(name: str, array: wire.Array) -> NDArray[np.int64]:
+    lengths = _array_in(name, array, frozenset({"int32"}), dimensions=1).astype(np.int64)
+    if len(lengths) and lengths.min() < 0:
+        raise InvalidGroup(name, "a length is below zero")
+    return lengths
+
+
+def _rows_in(
+    group: wire.Group, name: str, lengths: NDArray[np.int64], dtypes: frozenset[str]
+) -> Rows:
+    values = _array_in(name, getattr(group, name), dtypes, dimensions=1)
+    if name in group.own_lengths:
+        lengths = _lengths_in(f"own_lengths.{name}", group.own_lengths[name])
+    elif name == "advantages" and len(values) == len(lengths):
+        lengths = np.ones(len(lengths), dtype=np.int64)
+    total = int(lengths.sum())
+    if len(values) != total:
+        raise InvalidGroup(name, f"has {len(values)} entries for {total} tokens")
+    return Rows(values, lengths)
+
+
+def _masks_in(group: wire.Group, tokens: Rows) -> Rows:
+    if group.masks.dtype != "bool":
+        return _rows_in(group, "masks", tokens.lengths, INTEGERS)
+    flags = _array_in("masks", group.masks, frozenset({"bool"}), dimensions=1)
+    if len(flags) != len(tokens.values) or "masks" in group.own_lengths:
+        raise InvalidGroup("masks", f"has {len(flags)} flags for {len(tokens.values)} tokens")
+    if len(flags) and flags.view(np.uint8).max() > 1:
+        raise InvalidGroup("masks", "a flag is neither 0 nor 1")
+    return Rows(np.where(flags, tokens.values, IGNORED), tokens.lengths)
+
+
+def _distillation_in(group: wire.Group, tokens: Rows) -> dict[str, NDArray[Any]]:
+    found = {}
+    for name, dtypes in zip(DISTILLATION, (INTEGERS, FLOATS), strict=True):
+        array = getattr(group, name)
+        if array is not None:
+            found[name] = _array_in(name, array, dtypes, dimensions=2)
+            if len(found[name]) != len(tokens.values):
+                message = f"has {len(found[name])} entries for {len(tokens.values)} tokens"
+                raise InvalidGroup(name, message)
+    return found
+
+
+def read_json(content: bytes) -> GroupArrays:
+    """Return the arrays of a group in Atropos' JSON.
+
+    Raises:
+        InvalidGroup: If it is none.
+    """
+    plain = read_plain(content)
+    try:
+        parts = _decode_parts(content) if plain is None or plain.others else {}
+        if plain is None:
+            return _from_lists(parts)
+    except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as error:
+        raise InvalidGroup("", str(error)) from error
+    others = {name: bytes(parts[name]) for name in plain.others}
+    return GroupArrays(
+        rows=plain.rows,
+        scores=plain.scores,
+        env_id=plain.env_id,
+        json=others,
+        epoch=_whole(others, "epoch"),
+        policy_step=_whole(others, "policy_step"),
+    )
+
+
+def _whole(others: dict[str, bytes], name: str) -> int | None:
+    """Take a small whole number out of the further fields, if it is one."""
+    text = others.get(name, b"")
+    if len(text) > 10 or not text.isdigit() or int(text) >= 1 << 31:
+        return None
+    return int(others.pop(name))
+
+
+def _from_lists(parts: dict[str, Raw]) -> GroupArrays:
+    """Read any group that was accepted, by way of Python's lists."""
+    others = {name: bytes(raw) for name, raw in parts.items() if bytes(raw) != b"null"}
+    rows = {
+        name: Rows.of(msgspec.json.decode(others.pop(name), type=_LIST_TYPES[name]), _NUMBERS[name])
+        for name in ROWS
+        if name in others
+    }
+    distillation = {}
+    for name in DISTILLATION:
+        if name in others:
+            nested = msgspec.json.decode(others[name], type=_LIST_TYPES[name])
+            flat = _flat(nested, rows["tokens"], _NUMBERS[name])
+            if flat is not None:
+                distillation[name] = flat
+                del others[name]
+    scores = msgspec.json.decode(others.pop("scores"), type=list[float])
+    return GroupArrays(
+        rows=rows,
+        scores=np.array(scores, dtype=np.float64),
+        env_id=msgspec.json.decode(others.pop("env_id", b"null"), type=int | None),
+        distillation=distillation,
+        json=others,
+        epoch=_whole(others, "epoch"),
+        policy_step=_whole(others, "policy_step"),
+    )
+
+
+def _flat(
+    nested: Sequence[Sequence[Sequence[float]]], tokens: Rows, dtype: Any
+) -> NDArray[Any] | None:
+    """Return ``[ΣT, K]``, or None when K varies or the rows are not those of `tokens`."""
+    cells = [cell for row in nested for cell in row]
+    widths = {len(cell) for cell in cells}
+    if len(widths) > 1 or [len(row) for row in nested] != tokens.lengths.tolist():
+        return None
+    return np.array(cells, dtype=dtype).reshape(len(cells), *(widths or {0}))

@@ -1,0 +1,290 @@
+"""Groups pushed in the binary form, and what trainers get of them."""
+
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+import zstandard
+from django.test import Client
+
+from buffer import selectors
+from buffer.models import TrajectoryGroup
+from buffer.wire import decode_push
+from rolldeck import wire
+from rolldeck.group_encoding import pack_group
+from rolldeck.groups import ATROPOS_FIELDS
+from rolldeck.wire import BATCH_TYPE, GROUPS_TYPE, BatchAnswer
+from runs.models import Run, RunEvent
+from tests.buffer_factories import REGISTRATION, body, group
+from tests.factories import make_run, make_token
+from tests.live_server import serving
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Deck:
+    """One outside run, as its environment and its trainer see it."""
+
+    def __init__(self, **run: Any) -> None:
+        self.run: Run = make_run(name="demo", kind="outside", status="running", **run)
+        self.http = Client()
+        self.env = f"Bearer {make_token('env', run=self.run)[1]}"
+        self.trainer = f"Bearer {make_token('trainer', run=self.run)[1]}"
+        self.call("/atropos/demo/register", body(REGISTRATION), "application/json", self.trainer)
+
+    def call(self, path: str, data: bytes, kind: str, token: str, **headers: str) -> Any:
+        headers |= {"Authorization": token}
+        return self.http.post(path, data=data, content_type=kind, headers=headers)
+
+    def push(self, *groups: wire.Group | bytes, **headers: str) -> Any:
+        contents = [one if isinstance(one, bytes) else wire.encode(one) for one in groups]
+        data = wire.encode(wire.GroupPush(groups=contents))
+        return self.call("/api/runs/demo/groups", data, GROUPS_TYPE, self.env, **headers)
+
+    def push_json(self, *groups: Any) -> Any:
+        path = "/atropos/demo/scored_data_list"
+        return self.call(path, body(list(groups)), "application/json", self.env)
+
+    def next_batch(self, accept: str) -> Any:
+        path = "/api/runs/demo/batches/next"
+        return self.call(path, b"{}", "application/json", self.trainer, Accept=accept)
+
+    def stock_batch(self) -> Any:
+        headers = {"Authorization": self.trainer}
+        answer: Any = self.http.get("/atropos/demo/batch", headers=headers)
+        return json.loads(b"".join(answer))["batch"]
+
+
+@pytest.fixture
+def deck() -> Deck:
+    return Deck()
+
+
+def packed(**fields: Any) -> wire.Group:
+    return pack_group(group(**fields))
+
+
+def with_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    return dict.fromkeys(ATROPOS_FIELDS) | fields
+
+
+def test_a_push_is_stored_byte_for_byte_and_served_untouched(deck: Deck) -> None:
+    contents = [wire.encode(packed(mark=mark)) for mark in (1, 2)]
+
+    answer = deck.push(*contents)
+    batch = deck.next_batch(f"{BATCH_TYPE}; groups=stored")
+
+    assert answer.json() == {
+        "received": 2,
+        "buffered": 0,
+        "dropped": {},
+        "admission_remaining": answer.json()["admission_remaining"],
+    }
+    found = msgspec.msgpack.decode(batch.content, type=BatchAnswer)
+    assert found.codecs == ["msgpack", "msgpack"]
+    assert found.items == contents
+    row = TrajectoryGroup.objects.order_by("id")[0]
+    assert (row.codec, row.sequences, row.tokens, row.score_mean) == ("msgpack", 2, 6, 0.5)
+    assert selectors.miscounts(deck.run.pk) == []
+
+
+def test_a_stock_trainer_gets_the_same_values_in_its_json(deck: Deck) -> None:
+    logprobs = np.array([[-0.1, -0.2, -0.3]] * 2, dtype=np.float32)
+    messages = [[{"role": "user", "content": "é", "reward": 1.5}], []]
+    sent = group(mark=7, messages=messages, mine={"b": 1, "a": [None]})
+    deck.push(pack_group(sent | {"inference_logprobs": logprobs}), packed(mark=8))
+
+    batch = deck.stock_batch()
+
+    assert batch[0] == with_nulls(sent | {"inference_logprobs": logprobs.tolist()})
+    assert batch[1] == with_nulls(group(mark=8))
+
+
+@pytest.mark.parametrize(
+    ("accept", "codecs"),
+    [
+        (BATCH_TYPE, ["json", "json"]),
+        (f"{BATCH_TYPE};groups=stored", ["json", "msgpack"]),
+        (f"{BATCH_TYPE}; groups=msgpack, */*;q=0.1", ["msgpack", "msgpack"]),
+        (f"{BATCH_TYPE}; groups=nonsense", ["json", "json"]),
+    ],
+)
+def test_a_batch_of_both_codecs_comes_as_asked(deck: Deck, accept: str, codecs: list[str]) -> None:
+    deck.push_json(group(mark=1, advantages=[[0.5, 1e-7, -2.0]] * 2))
+    deck.push(packed(mark=2))
+
+    answer = deck.next_batch(accept)
+
+    found = msgspec.msgpack.decode(answer.content, type=BatchAnswer)
+    assert found.codecs == codecs
+    for codec, content in zip(found.codecs, found.items, strict=True):
+        assert json.loads(content) if codec == "json" else decode_push_item(content)
+    assert deck.next_batch("application/json").json()["items"] == [
+        with_nulls(group(mark=1, advantages=[[0.5, 1e-7, -2.0]] * 2)),
+        with_nulls(group(mark=2)),
+    ]
+
+
+def decode_push_item(content: bytes) -> Any:
+    return decode_push(wire.encode(wire.GroupPush(groups=[content])))
+
+
+def test_the_latest_example_and_the_preview_are_json(deck: Deck) -> None:
+    deck.push(packed(mark=3))
+
+    latest = deck.http.get("/atropos/demo/latest_example", headers={"Authorization": deck.env})
+
+    assert latest.json() == with_nulls(group(mark=3))
+    assert json.loads(selectors.group_preview(TrajectoryGroup.objects.get().pk)) == latest.json()
+
+
+def test_groups_wait_for_their_environments_size(deck: Deck) -> None:
+    # A trainer must have asked for a batch before environments may join.
+    deck.http.get("/atropos/demo/batch", headers={"Authorization": deck.trainer})
+    offer = {"max_token_length": 64, "desired_name": "e", "weight": 1.0, "group_size": 4}
+    deck.call("/atropos/demo/register-env", body(offer), "application/json", deck.env)
+
+    first = deck.push(packed(env_id=0)).json()
+    second = deck.push(packed(env_id=0)).json()
+
+    assert (first["received"], first["buffered"]) == (1, 1)
+    assert second["buffered"] == 1
+    assert [one["env_id"] for one in deck.stock_batch()] == [0, 0]
+
+
+def test_a_repeated_push_is_answered_as_before(deck: Deck) -> None:
+    first = deck.push(packed(), **{"Idempotency-Key": "k1"})
+    again = deck.push(packed(), **{"Idempotency-Key": "k1"})
+    other = deck.push(packed(mark=2), **{"Idempotency-Key": "k1"})
+
+    assert again.json() == first.json()
+    assert again["Idempotent-Replayed"] == "true"
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_conflict")
+    assert TrajectoryGroup.objects.count() == 1
+
+
+def changed(**fields: Any) -> wire.Group:
+    return msgspec.structs.replace(packed(), **fields)
+
+
+def array(values: Any, dtype: str) -> wire.Array:
+    return wire.pack_array(np.array(values, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("broken", "field", "message"),
+    [
+        (b"junk", "groups[1]", "Expected `object`"),
+        (changed(tokens=array([1, 2, 3, 4, 5, -6], "int32")), "groups[1].tokens[1][2]", "-6"),
+        (changed(tokens=array([0] * 5, "int32")), "groups[1].tokens", "5 entries for 6"),
+        (changed(scores=array([0.5], "float64")), "groups[1].scores", "1 entries for 2 sequences"),
+        (changed(scores=array([0.5, np.inf], "float64")), "groups[1].scores", "finite"),
+        (
+            changed(lengths=array([], "int32"), tokens=array([], "int32"), masks=array([], "bool")),
+            "groups[1].tokens",
+            "empty",
+        ),
+        (
+            changed(own_lengths={"masks": array([2, 4], "int32")}, masks=array([0] * 6, "int32")),
+            "groups[1].masks[0]",
+            "2 entries for 3 tokens",
+        ),
+        (changed(json={"messages": b'[[{"role": "x"}]]'}), "groups[1].json.messages[0][0]", "role"),
+        (changed(json={"messages": b"{}"}), "groups[1].json.messages", "Expected `array"),
+        (changed(json={"x": b"[NaN]"}), "groups[1].json.x", "malformed"),
+        (changed(json={"x": b'"\xff"'}), "groups[1].json.x", "utf-8"),
+        (changed(json={"x": b"[" * 40 + b"]" * 40}), "groups[1].json.x", "max_json_depth"),
+        (changed(env_id=5), "groups[1].env_id", "no environment 5"),
+        (changed(schema=9), "groups[1].schema", "version 9"),
+    ],
+    ids=str,
+)
+def test_a_broken_group_is_refused_with_its_place_and_nothing_is_stored(
+    deck: Deck, broken: Any, field: str, message: str
+) -> None:
+    answer = deck.push(packed(), broken)
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_data")
+    assert answer["Content-Type"] == "application/problem+json"
+    assert answer.json()["errors"][0]["field"] == field
+    assert message in answer.json()["errors"][0]["message"]
+    assert TrajectoryGroup.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        (b"", "body"),
+        (b"\xff" * 30, "body"),
+        (msgspec.msgpack.encode({"schema": 1, "groups": []}), "groups"),
+        (msgspec.msgpack.encode({"schema": 3, "groups": [b"x"]}), "schema"),
+        (msgspec.msgpack.encode({"schema": 1, "groups": [b"x"] * 1025}), "groups"),
+        (msgspec.msgpack.encode({"schema": 1, "groups": ["text"]}), "groups[0]"),
+    ],
+)
+def test_a_broken_push_is_refused(deck: Deck, data: bytes, field: str) -> None:
+    answer = deck.call("/api/runs/demo/groups", data, GROUPS_TYPE, deck.env)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+
+
+def test_a_lenient_run_takes_and_notes_what_only_poisons_training() -> None:
+    deck = Deck(lenient=True)
+
+    answer = deck.push(changed(tokens=array([1, 2, 3, 4, 5, -6], "int32")))
+
+    assert answer.json()["received"] == 1
+    note = RunEvent.objects.get(run=deck.run, kind="odd_groups")
+    assert "tokens: token_range" in note.message
+
+
+def test_groups_of_a_version_that_is_not_out_yet_are_dropped_and_counted(deck: Deck) -> None:
+    answer = deck.push(changed(policy_step=9), changed(policy_step=0)).json()
+
+    assert (answer["received"], answer["dropped"]) == (1, {"future": 1})
+    assert list(TrajectoryGroup.objects.values_list("policy_step", flat=True)) == [9, 0]
+    assert selectors.miscounts(deck.run.pk) == []
+
+
+def test_a_fleet_run_takes_no_groups(deck: Deck) -> None:
+    fleet = make_run(name="fleet", kind="fleet", status="running")
+    token = f"Bearer {make_token('env', run=fleet)[1]}"
+
+    answer = deck.call("/api/runs/fleet/groups", b"", GROUPS_TYPE, token)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "run_not_accepting")
+
+
+def test_numbers_that_no_array_holds_stay_json(db: None) -> None:
+    deck = Deck(lenient=True)
+    deck.push_json(group(mark=2**70), group(mark=1))
+
+    answer = deck.next_batch(f"{BATCH_TYPE};groups=msgpack")
+
+    found = msgspec.msgpack.decode(answer.content, type=BatchAnswer)
+    assert found.codecs == ["json", "msgpack"]
+
+
+@pytest.mark.parametrize(("name", "pack"), [("zstd", zstandard.compress), ("gzip", gzip.compress)])
+def test_a_push_may_be_compressed(deck: Deck, name: str, pack: Callable[[bytes], bytes]) -> None:
+    content = wire.encode(packed())
+    data = pack(wire.encode(wire.GroupPush(groups=[content])))
+    headers = {
+        "Content-Encoding": name,
+        "Content-Type": GROUPS_TYPE,
+        "Authorization": deck.env,
+    }
+
+    with serving() as url:
+        answer = httpx.post(f"{url}/api/runs/demo/groups", content=data, headers=headers)
+
+    assert answer.json()["received"] == 1
+    deck.push(content)
+    batch = deck.next_batch(f"{BATCH_TYPE};groups=stored")
+    assert msgspec.msgpack.decode(batch.content, type=BatchAnswer).items == [content] * 2
