@@ -5,6 +5,7 @@ differences are listed with their reasons in the contract tests.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from buffer.api.atropos_view import (
     json_response,
 )
 from buffer.api.callers import ResetCallers
+from buffer.api.delivery import delivery_of
 from buffer.api.sending import NotedAnswer
 from buffer.core.batch_bytes import example_answer, stock_answer
 from buffer.core.fates import ItemKind
@@ -45,6 +47,7 @@ from buffer.wire import (
 from runs import services as runs_services
 from runs.api.identity import identity_of
 from runs.core.registration import Registration as RunRegistration
+from runs.models import Run
 
 LATEST_WHEN_EMPTY: Final = (
     b'{"tokens":[],"masks":[],"scores":[],"advantages":[],"ref_logprobs":[],'
@@ -229,11 +232,10 @@ class PushView(AtroposView):
         run = self.find_run()
         body = request.body
         key = services.PushKey.of(request.headers.get("Idempotency-Key"), body)
-        now = timezone.now()
 
         def push() -> dict[str, Any]:
             receipts = services.accept_groups(
-                run=run, groups=groups, producer=identity_of(request), now=now
+                run=run, groups=groups, producer=identity_of(request), now=timezone.now()
             )
             answer: dict[str, Any] = msgspec.to_builtins(
                 _list_answer(receipts) if many else _answer(receipts[0])
@@ -241,7 +243,7 @@ class PushView(AtroposView):
             return answer
 
         try:
-            answer = services.once(run_id=run.pk, key=key, now=now, push=push)
+            answer = _once(request, run, key=key, push=push)
         except services.UnknownEnvironment as error:
             loc = ("body", error.index, "env_id") if many else ("body", "env_id")
             problem = BodyProblem(loc, str(error), "unknown_environment")
@@ -250,6 +252,25 @@ class PushView(AtroposView):
         if answer.replayed:
             response["Idempotent-Replayed"] = "true"
         return response
+
+
+def _once(
+    request: Request,
+    run: Run,
+    *,
+    key: services.PushKey | None,
+    push: Callable[[], dict[str, Any]],
+) -> services.Answer:
+    """Push unless this is the repetition of a push, by its key or by its bytes."""
+    delivery = delivery_of(request)
+    if key is not None or delivery is None:
+        return services.once(run_id=run.pk, key=key, now=timezone.now(), push=push)
+    keyless = services.KeylessPush.of(
+        run_id=run.pk, identity=identity_of(request), body=request.body
+    )
+    told = services.once_without_key(push=keyless, now=timezone.now(), store=push)
+    delivery.on_delivered = partial(services.note_delivered_push, keyless, told.row_id)
+    return services.Answer(content=told.content, replayed=told.replayed)
 
 
 def _answer(receipt: services.Receipt) -> messages.PushAnswer:

@@ -39,6 +39,12 @@ from buffer.services.retention import (
     retention_limits,
     segments_due,
 )
+from buffer.services.retries import (
+    KeylessPush,
+    forget_old_pushes,
+    note_delivered_push,
+    once_without_key,
+)
 from buffer.services.segments import seal, turn_segment
 from buffer.services.settling import drop_open, drop_other_epochs, settle_ended_runs
 
@@ -50,6 +56,7 @@ __all__ = [
     "InvalidKey",
     "KeyInFlight",
     "KeyReused",
+    "KeylessPush",
     "Lease",
     "LeaseLost",
     "PushKey",
@@ -69,10 +76,13 @@ __all__ = [
     "drop_other_epochs",
     "forget_deliveries",
     "forget_old_keys",
+    "forget_old_pushes",
     "held_by",
     "note_cut",
     "note_delivered",
+    "note_delivered_push",
     "once",
+    "once_without_key",
     "retention_limits",
     "return_lapsed_batches",
     "seal",

@@ -12,7 +12,12 @@ from pathlib import Path
 
 def this_process() -> str:
     """Return the name of the calling process."""
-    return _name(os.getpid())
+    return _own_name(os.getpid())
+
+
+@cache
+def _own_name(pid: int) -> str:
+    return _name(pid)
 
 
 @cache

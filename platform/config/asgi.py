@@ -10,6 +10,7 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 http = get_asgi_application()
 
+from buffer.api.delivery import Deliveries  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
 from config.compression import CompressedAnswers  # noqa: E402
@@ -20,7 +21,7 @@ refuse_dangers()
 machines = Machines(http)
 application = ProtocolTypeRouter(
     {
-        "http": CompressedAnswers(BodyLimits(machines)),
+        "http": Deliveries(CompressedAnswers(BodyLimits(machines))),
         "websocket": AllowedHostsOriginValidator(
             AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
         ),

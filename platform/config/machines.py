@@ -221,7 +221,7 @@ def _connected(work: Callable[[], T]) -> T:
     """Do some work on this thread's database connection, and keep it if it is still good."""
     raw = connection.connection
     # An idle server says nothing but goodbye.
-    if raw is not None and (raw.closed or select.select([raw.fileno()], [], [], 0)[0]):
+    if raw is not None and (raw.closed or _has_news(raw.fileno())):
         raw.close()
         connection.close()
     try:
@@ -229,6 +229,12 @@ def _connected(work: Callable[[], T]) -> T:
     finally:
         if connection.errors_occurred or connection.in_atomic_block:
             connection.close()
+
+
+def _has_news(descriptor: int) -> bool:
+    news = select.poll()  # unlike select.select, it knows descriptors above 1,023
+    news.register(descriptor, select.POLLIN)
+    return bool(news.poll(0))
 
 
 def _parts(answer: HttpResponseBase) -> list[bytes]:

@@ -1,0 +1,196 @@
+"""A client without keys repeats a push, byte for byte, when its answer was lost."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from buffer import services
+from buffer.models import TrajectoryGroup, UnansweredPush
+from runs.models import Run
+from tests.buffer_factories import REGISTRATION, body, group
+from tests.factories import bearer
+from tests.web_process import WebProcess, web_process
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PUSH = body(group())
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Path:
+    """A file; while it exists, answers to pushes stay in the transport."""
+    return tmp_path / "hold"
+
+
+@pytest.fixture
+def web(tmp_path: Path, hold: Path) -> Iterator[WebProcess]:
+    with web_process(
+        tmp_path / "web.log", module=("tests.held_answers", "{fd}", str(hold))
+    ) as process:
+        httpx.post(f"{process.url}/register", json=REGISTRATION, timeout=30).raise_for_status()
+        yield process
+
+
+def until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def push(web: WebProcess, content: bytes = PUSH, **headers: str) -> httpx.Response:
+    response = httpx.post(f"{web.url}/scored_data", content=content, headers=headers, timeout=30)
+    assert response.status_code == 200, response.text
+    return response
+
+
+def is_replayed(response: httpx.Response) -> bool:
+    return response.headers.get("Idempotent-Replayed") == "true"
+
+
+def stored() -> int:
+    return TrajectoryGroup.objects.count()
+
+
+def send_and_hang_up(web: WebProcess) -> None:
+    """Send a push and leave once it is stored, before its answer."""
+    before = stored()
+    with socket.create_connection(("127.0.0.1", web.port)) as client:
+        client.sendall(
+            b"POST /scored_data HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(PUSH) + PUSH
+        )
+        until(lambda: stored() > before)
+
+
+def in_background(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    results: list[Any] = []
+
+    def work() -> None:
+        with contextlib.suppress(httpx.TransportError):
+            results.append(call())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread, results
+
+
+def test_a_push_whose_sender_hung_up_is_stored_once(web: WebProcess, hold: Path) -> None:
+    hold.touch()
+    send_and_hang_up(web)
+    hold.unlink()
+
+    again = push(web)
+
+    assert (stored(), is_replayed(again), again.json()) == (1, True, {"status": "received"})
+
+
+def test_a_push_whose_server_was_killed_before_the_answer_is_stored_once(
+    web: WebProcess, hold: Path, tmp_path: Path
+) -> None:
+    hold.touch()
+    thread, answers = in_background(lambda: push(web))
+    until(lambda: stored() == 1)
+    web.kill()
+    thread.join()
+    assert answers == []
+
+    with web_process(tmp_path / "next.log") as survivor:
+        assert is_replayed(push(survivor))
+        # The answer has arrived now: what comes next is new.
+        assert not is_replayed(push(survivor))
+    assert stored() == 2
+
+
+def test_the_same_data_after_an_answer_is_new_data(web: WebProcess) -> None:
+    assert [is_replayed(push(web)) for _ in range(5)] == [False] * 5
+    assert stored() == 5
+
+
+def test_the_same_data_after_an_answer_is_new_to_every_process(
+    web: WebProcess, tmp_path: Path
+) -> None:
+    with web_process(tmp_path / "other.log") as other:
+        assert [is_replayed(push(one)) for one in (web, other, web)] == [False] * 3
+
+    assert stored() == 3
+
+
+def test_a_retry_at_another_process_is_recognised(
+    web: WebProcess, hold: Path, tmp_path: Path
+) -> None:
+    with web_process(tmp_path / "other.log") as other:
+        hold.touch()
+        send_and_hang_up(web)
+
+        assert is_replayed(push(other))
+    assert stored() == 1
+
+
+def test_a_retry_that_overtakes_its_first_answer_is_stored_once(
+    web: WebProcess, hold: Path
+) -> None:
+    hold.touch()
+    threads = [in_background(lambda: push(web)) for _ in range(3)]
+    until(lambda: hold.stat().st_size == 3)
+    hold.unlink()
+    for thread, _ in threads:
+        thread.join()
+
+    answers = [results[0] for _, results in threads]
+    assert sorted(map(is_replayed, answers)) == [False, True, True]
+    assert stored() == 1
+
+
+def test_other_bytes_and_other_identities_are_other_pushes(web: WebProcess, hold: Path) -> None:
+    hold.touch()
+    send_and_hang_up(web)
+    hold.unlink()
+
+    assert not is_replayed(push(web, PUSH + b" "))
+    assert not is_replayed(push(web, **bearer("env")))
+    assert stored() == 3
+
+
+def test_after_ten_minutes_it_is_new_data(web: WebProcess, hold: Path) -> None:
+    hold.touch()
+    send_and_hang_up(web)
+    hold.unlink()
+    UnansweredPush.objects.update(accepted_at=datetime.now(UTC) - timedelta(minutes=11))
+
+    assert not is_replayed(push(web))
+    assert stored() == 2
+
+
+def test_a_retry_is_answered_although_the_run_has_ended_since(web: WebProcess, hold: Path) -> None:
+    hold.touch()
+    send_and_hang_up(web)
+    hold.unlink()
+    Run.objects.update(status="completed")
+
+    assert is_replayed(push(web))
+    refused = httpx.post(f"{web.url}/scored_data", content=body(group(mark=2)))
+    assert refused.status_code == 409
+
+
+def test_answered_pushes_leave_nothing_behind(web: WebProcess) -> None:
+    push(web)
+    push(web, body(group(mark=2)))
+
+    until(lambda: not UnansweredPush.objects.exists())
+
+
+def test_lost_answers_are_forgotten_with_age(web: WebProcess, hold: Path) -> None:
+    hold.touch()
+    send_and_hang_up(web)
+
+    assert services.forget_old_pushes(now=datetime.now(UTC)) == 0
+    assert services.forget_old_pushes(now=datetime.now(UTC) + timedelta(minutes=11)) == 1
