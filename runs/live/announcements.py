@@ -27,6 +27,8 @@ CHANNEL: Final = "rolldeck:live"
 TIMEOUT_SECONDS: Final = 0.25
 # While the broker is away, nudges are skipped for this long after each failure.
 PAUSE_SECONDS: Final = 1.0
+# Nudges of other processes gather for this long; those of this one are heard at once.
+GATHER_SECONDS: Final = 0.005
 
 
 class Nudge(msgspec.Struct, frozen=True):
@@ -92,6 +94,7 @@ class Outbox:
             for run_id, parts in waiting.items():
                 nudge = Nudge(run=run_id, parts=sorted(parts), origin=self._origin)
                 self._publisher.publish(nudge)
+            time.sleep(GATHER_SECONDS)
 
 
 _here: list[Callable[[Nudge], None]] = []

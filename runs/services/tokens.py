@@ -10,7 +10,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from runs.core.rights import SCOPES
-from runs.models import ApiToken
+from runs.models import ApiToken, Run
+from runs.rows import first_row
 from runs.services.events import record_event
 
 MINIMUM_BOOTSTRAP_LENGTH: Final = 16
@@ -126,15 +127,13 @@ def adopt_bootstrap_token(*, text: str, now: datetime) -> ApiToken:
 
 def authenticate(*, text: str, now: datetime) -> ApiToken | None:
     """Return the live token whose secret is `text`, and note its use; None if there is none."""
-    token = (
-        ApiToken.objects.select_related("run", "created_by")
-        .filter(token_sha256=_sha256(text), revoked_at=None)
-        .first()
-    )
+    token = first_row(ApiToken, "token_sha256 = %s AND revoked_at IS NULL", [_sha256(text)])
     if token is None or (token.expires_at is not None and token.expires_at <= now):
         return None
-    if token.run is not None and token.run.archived_at is not None:
-        return None
+    if token.run_id is not None:
+        token.run = first_row(Run, "id = %s", [token.run_id])
+        if token.run is None or token.run.archived_at is not None:
+            return None
     if token.last_used_at is None or token.last_used_at <= now - USE_IS_NOTED_EVERY:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
