@@ -39,6 +39,7 @@ class WrongKind(Exception):
 
 def _head(lease: services.Lease) -> BatchHead:
     batch = lease.batch
+    uses = selectors.uses_of(batch) if batch.sampler else []
     return BatchHead(
         id=str(batch.pk),
         ordinal=batch.ordinal,
@@ -48,6 +49,8 @@ def _head(lease: services.Lease) -> BatchHead:
         lease_seconds=lease.lease_seconds,
         epoch=batch.epoch,
         policy_step=lease.policy_step,
+        item_ids=[item_id for item_id, _ in uses],
+        importance_weights=[weight for _, weight in uses],
     )
 
 

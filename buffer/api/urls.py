@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from buffer.api import batches, fragments, groups, ledger, limits, segments
+from buffer.api import batches, fragments, groups, ledger, limits, replay, segments
 
 urlpatterns = [
     path("limits", limits.LimitsView.as_view()),
@@ -11,6 +11,7 @@ urlpatterns = [
     path("runs/<slug:run>/fragments", fragments.FragmentsView.as_view()),
     path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),
     path("runs/<slug:run>/fragments/ack", batches.AckFragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/priorities", replay.PrioritiesView.as_view()),
     path("runs/<slug:run>/batches", batches.BatchesView.as_view()),
     path("runs/<slug:run>/batches/next", batches.NextBatchView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>", batches.BatchView.as_view()),

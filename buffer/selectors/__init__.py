@@ -16,7 +16,7 @@ from buffer.core.ledger import ACCEPTED, Ledger, balance
 from buffer.core.limits import Limits
 from buffer.core.pacing import is_over
 from buffer.core.status_env import EnvironmentShare
-from buffer.models import Batch, FragmentChunk, Segment, Tally, TrajectoryGroup
+from buffer.models import Batch, BatchUse, FragmentChunk, Segment, Tally, TrajectoryGroup
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import InvalidGroup, read_msgpack
 from rolldeck.pacing import PauseRule
@@ -316,6 +316,12 @@ def queue_part(run_id: int) -> dict[str, Any] | None:
     if not Run.objects.filter(pk=run_id).exists():
         return None
     return asdict(queue_depth(run_id))
+
+
+def uses_of(batch: Batch) -> list[tuple[int, float]]:
+    """Return id and importance weight of each item of a sampled batch, in their order."""
+    rows = BatchUse.objects.filter(batch=batch).order_by("position")
+    return list(rows.values_list("item_id", "importance_weight"))
 
 
 def batches(*, run_id: int, limit: int) -> list[Batch]:

@@ -33,6 +33,7 @@ from buffer.services.idempotency import (
     once,
 )
 from buffer.services.pacing import status_of_environment
+from buffer.services.priorities import update_priorities
 from buffer.services.retention import (
     RetentionReport,
     apply_retention,
@@ -92,4 +93,5 @@ __all__ = [
     "take",
     "take_for_stock",
     "turn_segment",
+    "update_priorities",
 ]

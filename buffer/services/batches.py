@@ -19,6 +19,7 @@ from buffer.models import Batch
 from buffer.services import forming, group_batches, senders
 from buffer.services.expiry import drop_useless
 from buffer.services.items import move_batch_items
+from buffer.services.locks import lock_run
 from runs import live
 from runs import services as runs_services
 from runs.models import Run, RunKind, Trainer
@@ -60,12 +61,6 @@ class Lease:
     batch: Batch
     lease_seconds: float
     policy_step: int
-
-
-def lock_run(run_id: int) -> None:
-    """Let nobody else form, lease or settle batches of the run until the transaction ends."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s)", [run_id])
 
 
 def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | None:
@@ -160,6 +155,7 @@ def _take_returned(run: Run, open_batches: list[Batch]) -> Batch | None:
         if batch.kind == ItemKind.GROUPS or not _is_too_stale(run, batch):
             return batch
         _dissolve(batch)
+        drop_useless(run)
     return None
 
 

@@ -17,6 +17,7 @@ from buffer.core.fates import OPEN_BATCHES, BatchState, DropReason, Fate, ItemKi
 from buffer.core.mixing import NO_ENVIRONMENT
 from buffer.models import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.services.items import drop_fragments, drop_groups
+from buffer.services.locks import lock_run
 from runs import live
 from runs.core.versions import NO_POLICY_STEP, PolicyVersion, version_in_force
 from runs.models import Run, RunKind
@@ -34,6 +35,10 @@ _STALE_FRAGMENTS: Final = """
     ) OR EXISTS (
         SELECT FROM buffer_fragmentchunk
         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
+        AND version_min < %(oldest)s
+    ) OR EXISTS (
+        SELECT FROM buffer_fragmentchunk
+        WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'waiting'
         AND version_min < %(oldest)s
     )"""
 _STALE_GROUPS: Final = """
@@ -68,8 +73,7 @@ def drop_expired() -> int:
 
 @transaction.atomic
 def _drop_expired(run_id: int) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s)", [run_id])
+    lock_run(run_id)
     run = Run.objects.get(pk=run_id)
     dropped = drop_useless(run)
     if run.kind == RunKind.OUTSIDE:
@@ -98,7 +102,7 @@ def _drop_stale_fragments(run: Run) -> int:
         dropped += drop_fragments(
             run.pk,
             reason=DropReason.STALE_VERSION,
-            states=[Fate.QUEUED],
+            states=[Fate.QUEUED, Fate.WAITING],
             epoch=run.epoch,
             version_min__lt=oldest,
         )

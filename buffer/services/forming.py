@@ -1,14 +1,13 @@
 """Form a batch of fragments from what is queued, from metadata only."""
 
-from collections import Counter
-
-from django.db.models.functions import Now
-
 from buffer import selectors
-from buffer.core.fates import BatchState, Fate, ItemKind
+from buffer.core.fates import Fate
 from buffer.models import Batch, FragmentChunk
+from buffer.services.fragment_batches import Member, create_batch
 from buffer.services.items import lease_items
+from buffer.services.sampling import form_of_sample
 from buffer.services.tallies import Counted
+from runs.core.replay_config import replay_of
 from runs.models import Run, Trainer
 
 
@@ -22,7 +21,11 @@ def form(run: Run, trainer: Trainer, *, count: int | None = None) -> Batch | Non
     The caller holds the run's lock and writes the lease.
     """
     size = count or run.batch_size
-    return None if size is None else _form_of_fragments(run, trainer, size)
+    if size is None:
+        return None
+    if replay_of(run.config).is_queue:
+        return _form_of_fragments(run, trainer, size)
+    return form_of_sample(run, trainer, size)
 
 
 def _form_of_fragments(run: Run, trainer: Trainer, count: int) -> Batch | None:
@@ -35,47 +38,9 @@ def _form_of_fragments(run: Run, trainer: Trainer, count: int) -> Batch | None:
     )
     if len(rows) < count:
         return None
-    return _create(
-        run,
-        trainer,
-        ItemKind.FRAGMENTS,
-        [(item_id, Counted(run.epoch, None, 1)) for item_id, _, _, _ in rows],
-        size_bytes=sum(row[3] for row in rows),
-        composition=Counter(environment for _, _, environment, _ in rows),
-        staleness=Counter(str(run.policy_step - version) for _, version, _, _ in rows),
-    )
-
-
-def _create(
-    run: Run,
-    trainer: Trainer,
-    kind: ItemKind,
-    items: list[tuple[int, Counted]],
-    *,
-    size_bytes: int,
-    composition: Counter[str],
-    staleness: Counter[str],
-) -> Batch:
-    """Write the batch under the next ordinal and lease its items."""
-    ordinal = run.served_steps + 1
-    batch = Batch.objects.create(
-        run=run,
-        kind=kind,
-        ordinal=ordinal,
-        state=BatchState.LEASED,
-        epoch=run.epoch,
-        policy_step=run.policy_step,
-        trainer=trainer,
-        fence=0,
-        leased_at=Now(),
-        lease_expires_at=Now(),
-        items=len(items),
-        sequences=sum(counted.sequences for _, counted in items),
-        size_bytes=size_bytes,
-        composition=composition,
-        staleness=staleness,
-    )
-    Run.objects.filter(pk=run.pk).update(served_steps=ordinal)
+    members = [Member(version, environment, size) for _, version, environment, size in rows]
+    batch = create_batch(run, trainer, members)
+    items = [(item_id, Counted(run.epoch, None, 1)) for item_id, _, _, _ in rows]
     if not lease_items(batch, items):
         raise ItemsMoved(f"an item of {batch} left the queue under the run's lock")
     return batch

@@ -11,11 +11,14 @@ from buffer import selectors, storage
 from buffer.core import fragment_rules
 from buffer.core.fates import DropReason, Fate, ItemKind
 from buffer.services import backpressure
+from buffer.services.chunks import queue_whole_chunks
 from buffer.services.groups import RunNotAccepting
+from buffer.services.retiring import keep_within_capacity
 from buffer.services.tallies import Changes, Counted
 from rolldeck.wire import SCHEMA_VERSION, Fragment, FragmentPush, FragmentReceipt
 from runs import live
 from runs.core.lifecycle import ACCEPTING
+from runs.core.replay_config import ReplayConfig, replay_of
 from runs.models import Run, RunKind
 
 # Rows in one order, so that two pushes of the same fragments do not wait in a circle.
@@ -111,8 +114,11 @@ def accept_fragments(
         )
         for fragment, _ in fragments
     ]
+    replay = replay_of(run.config)
+    fate = Fate.QUEUED if replay.fragments_per_chunk == 1 else Fate.WAITING
     places = _places(fragments, reasons)
-    ids = _insert(run, fragments, reasons, places, now=now)
+    fates = [fate if reason is None else Fate.DROPPED for reason in reasons]
+    ids = _insert(run, fragments, list(zip(fates, reasons, places, strict=True)), now=now)
     fresh = [
         (item_id, fragment, place, content, reason)
         for item_id, (fragment, content), place, reason in zip(
@@ -126,9 +132,11 @@ def accept_fragments(
     )
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
     for _, fragment, _, content, reason in fresh:
-        fate = Fate.QUEUED if reason is None else Fate.DROPPED
+        to = fate if reason is None else Fate.DROPPED
         item = Counted(fragment.epoch, None, 1, len(content), fragment.environment)
-        changes.accept([item], fate, reason=reason or "")
+        changes.accept([item], to, reason=reason or "")
+    arrived = [fragment for _, fragment, _, _, reason in fresh if reason is None]
+    _admit_to_sampling(run, replay, arrived, changes)
     changes.write()
     live.announce(run.pk, "queue", "ledger")
     return FragmentReceipt(
@@ -137,6 +145,21 @@ def accept_fragments(
         dropped=dict(Counter(str(reason) for *_, reason in fresh if reason is not None)),
         admission_remaining=selectors.admission_remaining(run.pk),
     )
+
+
+def _admit_to_sampling(
+    run: Run, replay: ReplayConfig, arrived: list[Fragment], changes: Changes
+) -> None:
+    """Queue the chunks that are whole now, and make room for them."""
+    if not arrived:
+        return
+    queued = len(arrived)
+    if replay.fragments_per_chunk > 1:
+        slots = {fragment.slot for fragment in arrived}
+        length = replay.fragments_per_chunk
+        queued = queue_whole_chunks(run, slots, length=length, changes=changes)
+    environments = {fragment.environment for fragment in arrived}
+    keep_within_capacity(run, changes, environments=environments, arriving=queued)
 
 
 def _places(
@@ -151,8 +174,7 @@ def _places(
 def _insert(
     run: Run,
     fragments: list[tuple[Fragment, bytes]],
-    reasons: list[DropReason | None],
-    places: list[storage.Place],
+    ends: list[tuple[Fate, DropReason | None, storage.Place]],
     *,
     now: datetime,
 ) -> list[int | None]:
@@ -161,7 +183,7 @@ def _insert(
         return []
     rows = [
         (
-            str(Fate.QUEUED if reason is None else Fate.DROPPED),
+            str(fate),
             str(reason or ""),
             fragment.epoch,
             len(content),
@@ -175,7 +197,7 @@ def _insert(
             fragment.steps,
             *place[:5],
         )
-        for (fragment, content), reason, place in zip(fragments, reasons, places, strict=True)
+        for (fragment, content), (fate, reason, place) in zip(fragments, ends, strict=True)
     ]
     columns = [list(column) for column in zip(*rows, strict=True)]
     with storage.cursor() as cursor:

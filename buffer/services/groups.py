@@ -14,8 +14,7 @@ from buffer.core.group_versions import drop_reason, version_of
 from buffer.core.mixed_sizes import WaitingGroups
 from buffer.models import TrajectoryGroup
 from buffer.services import backpressure
-from buffer.services.items import COUNTED, counted
-from buffer.services.tallies import ADD, Changes, Counted
+from buffer.services.tallies import ADD, COUNTED, Changes, Counted, counted
 from buffer.wire import Group
 from runs import live
 from runs import services as runs_services

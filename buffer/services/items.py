@@ -1,31 +1,23 @@
 """Move items from fate to fate, counting every move."""
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any
 
 from django.db import connection
 
 from buffer.core.fates import OPEN, DropReason, Fate, ItemKind
 from buffer.models import Batch, FragmentChunk, TrajectoryGroup
-from buffer.services.tallies import Changes, Counted
-
-# What of a row is counted, in the order of `counted`.
-COUNTED: Final = {
-    ItemKind.GROUPS: ("epoch", "size_bytes", "env_id", "sequences"),
-    ItemKind.FRAGMENTS: ("epoch", "size_bytes", "environment"),
-}
-
-
-def counted(epoch: int, size_bytes: int, where: int | str | None, sequences: int = 1) -> Counted:
-    """Return what is counted of a row with the columns of :data:`COUNTED`."""
-    if isinstance(where, str):
-        return Counted(epoch, None, 1, size_bytes, where)
-    return Counted(epoch, where, sequences, size_bytes)
+from buffer.services.retiring import retire
+from buffer.services.tallies import COUNTED, Changes, Counted, counted
+from buffer.services.uses import settle_uses
 
 
 def move_batch_items(batch: Batch, *, to: Fate) -> None:
     """Move the leased items of a batch to `served`, or one by one back to `queued`."""
     kind = ItemKind(batch.kind)
+    if batch.sampler:
+        settle_uses(batch, confirmed=to is Fate.SERVED)
+        return
     model = TrajectoryGroup if kind is ItemKind.GROUPS else FragmentChunk
     rows = model.objects.filter(batch=batch, state=Fate.LEASED)
     items = [counted(*row) for row in rows.values_list(*COUNTED[kind])]
@@ -66,31 +58,33 @@ def lease_items(batch: Batch, items: list[tuple[int, Counted]]) -> bool:
 def drop_fragments(
     run_id: int, *, reason: DropReason, states: Collection[Fate] = OPEN, **which: Any
 ) -> int:
-    """Drop the open fragments of a run that match; return how many."""
-    return _drop(ItemKind.FRAGMENTS, run_id, reason, state__in=states, **which)
+    """Take the open fragments of a run that match out; return how many.
+
+    They are dropped, but for those that were trained on or that a batch holds, see :func:`retire`.
+    """
+    rows = FragmentChunk.objects.filter(run_id=run_id, state__in=states, **which)
+    changes = Changes(run_id, ItemKind.FRAGMENTS)
+    taken = retire(rows.values_list("id", flat=True), reason=reason, states=states, changes=changes)
+    changes.write()
+    return taken
 
 
 def drop_groups(
     run_id: int, *, reason: DropReason, states: Collection[Fate] = OPEN, **which: Any
 ) -> int:
     """Drop the open groups of a run that match; return how many."""
-    return _drop(ItemKind.GROUPS, run_id, reason, state__in=states, **which)
-
-
-def _drop(kind: ItemKind, run_id: int, reason: DropReason, **which: Any) -> int:
-    model = TrajectoryGroup if kind is ItemKind.GROUPS else FragmentChunk
     rows = list(
-        model.objects.select_for_update()
-        .filter(run_id=run_id, **which)
+        TrajectoryGroup.objects.select_for_update()
+        .filter(run_id=run_id, state__in=states, **which)
         .order_by("id")
-        .values_list("id", "state", *COUNTED[kind])
+        .values_list("id", "state", *COUNTED[ItemKind.GROUPS])
     )
     if not rows:
         return 0
-    model.objects.filter(id__in=[row[0] for row in rows]).update(
+    TrajectoryGroup.objects.filter(id__in=[row[0] for row in rows]).update(
         state=Fate.DROPPED, drop_reason=reason
     )
-    changes = Changes(run_id, kind)
+    changes = Changes(run_id, ItemKind.GROUPS)
     for _, state, *columns in rows:
         changes.move([counted(*columns)], Fate(state), Fate.DROPPED, reason=reason)
     changes.write()

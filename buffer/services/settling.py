@@ -9,9 +9,9 @@ from django.db.models.functions import Now
 
 from buffer.core.fates import OPEN, OPEN_BATCHES, BatchState, DropReason
 from buffer.models import Batch, Tally
-from buffer.services.batches import lock_run
 from buffer.services.expiry import drop_epochs_but
 from buffer.services.items import drop_fragments, drop_groups
+from buffer.services.locks import lock_run
 from runs import live
 from runs import services as runs_services
 from runs.core.lifecycle import TERMINAL, RunStatus

@@ -46,6 +46,20 @@ class Counted(NamedTuple):
     environment: str = ""
 
 
+# What of a row is counted, in the order of `counted`.
+COUNTED: Final = {
+    ItemKind.GROUPS: ("epoch", "size_bytes", "env_id", "sequences"),
+    ItemKind.FRAGMENTS: ("epoch", "size_bytes", "environment"),
+}
+
+
+def counted(epoch: int, size_bytes: int, where: int | str | None, sequences: int = 1) -> Counted:
+    """Return what is counted of a row with the columns of :data:`COUNTED`."""
+    if isinstance(where, str):
+        return Counted(epoch, None, 1, size_bytes, where)
+    return Counted(epoch, where, sequences, size_bytes)
+
+
 # fate, reason, epoch, env_id, environment, size
 _Key = tuple[str, str, int, int, str, int]
 _KEY_COLUMNS: Final = 6

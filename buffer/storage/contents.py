@@ -23,17 +23,26 @@ _TABLES: Final = {
 }
 _PLACE: Final = 'i.id, i.codec, i.crc32, i.segment, i.object, i."offset", i.size_bytes'
 _OF_BATCH: Final = {
-    kind: f"SELECT {_PLACE} FROM {table} i WHERE i.batch_id = %s ORDER BY i.position"  # noqa: S608
-    for kind, table in _TABLES.items()
+    ItemKind.GROUPS: f"""
+        SELECT {_PLACE} FROM buffer_trajectorygroup i
+        WHERE i.batch_id = %(key)s ORDER BY i.position""",  # noqa: S608
+    # A fragment that may be sampled into several batches is listed by each of them.
+    ItemKind.FRAGMENTS: f"""
+        SELECT {_PLACE}, i.position AS place FROM buffer_fragmentchunk i
+        WHERE i.batch_id = %(key)s
+        UNION ALL
+        SELECT {_PLACE}, u.position AS place FROM buffer_batchuse u
+        JOIN buffer_fragmentchunk i ON i.id = u.item_id
+        WHERE u.batch_id = %(key)s ORDER BY place""",  # noqa: S608
 }
 _OF_ITEMS: Final = {
-    kind: f"SELECT {_PLACE} FROM {table} i WHERE i.id = ANY(%s::bigint[]) ORDER BY i.id"  # noqa: S608
+    kind: f"SELECT {_PLACE} FROM {table} i WHERE i.id = ANY(%(key)s::bigint[]) ORDER BY i.id"  # noqa: S608
     for kind, table in _TABLES.items()
 }
 _IS_DROPPED: Final = "SELECT FROM buffer_segment WHERE number = %s AND dropped_at IS NOT NULL"
 _OF_LATEST: Final = f"""
     SELECT {_PLACE} FROM buffer_trajectorygroup i
-    WHERE i.run_id = %s AND i.state <> 'waiting' AND i.segment IS NOT NULL
+    WHERE i.run_id = %(key)s AND i.state <> 'waiting' AND i.segment IS NOT NULL
     ORDER BY i.id DESC LIMIT 1"""  # noqa: S608
 _INSERT: Final = """
     INSERT INTO buffer_payload (segment, kind, item_id, content)
@@ -185,8 +194,8 @@ def _found_again(kind: ItemKind, query: str, key: Any) -> list[StoredContent]:
 
 def _items(query: str, key: Any) -> list[_Item]:
     with cursor() as sql:
-        rows = sql.execute(query, [key], binary=True).fetchall()
-    return [_Item(row[0], Place(*row[1:])) for row in rows]
+        rows = sql.execute(query, {"key": key}, binary=True).fetchall()
+    return [_Item(row[0], Place(*row[1:7])) for row in rows]
 
 
 def read_contents(

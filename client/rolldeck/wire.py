@@ -146,7 +146,7 @@ class GroupsReceipt(Struct, frozen=True, kw_only=True):
     admission_remaining: int
 
 
-class BatchHead(Struct, frozen=True, kw_only=True):
+class BatchHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a trainer must know of a leased batch."""
 
     id: str
@@ -161,6 +161,10 @@ class BatchHead(Struct, frozen=True, kw_only=True):
     epoch: int
     policy_step: int
     """The run's current version when the batch was handed out."""
+    item_ids: list[int] = []
+    """Of a sampled batch: id of each item, to give it a priority by."""
+    importance_weights: list[float] = []
+    """Of a sampled batch: how much each item should count in the loss, the largest 1."""
 
 
 class BatchAnswer(Struct, frozen=True, kw_only=True):

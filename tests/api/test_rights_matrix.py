@@ -74,6 +74,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("POST", "runs/<slug:run>/fragments"): WORK,
     ("POST", "runs/<slug:run>/fragments/fetch"): TRAIN,
     ("POST", "runs/<slug:run>/fragments/ack"): TRAIN,
+    ("POST", "runs/<slug:run>/fragments/priorities"): TRAIN,
     ("GET", "runs/<slug:run>/batches"): READ_RUN,
     ("POST", "runs/<slug:run>/batches/next"): TRAIN,
     ("GET", "runs/<slug:run>/batches/<uuid:batch>"): TRAIN,

@@ -331,6 +331,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/fragments/priorities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Set how urgent fragments are, all at once. */
+        post: operations["fragments_priorities"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/groups": {
         parameters: {
             query?: never;
@@ -1104,6 +1121,7 @@ export interface components {
             ordinal: number;
             /** @enum {unknown} */
             kind: "fragments" | "groups";
+            sampler: string;
             /** @enum {unknown} */
             state: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
             trainer: string | null;
@@ -1552,6 +1570,21 @@ export interface components {
             config: Record<string, unknown>;
         };
         /**
+         * PrioritiesUpdated
+         * @description Chunks that have a new priority; others cannot be sampled any more, or are not there.
+         */
+        PrioritiesUpdated: {
+            updated: number;
+        };
+        /**
+         * PriorityUpdate
+         * @description How urgent a fragment is; of several in one chunk the most urgent counts.
+         */
+        PriorityUpdate: {
+            id: number;
+            priority: number;
+        };
+        /**
          * Problem
          * @description An error answer: problem details (RFC 9457) with a code from one table.
          */
@@ -1980,6 +2013,15 @@ export interface components {
             epoch: number;
             registered_at: string;
             last_seen_at: string;
+        };
+        /**
+         * UpdatePriorities
+         * @description Priorities of fragments, by the ids in a batch's head; with `batch`, of that batch only.
+         */
+        UpdatePrioritiesRequest: {
+            /** @default null */
+            batch: string | null;
+            updates: components["schemas"]["PriorityUpdate"][];
         };
         /**
          * WandbNames
@@ -3184,6 +3226,63 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fragments_priorities: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdatePrioritiesRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PrioritiesUpdated"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

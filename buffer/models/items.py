@@ -1,4 +1,4 @@
-"""What the platform remembers about the data between sampling and training."""
+"""Batches, groups, fragments, their payloads and their counts."""
 
 import uuid
 
@@ -46,6 +46,8 @@ class Batch(models.Model):
     size_bytes = models.PositiveBigIntegerField()
     tokens = models.PositiveBigIntegerField(default=0, help_text="Of groups, over all sequences.")
     longest_tokens = models.PositiveIntegerField(default=0, help_text="Of the longest sequence.")
+    # Empty: each item is in this batch only and knows it. Else the batch's uses list its items.
+    sampler = models.CharField(max_length=12, blank=True, default="", db_default="")
     composition = models.JSONField(help_text="Sequences by environment.")
     shares = models.JSONField(default=dict, help_text="Target shares by environment.")
     staleness = models.JSONField(help_text="Items by versions behind, when first handed out.")
@@ -201,6 +203,13 @@ class FragmentChunk(Item):
     version_min = models.IntegerField()
     version_max = models.IntegerField()
     steps = models.PositiveIntegerField()
+    # Replay. A chunk bears the id of the fragment that completed it; null: alone, or waiting.
+    chunk = models.BigIntegerField(null=True, blank=True)
+    uses = models.PositiveIntegerField(default=0, db_default=0, help_text="Sampled batches.")
+    confirmed = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Those of them that were trained on."
+    )
+    priority = models.FloatField(null=True, blank=True, help_text="Null: nobody gave it one.")
 
     class Meta:
         constraints = [
@@ -215,8 +224,11 @@ class FragmentChunk(Item):
                 name="fragment_drop_has_a_reason",
             ),
             models.CheckConstraint(
-                condition=~Q(state__in=IN_A_BATCH) | Q(batch__isnull=False),
+                condition=~Q(state__in=IN_A_BATCH) | Q(batch__isnull=False) | Q(uses__gte=1),
                 name="fragment_leased_has_a_batch",
+            ),
+            models.CheckConstraint(
+                condition=Q(uses__gte=F("confirmed")), name="fragment_uses_are_counted"
             ),
         ]
         indexes = [
@@ -234,6 +246,19 @@ class FragmentChunk(Item):
                 fields=["batch", "position"],
                 condition=Q(batch__isnull=False),
                 name="fragment_in_batch",
+            ),
+            models.Index(
+                fields=["run", "epoch", "environment", "id"],
+                condition=Q(state=Fate.QUEUED),
+                name="fragment_queue_by_environment",
+            ),
+            models.Index(
+                fields=["run", "slot", "number"],
+                condition=Q(state=Fate.WAITING),
+                name="fragment_waiting",
+            ),
+            models.Index(
+                fields=["chunk"], condition=Q(chunk__isnull=False), name="fragment_in_chunk"
             ),
             models.Index("run", F("id").desc(), name="fragment_newest_first"),
             # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.

@@ -1,0 +1,45 @@
+"""Take from trainers what the sampling of fragments goes by."""
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import services
+from buffer.api import messages
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, read
+from runs.api.openapi import problems
+from runs.api.permissions import scoped
+
+
+class PrioritiesView(APIView):
+    """The priorities of a run's fragments."""
+
+    permission_classes = [scoped("trainer")]
+
+    @extend_schema(
+        operation_id="fragments_priorities",
+        request=messages.UpdatePriorities,
+        responses={200: messages.PrioritiesUpdated, **problems(400, 401, 403, 404)},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Set how urgent fragments are, all at once."""
+        said = read(request, messages.UpdatePriorities)
+        found = runs_selectors.run_named(run)
+        updated = services.update_priorities(
+            run_id=found.pk,
+            priorities={update.id: update.priority for update in said.updates},
+            batch_id=None if said.batch is None else _batch_id(said.batch),
+        )
+        return answer(messages.PrioritiesUpdated(updated=updated))
+
+
+def _batch_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise services.BatchNotFound(f"there is no batch {text!r}") from None

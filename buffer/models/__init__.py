@@ -1,0 +1,27 @@
+"""What the platform remembers about the data between sampling and training."""
+
+from buffer.models.items import (
+    Batch,
+    FragmentChunk,
+    IdempotencyRecord,
+    Item,
+    MixingShare,
+    Payload,
+    Segment,
+    Tally,
+    TrajectoryGroup,
+)
+from buffer.models.replay import BatchUse
+
+__all__ = [
+    "Batch",
+    "BatchUse",
+    "FragmentChunk",
+    "IdempotencyRecord",
+    "Item",
+    "MixingShare",
+    "Payload",
+    "Segment",
+    "Tally",
+    "TrajectoryGroup",
+]

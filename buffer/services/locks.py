@@ -1,0 +1,19 @@
+"""Take the locks that serialise work on one run. They live as long as their transaction."""
+
+from django.db import connection
+
+
+def lock_run(run_id: int) -> None:
+    """Let nobody else form, lease or settle batches of the run until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s)", [run_id])
+
+
+def lock_slots(run_id: int, slots: set[str]) -> None:
+    """Let nobody else cut chunks of these env slots until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtext('rolldeck.slot'), key) FROM"
+            " (SELECT DISTINCT hashtext(name) AS key FROM unnest(%s::text[]) AS name ORDER BY key)",
+            [[f"{run_id}:{slot}" for slot in slots]],
+        )

@@ -1,0 +1,110 @@
+"""Form the batches of runs that sample: chunks in any order, perhaps more than once."""
+
+import uuid
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buffer import selectors, storage
+from buffer.core.fates import Fate, ItemKind
+from buffer.core.sampling import NEEDS, Chunks, Sample, SamplerRule
+from buffer.models import Batch
+from buffer.services.fragment_batches import Member, create_batch
+from buffer.services.retiring import keep_within_capacity
+from buffer.services.tallies import Changes, counted
+from buffer.services.uses import take_uses
+from runs.core.replay_config import ReplayConfig, replay_of
+from runs.models import Run, Trainer
+
+# One row holds the metadata of all chunks: a hundred thousand rows take longer to fetch than to
+# sample.
+_LOAD: Final = """
+    SELECT array_agg(c.id), array_agg(c.value) FROM (
+        SELECT id, {value} AS value FROM buffer_fragmentchunk
+        WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads} ORDER BY id {limit}
+    ) c"""
+_HEADS: Final = "AND chunk = id"
+_VALUES: Final = {
+    "versions": "version_min::bigint",
+    "environments": "hashtext(environment)::bigint",
+    "priorities": "COALESCE(priority, 'NaN')",
+}
+# PostgreSQL sends an array as five integers (dimensions, flags, type, length, first index), then
+# each element with its length before it.
+_ARRAY_HEADER_BYTES: Final = 20
+
+
+class ChunksMoved(RuntimeError):
+    """Somebody took chunks of a run out of sampling without holding its lock."""
+
+
+def form_of_sample(run: Run, trainer: Trainer, count: int) -> Batch | None:
+    """Return a batch of `count` sampled fragments, or None when there are too few.
+
+    The caller holds the run's lock and writes the lease. The same state of a run always gives
+    the same batch.
+    """
+    replay = replay_of(run.config)
+    changes = Changes(run.pk, ItemKind.FRAGMENTS)
+    keep_within_capacity(run, changes)
+    chunks_wanted, left_over = divmod(count, replay.fragments_per_chunk)
+    if left_over or selectors.queued_fragments(run.pk, run.epoch) < count:
+        changes.write()
+        return None
+    chunks = _load(run, replay, chunks_wanted)
+    if len(chunks.ids) < chunks_wanted:
+        changes.write()
+        return None
+    rng = np.random.default_rng([run.config.get("seed", run.pk), run.epoch, run.served_steps])
+    rule = SamplerRule(name=replay.sampler, alpha=replay.alpha, beta=replay.beta)
+    batch = _create(run, trainer, replay, rule.sample(chunks, chunks_wanted, rng), changes)
+    if batch.items != count:
+        raise ChunksMoved(f"{batch} has {batch.items} fragments instead of {count}")
+    changes.write()
+    return batch
+
+
+def _load(run: Run, replay: ReplayConfig, wanted: int) -> Chunks:
+    """Return what may be sampled, by one query."""
+    needs = NEEDS.get(replay.sampler)
+    query = _LOAD.format(
+        value=_VALUES[needs] if needs else "NULL::bigint",
+        heads=_HEADS if replay.fragments_per_chunk > 1 else "",
+        limit=f"LIMIT {wanted}" if replay.sampler == "fifo" else "",
+    )
+    with storage.cursor() as cursor:
+        cursor.execute(query.encode(), [run.pk, run.epoch], binary=True)
+        result = cursor.pgresult
+        ids, values = (result.get_value(0, column) for column in (0, 1)) if result else (None, None)
+    dtype = np.float64 if needs == "priorities" else np.int64
+    read: dict[str, Any] = {needs: _read(values, dtype)} if needs else {}
+    return Chunks(ids=_read(ids, np.int64), **read)
+
+
+def _read(raw: bytes | None, dtype: type[Any]) -> NDArray[Any]:
+    """Return a PostgreSQL array of eight-byte numbers, none of them null, ``[N]``."""
+    big_endian = np.dtype(dtype).newbyteorder(">")
+    elements = np.dtype([("length", ">i4"), ("value", big_endian)])
+    return np.frombuffer((raw or b"")[_ARRAY_HEADER_BYTES:], elements)["value"].astype(dtype)
+
+
+def _create(
+    run: Run, trainer: Trainer, replay: ReplayConfig, sample: Sample, changes: Changes
+) -> Batch:
+    batch_id = uuid.uuid4()
+    rows = take_uses(
+        batch_id,
+        sample.ids.tolist(),
+        sample.importance_weights.tolist(),
+        max_reuse=replay.max_reuse,
+        chunked=replay.fragments_per_chunk > 1,
+    )
+    ended = [
+        counted(run.epoch, size, environment)
+        for _, environment, size, state in rows
+        if state == Fate.LEASED
+    ]
+    changes.move(ended, Fate.QUEUED, Fate.LEASED)
+    members = [Member(version, environment, size) for version, environment, size, _ in rows]
+    return create_batch(run, trainer, members, batch_id=batch_id, sampler=replay.sampler)
