@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('buffer', '0005_counts_tell_bytes_and_versions'),
+        ('buffer', '0006_pushes_are_recognised'),
         ('runs', '0004_runs_limit_age_and_pace'),
     ]
 
