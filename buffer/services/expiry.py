@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import IntegerField, Q
 from django.db.models.functions import Coalesce, Now
 
 from buffer import selectors
@@ -156,10 +156,11 @@ def _drop_old(run: Run, kind: ItemKind) -> int:
         return _drop_old_heads(run, fragments, drop_fragments)
     queued = selectors.counts(run.pk, ItemKind.GROUPS, fate=Fate.QUEUED)
     groups = TrajectoryGroup.objects.filter(run=run, state=Fate.QUEUED).annotate(
-        producer_id=Coalesce("env_id", NO_ENVIRONMENT)
+        # Named as it is, or Django takes -1 for a value that no row can have.
+        place=Coalesce("env_id", NO_ENVIRONMENT, output_field=IntegerField())
     )
     return sum(
-        _drop_old_heads(run, groups.filter(producer_id=env_id), drop_groups)
+        _drop_old_heads(run, groups.filter(place=env_id), drop_groups)
         for env_id in sorted({count.env_id for count in queued})
     )
 

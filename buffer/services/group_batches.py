@@ -1,5 +1,6 @@
 """Form a batch of groups and lease it, in one statement after the plan."""
 
+import json
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final
@@ -133,8 +134,9 @@ def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch
         batch.size_bytes,
         batch.tokens,
         batch.longest_tokens,
-        batch.staleness,
+        staleness,
     ) = written
+    batch.staleness = json.loads(staleness)
     if batch.sequences != sum(plan.composition.values()):
         raise GroupsMoved(f"groups of {batch} left the queue under the run's lock")
     changes = Changes(run.pk, ItemKind.GROUPS)

@@ -1,0 +1,153 @@
+"""What stock environments are told keeps the queue bounded and throws less work away."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from buffer.core.pacing import is_over, paced, share_of
+from buffer.core.status_env import EnvironmentShare, EnvironmentStatus
+from rolldeck.pacing import RESUME_FRACTION, HandlerState, PauseRule
+from tests.stock_environments import Outcome, cast, simulate
+
+RULE = PauseRule(batch_size=64, off_policy_tolerance=3)
+
+
+def share(env_id: int, **fields: Any) -> EnvironmentShare:
+    plain: dict[str, Any] = {
+        "max_token_length": 1024,
+        "weight": 1.0,
+        "group_size": 8,
+        "min_batch_allocation": None,
+        "connected": True,
+    }
+    return EnvironmentShare(env_id=env_id, **(plain | fields))
+
+
+def told(
+    queued: dict[int | None, int], *, env_id: int = 0, environments: int = 2, over: bool = True
+) -> int:
+    """Return the queue size an environment is told when 0.4.0 would tell the exact one."""
+    exact = EnvironmentStatus(
+        queue_size=sum(queued.values()) // 8,
+        unallocated_fraction=1.0,
+        self_queue_size=0,
+        max_group_size=8,
+        env_weight=0.5,
+    )
+    found = paced(
+        exact,
+        env_id=env_id,
+        environments=[share(number) for number in range(environments)],
+        queued=queued,
+        rule=RULE,
+        over=over,
+    )
+    return found.queue_size
+
+
+def run(environments: int, *, is_paced: bool) -> Outcome:
+    return simulate(
+        cast(environments, RULE), rule=RULE, train_ticks=150, ticks=2000, is_paced=is_paced
+    )
+
+
+def test_below_the_tolerance_an_environment_is_told_what_0_4_0_tells() -> None:
+    assert told({0: 80, 1: 64}, over=False) == 18
+
+
+def test_packing_alone_does_not_close_the_queue() -> None:
+    assert told({0: 188, 1: 64}, over=False) == 23
+
+
+def test_over_the_tolerance_each_environment_sees_only_its_own_part_of_it() -> None:
+    # 192 sequences may wait, 96 of each environment: room for 12 groups less those it has queued.
+    assert told({0: 80, 1: 112}) == 24 - 2
+    assert told({0: 80, 1: 200}) == 24 - 2
+    assert told({0: 96, 1: 96}) == 24
+    assert told({0: 112, 1: 96}) == 26
+
+
+def test_what_nobody_connected_has_queued_is_taken_from_all() -> None:
+    assert told({0: 0, 1: 0, None: 96}) == 24 - 6
+
+
+@given(weights=st.lists(st.floats(0, 100), min_size=1, max_size=9), minimum=st.floats(0, 1))
+def test_shares_are_the_whole(weights: list[float], minimum: float) -> None:
+    environments = [share(number, weight=weight) for number, weight in enumerate(weights)]
+    environments.append(share(99, weight=0.0, min_batch_allocation=minimum))
+
+    parts = [share_of(one.env_id, environments) for one in environments]
+
+    assert sum(parts) == pytest.approx(1.0)
+    assert min(parts) >= 0
+
+
+@given(st.lists(st.integers(0, 400), max_size=60), st.integers(1, 200), st.floats(0.1, 9))
+def test_the_queue_counts_as_over_between_the_marks_as_it_did_before(
+    lengths: list[int], batch_size: int, tolerance: float
+) -> None:
+    rule = PauseRule(batch_size=batch_size, off_policy_tolerance=tolerance)
+    over = False
+    for queued in lengths:
+        before, over = over, is_over(rule, over=over, queued=queued)
+        if queued >= rule.pause_above:
+            assert over
+        elif queued <= rule.resume_at:
+            assert not over
+        else:
+            assert over is before
+
+
+@given(st.integers(1, 500), st.floats(1, 50), st.floats(0, 1))
+def test_what_a_trainer_leaves_behind_never_keeps_producers_waiting(
+    batch_size: int, tolerance: float, fraction: float
+) -> None:
+    rule = PauseRule(
+        batch_size=batch_size, off_policy_tolerance=tolerance, resume_fraction=fraction
+    )
+
+    assert not is_over(rule, over=True, queued=batch_size - 1)
+    assert rule.state_after(HandlerState.PAUSED, queued=batch_size - 1) is HandlerState.RUNNING
+
+
+def test_handlers_and_platform_have_the_same_marks() -> None:
+    assert PauseRule(batch_size=100, off_policy_tolerance=4).resume_at == RESUME_FRACTION * 400
+
+
+def test_a_paced_handler_uses_whatever_room_its_share_leaves() -> None:
+    assert RULE.state_after(HandlerState.PAUSED, queued=184, paced=True) is HandlerState.RUNNING
+    assert RULE.state_after(HandlerState.RUNNING, queued=192, paced=True) is HandlerState.PAUSED
+
+
+def test_one_stock_environment_alone_throws_nothing_away_either_way() -> None:
+    assert run(1, is_paced=True) == run(1, is_paced=False)
+    assert run(1, is_paced=True).cancelled == 0
+
+
+@pytest.mark.parametrize("environments", [4, 8])
+def test_several_stock_environments_throw_away_less_and_train_as_fast(environments: int) -> None:
+    bare, smooth = run(environments, is_paced=False), run(environments, is_paced=True)
+
+    assert smooth.cancelled < bare.cancelled / 2
+    assert smooth.wasted_share < bare.wasted_share
+    assert smooth.trained >= bare.trained
+    assert smooth.longest_queue <= 1.5 * RULE.pause_above
+
+
+@given(st.data())
+def test_environments_that_use_all_room_they_are_told_stay_within_twice_the_tolerance(
+    data: st.DataObject,
+) -> None:
+    environments = data.draw(st.integers(1, 5))
+    queued: dict[int | None, int] = dict.fromkeys(range(environments), 0)
+    over = False
+    for _ in range(data.draw(st.integers(1, 30))):
+        env_id = data.draw(st.sampled_from(sorted(key for key in queued if key is not None)))
+        over = is_over(RULE, over=over, queued=sum(queued.values()))
+        room = 24 - told(queued, env_id=env_id, environments=environments, over=over)
+        queued[env_id] += 8 * max(0, room)
+        if data.draw(st.booleans()):
+            queued = {key: max(0, count - 64 // environments) for key, count in queued.items()}
+        assert sum(queued.values()) <= 2 * RULE.pause_above
