@@ -3,7 +3,6 @@
 from buffer.models.items import (
     Batch,
     FragmentChunk,
-    IdempotencyRecord,
     Item,
     MixingShare,
     Payload,
@@ -11,6 +10,7 @@ from buffer.models.items import (
     Tally,
     TrajectoryGroup,
 )
+from buffer.models.pushes import IdempotencyRecord, UnansweredPush
 from buffer.models.replay import BatchUse
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "Segment",
     "Tally",
     "TrajectoryGroup",
+    "UnansweredPush",
 ]

@@ -1,0 +1,42 @@
+"""What the platform remembers of pushes, to do each one once."""
+
+from django.db import models
+
+from runs.models import Run
+
+
+class IdempotencyRecord(models.Model):
+    """The answer to a push that carried a key, written with the push itself."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=255)
+    body_sha256 = models.CharField(max_length=64)
+    answer = models.JSONField()
+    created_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "key"], name="idempotency_key_is_used_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class UnansweredPush(models.Model):
+    """A push without a key whose answer is not known to have been handed to its connection."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
+    fingerprint = models.BinaryField(help_text="Of the identity and the body; 16 bytes.")
+    sender = models.CharField(max_length=120, help_text="The web process that answers.")
+    answer = models.JSONField()
+    accepted_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name_plural = "unanswered pushes"
+        constraints = [
+            models.UniqueConstraint(fields=["run", "fingerprint"], name="unanswered_push_is_one")
+        ]
+
+    def __str__(self) -> str:
+        return f"push {bytes(self.fingerprint).hex()} to {self.run_id}"
