@@ -16,6 +16,7 @@ from buffer.api.callers import AnyAccept
 from buffer.api.sending import StoredAnswer
 from buffer.core.batch_bytes import GroupForm, groups_as, json_answer, msgpack_answer
 from buffer.core.fates import ItemKind
+from buffer.core.shards import Share, shard
 from buffer.models import Batch
 from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs import selectors as runs_selectors
@@ -37,34 +38,46 @@ class WrongKind(Exception):
     """The run hands out groups, not fragments."""
 
 
-def _head(lease: services.Lease) -> BatchHead:
+def _head(lease: services.Lease, share: Share, places: range) -> BatchHead:
     batch = lease.batch
-    uses = selectors.uses_of(batch) if batch.sampler else []
+    uses = selectors.uses_of(batch)[places.start : places.stop] if batch.sampler else []
     return BatchHead(
         id=str(batch.pk),
         ordinal=batch.ordinal,
         fence=batch.fence,
         kind="groups" if batch.kind == ItemKind.GROUPS else "fragments",
-        count=batch.items,
+        count=len(places),
         lease_seconds=lease.lease_seconds,
         epoch=batch.epoch,
         policy_step=lease.policy_step,
         item_ids=[item_id for item_id, _ in uses],
         importance_weights=[weight for _, weight in uses],
+        rank=share.rank,
+        world_size=share.world_size,
     )
 
 
-def _bytes(request: Request, lease: services.Lease) -> HttpResponse:
+def _bytes(request: Request, lease: services.Lease, share: Share) -> HttpResponse:
     """Return a leased batch: msgpack, or JSON for groups when the client asks for it."""
     kind = ItemKind(lease.batch.kind)
-    stored = storage.batch_contents(kind, lease.batch.pk)
+    places = _places(lease.batch, share)
+    stored = storage.batch_contents(kind, lease.batch.pk, positions=places)
+    head = _head(lease, share, places)
     if kind is ItemKind.FRAGMENTS:
-        return StoredAnswer(msgpack_answer(_head(lease), stored), content_type=BATCH_TYPE)
+        return StoredAnswer(msgpack_answer(head, stored), content_type=BATCH_TYPE)
     accept = request.headers.get("Accept", "")
     if "application/json" in accept:
-        return StoredAnswer(json_answer(_head(lease), stored), content_type="application/json")
+        return StoredAnswer(json_answer(head, stored), content_type="application/json")
     items = groups_as(_group_form(accept), stored)
-    return StoredAnswer(msgpack_answer(_head(lease), items), content_type=BATCH_TYPE)
+    return StoredAnswer(msgpack_answer(head, items), content_type=BATCH_TYPE)
+
+
+def _places(batch: Batch, share: Share) -> range:
+    """Return the positions of a share of the batch."""
+    if share.world_size == 1:
+        return range(batch.items)
+    sizes = selectors.item_sizes(batch)
+    return shard(sizes, rank=share.rank, world_size=share.world_size)
 
 
 def _group_form(accept: str) -> GroupForm:
@@ -87,7 +100,13 @@ class LeasingView(WaitingView):
     content_negotiation_class = AnyAccept
 
     def lease(
-        self, request: Request, run: Run, *, count: int | None, seconds: float
+        self,
+        request: Request,
+        run: Run,
+        *,
+        count: int | None,
+        seconds: float,
+        share: Share = Share(),  # noqa: B008 frozen
     ) -> HttpResponseBase:
         """Answer a leased batch as soon as there is one, 204 when the time is over."""
         identity = identity_of(request)
@@ -96,7 +115,7 @@ class LeasingView(WaitingView):
             if not selectors.batch_in_sight(run.pk, identity=identity, count=count):
                 return None
             lease = services.take(run_id=run.pk, identity=identity, count=count)
-            return None if lease is None else _bytes(request, lease)
+            return None if lease is None else _bytes(request, lease, share)
 
         return self.wait(
             Line(run_id=run.pk, wanted=("batch", count), parts=frozenset({"queue"})),
@@ -107,7 +126,7 @@ class LeasingView(WaitingView):
 
 
 class NextBatchView(LeasingView):
-    """The next batch of a run."""
+    """The next batch of a run, or a rank's shard of it."""
 
     @extend_schema(
         operation_id="batches_next",
@@ -119,7 +138,31 @@ class NextBatchView(LeasingView):
         """Lease the next batch, waiting for it; a batch not confirmed yet comes again."""
         wanted = read(request, messages.NextBatch)
         found = runs_selectors.run_named(run)
-        return self.lease(request, found, count=None, seconds=wanted.wait_seconds)
+        share = Share(rank=wanted.rank, world_size=wanted.world_size)
+        if share.rank == 0:
+            return self.lease(request, found, count=None, seconds=wanted.wait_seconds, share=share)
+        return self._follow(request, found, wanted, share)
+
+    def _follow(
+        self, request: Request, run: Run, wanted: messages.NextBatch, share: Share
+    ) -> HttpResponseBase:
+        """Answer a rank's shard of the batch that rank 0 holds, as soon as it holds another."""
+        identity = identity_of(request)
+
+        def look() -> HttpResponseBase | None:
+            lease = services.held_after(run_id=run.pk, identity=identity, after=wanted.after)
+            return None if lease is None else _bytes(request, lease, share)
+
+        return self.wait(
+            Line(
+                run_id=run.pk,
+                wanted=("shard", identity, share, wanted.after),
+                parts=frozenset({"queue"}),
+            ),
+            seconds=wanted.wait_seconds,
+            look=look,
+            last=lambda: _none_yet(run),
+        )
 
 
 class FetchFragmentsView(LeasingView):
@@ -192,14 +235,24 @@ class BatchView(APIView):
 
     @extend_schema(
         operation_id="batches_get",
-        responses={**BATCH_ANSWERS, **problems(401, 403, 404, 409)},
+        parameters=[
+            OpenApiParameter("rank", OpenApiTypes.INT, description="Of `world_size`; 0 if absent."),
+            OpenApiParameter("world_size", OpenApiTypes.INT, description="Shards; 1 if absent."),
+        ],
+        responses={**BATCH_ANSWERS, **problems(400, 401, 403, 404, 409)},
         tags=["batches"],
     )
     def get(self, request: Request, run: str, batch: UUID) -> HttpResponse:
-        """Return the bytes of a batch again to the trainer that holds it."""
+        """Return the bytes of a batch, or of a rank's shard, to the trainer that holds it."""
+        share = Share(
+            rank=whole_number(request, "rank", default=0, at_least=0, at_most=65_535) or 0,
+            world_size=whole_number(request, "world_size", default=1, at_least=1, at_most=65_536)
+            or 1,
+        )
         found = runs_selectors.run_named(run)
         identity = identity_of(request)
-        return _bytes(request, services.held_by(run_id=found.pk, batch_id=batch, identity=identity))
+        lease = services.held_by(run_id=found.pk, batch_id=batch, identity=identity)
+        return _bytes(request, lease, share)
 
 
 class BatchesView(APIView):

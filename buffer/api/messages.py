@@ -123,10 +123,21 @@ class Detail(Struct, frozen=True, kw_only=True):
     detail: str
 
 
+Rank = Annotated[int, Meta(ge=0, lt=1 << 16)]
+WorldSize = Annotated[int, Meta(ge=1, le=1 << 16)]
+
+
 class NextBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long to wait for a batch."""
+    """How long to wait for a batch, and which shard of it is wanted.
+
+    Rank 0 leases batches. The others get their shard of the batch that it holds, once its
+    ordinal is above `after`: that of the batch they had before.
+    """
 
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    rank: Rank = 0
+    world_size: WorldSize = 1
+    after: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
 
 
 class FetchFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

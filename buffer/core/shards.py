@@ -2,7 +2,26 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+
+
+class RankOutsideWorld(ValueError):
+    """A rank is not below its world size."""
+
+    field = "rank"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Whose part of a batch is wanted; by default all of it."""
+
+    rank: int = 0
+    world_size: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world_size:
+            raise RankOutsideWorld(f"rank {self.rank} is not below world_size {self.world_size}")
 
 
 def shard(sizes: Sequence[int], *, rank: int, world_size: int) -> range:

@@ -372,3 +372,11 @@ def fragment_preview(fragment_id: int) -> str:
 def limits() -> Limits:
     """Return the bounds of what this deck takes in."""
     return Limits.read_from(settings)
+
+
+def item_sizes(batch: Batch) -> list[int]:
+    """Return the sequences of each group of a batch in order, or 1 for each fragment."""
+    if batch.kind == ItemKind.FRAGMENTS:
+        return [1] * batch.items
+    rows = TrajectoryGroup.objects.filter(batch=batch).order_by("position")
+    return list(rows.values_list("sequences", flat=True))

@@ -250,6 +250,24 @@ def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:
     return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
 
 
+def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
+    """Return the batch that a trainer holds, if its ordinal is above `after`; the lease stays.
+
+    Raises:
+        TrainerNotRegistered: If no trainer of the run has this identity.
+    """
+    run = Run.objects.get(pk=run_id)
+    trainer, _ = _trainer(run, identity)
+    batch = (
+        _open_batches(run)
+        .filter(trainer=trainer, state=BatchState.LEASED, ordinal__gt=after)
+        .first()
+    )
+    if batch is None:
+        return None
+    return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
+
+
 def note_delivered(*, batch_id: UUID, fence: int) -> None:
     """Remember that the answer with this lease was sent to its last byte."""
     Batch.objects.filter(pk=batch_id, fence=fence).update(

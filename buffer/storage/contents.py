@@ -25,15 +25,17 @@ _PLACE: Final = 'i.id, i.codec, i.crc32, i.segment, i.object, i."offset", i.size
 _OF_BATCH: Final = {
     ItemKind.GROUPS: f"""
         SELECT {_PLACE} FROM buffer_trajectorygroup i
-        WHERE i.batch_id = %(key)s ORDER BY i.position""",  # noqa: S608
+        WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
+        ORDER BY i.position""",  # noqa: S608
     # A fragment that may be sampled into several batches is listed by each of them.
     ItemKind.FRAGMENTS: f"""
         SELECT {_PLACE}, i.position AS place FROM buffer_fragmentchunk i
-        WHERE i.batch_id = %(key)s
+        WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
         UNION ALL
         SELECT {_PLACE}, u.position AS place FROM buffer_batchuse u
         JOIN buffer_fragmentchunk i ON i.id = u.item_id
-        WHERE u.batch_id = %(key)s ORDER BY place""",  # noqa: S608
+        WHERE u.batch_id = %(batch)s AND u.position BETWEEN %(first)s AND %(last)s
+        ORDER BY place""",  # noqa: S608
 }
 _OF_ITEMS: Final = {
     kind: f"SELECT {_PLACE} FROM {table} i WHERE i.id = ANY(%(key)s::bigint[]) ORDER BY i.id"  # noqa: S608
@@ -133,13 +135,16 @@ def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, Place, bytes]]
             sql.execute(_INSERT, [str(kind), segments, ids, parts], binary=True)
 
 
-def batch_contents(kind: ItemKind, batch_id: UUID) -> list[StoredContent]:
-    """Return the stored bytes of a batch's items, in their order.
+def batch_contents(
+    kind: ItemKind, batch_id: UUID, *, positions: range | None = None
+) -> list[StoredContent]:
+    """Return the stored bytes of a batch's items, or of those at some positions, in their order.
 
     Raises:
         PayloadMissing: Naming the first item whose bytes are not there.
     """
-    return _found_again(kind, _OF_BATCH[kind], batch_id)
+    first, last = (0, _WHOLE) if positions is None else (positions.start, positions.stop - 1)
+    return _found_again(kind, _OF_BATCH[kind], batch=batch_id, first=first, last=last)
 
 
 def latest_group(run_id: int) -> StoredContent | None:
@@ -148,7 +153,7 @@ def latest_group(run_id: int) -> StoredContent | None:
     Raises:
         PayloadMissing: If its bytes are not there.
     """
-    found = _found_again(ItemKind.GROUPS, _OF_LATEST, run_id)
+    found = _found_again(ItemKind.GROUPS, _OF_LATEST, key=run_id)
     return found[0] if found else None
 
 
@@ -159,13 +164,15 @@ def content_head(kind: ItemKind, item_id: int, size_bytes: int) -> bytes:
         PayloadMissing: If they should be there and are not.
         PayloadExpired: If retention let them go.
     """
-    items = [item for item in _items(_OF_ITEMS[kind], [item_id]) if item.place.segment is not None]
+    items = [
+        item for item in _items(_OF_ITEMS[kind], key=[item_id]) if item.place.segment is not None
+    ]
     return b"".join(read.content for read in read_contents(kind, items, up_to=size_bytes))
 
 
 def readable_contents(kind: ItemKind, ids: list[int]) -> dict[int, StoredContent]:
     """Return the contents of those items that have any, by id."""
-    items = _items(_OF_ITEMS[kind], ids)
+    items = _items(_OF_ITEMS[kind], key=ids)
     try:
         found = read_contents(kind, items)
     except PayloadMissing:
@@ -180,21 +187,21 @@ def _readable_content(kind: ItemKind, item: _Item) -> list[StoredContent]:
         return []
 
 
-def _found_again(kind: ItemKind, query: str, key: Any) -> list[StoredContent]:
+def _found_again(kind: ItemKind, query: str, **key: Any) -> list[StoredContent]:
     """Read what a query names; once more when retention moved bytes between the two looks."""
-    items = _items(query, key)
+    items = _items(query, **key)
     try:
         return read_contents(kind, items)
     except PayloadMissing:
-        moved = _items(query, key)
+        moved = _items(query, **key)
         if moved == items:
             raise
     return read_contents(kind, moved)
 
 
-def _items(query: str, key: Any) -> list[_Item]:
+def _items(query: str, **key: Any) -> list[_Item]:
     with cursor() as sql:
-        rows = sql.execute(query, {"key": key}, binary=True).fetchall()
+        rows = sql.execute(query, key, binary=True).fetchall()
     return [_Item(row[0], Place(*row[1:7])) for row in rows]
 
 

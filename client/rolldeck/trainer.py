@@ -79,6 +79,8 @@ class Trainer(Closing):
         token: str | None = None,
         *,
         name: str = "trainer",
+        rank: int = 0,
+        world_size: int = 1,
         connection: Connection | None = None,
     ) -> None:
         """Send nothing yet.
@@ -86,12 +88,18 @@ class Trainer(Closing):
         Args:
             url: The platform, as ``http://host:8000``.
             run: Name of the run.
-            token: With the scope ``trainer``, for this run.
+            token: With the scope ``trainer``, for this run; the same for all ranks.
             name: Shown to people.
+            rank: Of this process. Rank 0 registers, confirms and publishes; the others only ask
+                for batches and say when they are done with them.
+            world_size: Processes that share each batch; every one gets its own shard.
             connection: Used instead of one of its own, which `close` would end.
         """
         self.run = run
         self.name = name
+        self.rank = rank
+        self.world_size = world_size
+        self._done_ordinal = 0
         self.registration: TrainerRegistration | None = None
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
@@ -133,7 +141,7 @@ class Trainer(Closing):
             call = Call(
                 method="POST",
                 path=f"{self._root}/batches/next",
-                json={"wait_seconds": wait},
+                json={"wait_seconds": wait, **self._share()},
                 accept=BATCH_TYPE,
                 wait_seconds=wait,
             )
@@ -147,8 +155,13 @@ class Trainer(Closing):
             early = asked_at + wait - now
             time.sleep(min(max(0.0, early), deadline - now, EARLY_PAUSE_SECONDS))
 
+    def _share(self) -> dict[str, int]:
+        if self.world_size == 1:
+            return {}
+        return {"rank": self.rank, "world_size": self.world_size, "after": self._done_ordinal}
+
     def batch(self, batch_id: str) -> Batch:
-        """Return the leased batch of that id once more, for another rank of this trainer."""
+        """Return the leased batch of that id once more, whole, for any rank of this trainer."""
         path = f"{self._root}/batches/{quote(batch_id, safe='')}"
         answer = self._connection.send(Call(method="GET", path=path, accept=BATCH_TYPE))
         return Batch.decode(answer.content)
@@ -185,9 +198,15 @@ class Trainer(Closing):
     def ack(self, batch: Batch) -> int:
         """Confirm `batch`, so that the next one may come, and return the run's served steps.
 
+        Only rank 0 confirms, and does so when all ranks have trained on their shards; the others
+        only remember that they are done.
+
         Raises:
             LeaseLost: If the lease ran out and the batch was leased anew.
         """
+        self._done_ordinal = batch.head.ordinal
+        if self.rank > 0:
+            return batch.head.ordinal
         call = Call(
             method="POST",
             path=f"{self._root}/batches/{quote(batch.head.id, safe='')}/ack",

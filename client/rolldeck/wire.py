@@ -165,6 +165,9 @@ class BatchHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a sampled batch: id of each item, to give it a priority by."""
     importance_weights: list[float] = []
     """Of a sampled batch: how much each item should count in the loss, the largest 1."""
+    rank: int = 0
+    world_size: int = 1
+    """The items are the shard of `rank`; together the `world_size` shards are the batch."""
 
 
 class BatchAnswer(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from rest_framework.views import set_rollback
 
 from buffer import services as buffer_services
 from buffer.api.batches import WrongKind
+from buffer.core.shards import RankOutsideWorld
 from buffer.storage import PayloadExpired, PayloadMissing
 from buffer.wire import InvalidGroups
 from rollouts.core.reports import InvalidReport, StaleIncarnation
@@ -57,6 +58,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     exceptions.ParseError: ApiError(400, "invalid", "Invalid request"),
     # Runs.
     InvalidBody: ApiError(400, "invalid", "Invalid request"),
+    RankOutsideWorld: ApiError(400, "invalid", "Invalid request"),
     InvalidRunConfig: ApiError(400, "invalid", "Invalid configuration", inside="config"),
     lifecycle.InvalidRunName: ApiError(400, "invalid", "Invalid request"),
     lifecycle.UnknownPreset: ApiError(400, "invalid", "Invalid request"),
