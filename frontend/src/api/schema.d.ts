@@ -114,7 +114,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the bytes of a batch again to the trainer that holds it. */
+        /** @description Return the bytes of a batch, or of a rank's shard, to the trainer that holds it. */
         get: operations["batches_get"];
         put?: never;
         post?: never;
@@ -1544,11 +1544,20 @@ export interface components {
         };
         /**
          * NextBatch
-         * @description How long to wait for a batch.
+         * @description How long to wait for a batch, and which shard of it is wanted.
+         *
+         *         Rank 0 leases batches. The others get their shard of the batch that it holds, once its
+         *         ordinal is above `after`: that of the batch they had before.
          */
         NextBatchRequest: {
             /** @default 0 */
             wait_seconds: number;
+            /** @default 0 */
+            rank: number;
+            /** @default 1 */
+            world_size: number;
+            /** @default 0 */
+            after: number;
         };
         /**
          * Outcome
@@ -2406,7 +2415,12 @@ export interface operations {
     };
     batches_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Of `world_size`; 0 if absent. */
+                rank?: number;
+                /** @description Shards; 1 if absent. */
+                world_size?: number;
+            };
             header?: never;
             path: {
                 batch: string;
@@ -2425,6 +2439,14 @@ export interface operations {
                     "application/json": {
                         [key: string]: unknown;
                     };
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             401: {
