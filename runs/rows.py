@@ -1,4 +1,4 @@
-"""Read single rows on the way of every request without building a query.
+"""Read rows on the way of every request without building a query.
 
 Django takes 750 µs of CPU to build and run a query for one run; this takes 150. Used where a
 machine asks hundreds of times a second, and nowhere else.
@@ -14,8 +14,8 @@ from django.db.models import Field, Model
 M = TypeVar("M", bound=Model)
 
 
-def first_row(model: type[M], where: str, params: Sequence[Any]) -> M | None:
-    """Return the first row of a model that matches, or None.
+def rows(model: type[M], where: str, params: Sequence[Any]) -> list[M]:
+    """Return the rows of a model that match.
 
     Args:
         model: Whose table is read, all of its columns.
@@ -23,13 +23,21 @@ def first_row(model: type[M], where: str, params: Sequence[Any]) -> M | None:
         params: Values of its placeholders.
     """
     fields = _fields(model)
+    names = [field.attname for field in fields]
     with connection.cursor() as cursor:
-        cursor.execute(f"{_select(model)} WHERE {where} LIMIT 1", params)
-        row = cursor.fetchone()
-    if row is None:
-        return None
-    values = [_value(field, raw) for field, raw in zip(fields, row, strict=True)]
-    return model.from_db("default", [field.attname for field in fields], values)
+        cursor.execute(f"{_select(model)} WHERE {where}", params)
+        return [
+            model.from_db(
+                "default", names, [_value(*pair) for pair in zip(fields, row, strict=True)]
+            )
+            for row in cursor.fetchall()
+        ]
+
+
+def first_row(model: type[M], where: str, params: Sequence[Any]) -> M | None:
+    """Return the first row of a model that matches, or None; arguments as of :func:`rows`."""
+    found = rows(model, f"{where} LIMIT 1", params)
+    return found[0] if found else None
 
 
 @cache

@@ -21,8 +21,10 @@ class StoredAnswer(HttpResponse):
     def __init__(self, parts: Sequence[bytes], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.parts = list(parts)
-        # Where Django keeps the chunks of a body, for servers that know no parts.
+        # Where Django keeps the chunks of a body, for servers that know no parts; it joins them
+        # to count them, unless told.
         self._container = self.parts
+        self.headers["Content-Length"] = str(sum(map(len, self.parts)))
 
 
 class NotedAnswer(StoredAnswer):
