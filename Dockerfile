@@ -25,7 +25,7 @@ COPY frontend/templates frontend/templates
 COPY --from=dashboard /app/frontend/dist frontend/dist
 
 FROM source AS web
-RUN pip install -c constraints.txt -e .
+RUN pip install -c constraints.txt -e '.[s3]'
 USER rolldeck
 EXPOSE 8000
 CMD ["uvicorn", "config.asgi:application", "--host", "0.0.0.0", "--port", "8000"]
@@ -34,7 +34,7 @@ FROM source AS worker
 # For GPUs, name the index of the torch build that fits the driver, for example
 #   docker build --target worker --build-arg PIP_EXTRA_INDEX_URL=…
 ARG PIP_EXTRA_INDEX_URL=""
-RUN pip install -c constraints.txt -e '.[fleet]'
+RUN pip install -c constraints.txt -e '.[fleet,archive,s3]'
 USER rolldeck
 EXPOSE 6379
 CMD ["celery", "--app=config", "worker", "--concurrency=2"]

@@ -1,9 +1,14 @@
 """Mend in the background what a vanished trainer or an ended run leaves behind."""
 
+import logging
+
 from celery import shared_task
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from buffer import services
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task(name="buffer.jobs.reclaim_lapsed_leases")
@@ -26,3 +31,18 @@ def turn_segments() -> dict[str, int]:
     number = services.turn_segment(now=now)
     report = services.apply_retention(now=now)
     return {"open": number, "dropped": len(report.dropped), "moved": report.moved_items}
+
+
+# One archive may take minutes; the next pass finds what was asked for meanwhile.
+@shared_task(name="buffer.jobs.work_on_archives", soft_time_limit=3600, time_limit=3660)
+def work_on_archives() -> int:
+    """Write and restore the archives that were asked for."""
+    return services.work_on_archives(clock=timezone.now)
+
+
+def nudge_archives() -> None:
+    """Ask for a pass now; one that is lost costs a period of the schedule."""
+    try:
+        work_on_archives.apply_async(retry=False, expires=30)
+    except (OperationalError, OSError) as error:
+        logger.warning("archives wait for the next pass: %s", error)

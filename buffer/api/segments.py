@@ -6,9 +6,9 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer import selectors
 from buffer.api import messages
 from buffer.models import Segment
+from buffer.selectors import payloads
 from runs.api.bodies import answer, whole_number
 from runs.api.openapi import problems
 from runs.api.permissions import Admins
@@ -28,7 +28,7 @@ class SegmentsView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """List segments, newest first; the sizes are as of a few seconds ago."""
         limit = whole_number(request, "limit", default=200, at_least=1, at_most=2000)
-        rows = selectors.segments(limit=limit or 200)
+        rows = payloads.segments(limit=limit or 200)
         return answer(messages.SegmentList(results=[_row(segment) for segment in rows]))
 
 

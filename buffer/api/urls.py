@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from buffer.api import batches, fragments, groups, ledger, limits, replay, segments
+from buffer.api import archives, batches, fragments, groups, ledger, limits, replay, segments
 
 urlpatterns = [
     path("limits", limits.LimitsView.as_view()),
@@ -16,5 +16,9 @@ urlpatterns = [
     path("runs/<slug:run>/batches/next", batches.NextBatchView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>", batches.BatchView.as_view()),
     path("runs/<slug:run>/batches/<str:batch>/ack", batches.AckBatchView.as_view()),
+    path("runs/<slug:run>/archives", archives.ArchivesView.as_view()),
+    path("runs/<slug:run>/archives/<small:archive>", archives.ArchiveView.as_view()),
+    path("runs/<slug:run>/archives/<small:archive>/file", archives.ArchiveFileView.as_view()),
+    path("runs/<slug:run>/restorations", archives.RestorationsView.as_view()),
     path("runs/<slug:run>/ledger", ledger.LedgerView.as_view()),
 ]

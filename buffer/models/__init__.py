@@ -1,5 +1,6 @@
 """What the platform remembers about the data between sampling and training."""
 
+from buffer.models.archives import ArchiveJob
 from buffer.models.items import (
     Batch,
     FragmentChunk,
@@ -14,6 +15,7 @@ from buffer.models.pushes import IdempotencyRecord, UnansweredPush
 from buffer.models.replay import BatchUse
 
 __all__ = [
+    "ArchiveJob",
     "Batch",
     "BatchUse",
     "FragmentChunk",

@@ -114,6 +114,9 @@ class Item(models.Model):
         help_text="Name in the storage of payloads; empty: in the payload table.",
     )
     offset = models.PositiveBigIntegerField(db_default=0, help_text="In bytes, into the object.")
+    origin = models.CharField(
+        max_length=60, blank=True, db_default="", help_text="Of a restored item: its run and id."
+    )
 
     class Meta:
         abstract = True
@@ -138,6 +141,11 @@ class TrajectoryGroup(Item):
 
     class Meta:
         constraints = [
+            models.UniqueConstraint(
+                fields=["run", "origin"],
+                condition=~Q(origin=""),
+                name="group_is_restored_once",
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=[str(s) for s in Fate]), name="group_state_is_known"
             ),
@@ -215,6 +223,11 @@ class FragmentChunk(Item):
         constraints = [
             models.UniqueConstraint(
                 fields=["run", "slot", "number"], name="fragment_is_stored_once"
+            ),
+            models.UniqueConstraint(
+                fields=["run", "origin"],
+                condition=~Q(origin=""),
+                name="fragment_is_restored_once",
             ),
             models.CheckConstraint(
                 condition=Q(state__in=[str(s) for s in Fate]), name="fragment_state_is_known"

@@ -16,7 +16,13 @@ from buffer.core.ledger import ACCEPTED, Ledger, balance
 from buffer.core.limits import Limits
 from buffer.core.pacing import is_over
 from buffer.core.status_env import EnvironmentShare
-from buffer.models import Batch, BatchUse, FragmentChunk, Segment, Tally, TrajectoryGroup
+from buffer.models import (
+    Batch,
+    BatchUse,
+    FragmentChunk,
+    Tally,
+    TrajectoryGroup,
+)
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import InvalidGroup, read_msgpack
 from rolldeck.pacing import PauseRule
@@ -328,11 +334,6 @@ def batches(*, run_id: int, limit: int) -> list[Batch]:
     """Return a run's batches, newest first."""
     rows = Batch.objects.filter(run_id=run_id).select_related("trainer").order_by("-ordinal")
     return list(rows[:limit])
-
-
-def segments(*, limit: int) -> list[Segment]:
-    """Return the segments of payloads, newest first."""
-    return list(Segment.objects.order_by("-number")[:limit])
 
 
 def group_preview(group_id: int) -> str:

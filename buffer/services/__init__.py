@@ -1,5 +1,21 @@
 """Change what the platform remembers about data."""
 
+from buffer.services.archive_export import ExportReport, export_run
+from buffer.services.archive_jobs import (
+    ArchiveNotFound,
+    ArchiveNotReady,
+    TooManyArchives,
+    archive_file,
+    archive_job,
+    ask_for_archive,
+    ask_for_restoration,
+    work_on_archives,
+)
+from buffer.services.archive_restore import (
+    RestoreReport,
+    WrongRunForArchive,
+    restore_archive,
+)
 from buffer.services.backpressure import DiskFull, QueueFull
 from buffer.services.batches import (
     BatchNotFound,
@@ -52,8 +68,11 @@ from buffer.services.settling import drop_open, drop_other_epochs, settle_ended_
 
 __all__ = [
     "Answer",
+    "ArchiveNotFound",
+    "ArchiveNotReady",
     "BatchNotFound",
     "DiskFull",
+    "ExportReport",
     "InvalidFragments",
     "InvalidKey",
     "KeyInFlight",
@@ -64,18 +83,26 @@ __all__ = [
     "PushKey",
     "QueueFull",
     "Receipt",
+    "RestoreReport",
     "RetentionReport",
     "RunNotAccepting",
+    "TooManyArchives",
     "TrainerNotRegistered",
     "UnknownEnvironment",
+    "WrongRunForArchive",
     "accept_fragments",
     "accept_groups",
     "apply_retention",
+    "archive_file",
+    "archive_job",
+    "ask_for_archive",
+    "ask_for_restoration",
     "confirm",
     "decode_push",
     "drop_expired",
     "drop_open",
     "drop_other_epochs",
+    "export_run",
     "forget_deliveries",
     "forget_old_keys",
     "forget_old_pushes",
@@ -86,6 +113,7 @@ __all__ = [
     "note_delivered_push",
     "once",
     "once_without_key",
+    "restore_archive",
     "retention_limits",
     "return_lapsed_batches",
     "seal",
@@ -96,4 +124,5 @@ __all__ = [
     "take_for_stock",
     "turn_segment",
     "update_priorities",
+    "work_on_archives",
 ]

@@ -63,11 +63,18 @@ def decode_push(body: bytes) -> list[tuple[Fragment, bytes]]:
         raise _invalid("", error) from error
     if push.schema != SCHEMA_VERSION:
         raise InvalidFragments("schema", f"version {push.schema} is not {SCHEMA_VERSION}")
-    return [(_decode(content, index), content) for index, content in enumerate(push.fragments)]
+    return [
+        (decode_fragment(content, f"fragments[{index}]"), content)
+        for index, content in enumerate(push.fragments)
+    ]
 
 
-def _decode(content: bytes, index: int) -> Fragment:
-    place = f"fragments[{index}]"
+def decode_fragment(content: bytes, place: str) -> Fragment:
+    """Return a checked fragment; `place` names it in errors.
+
+    Raises:
+        InvalidFragments: If it is not what :mod:`rolldeck.wire` says.
+    """
     try:
         fragment = _decode_fragment(content)
         fragment_rules.check(fragment)

@@ -17,7 +17,7 @@ from buffer.storage.segments import current_segment
 JSON_CODEC: Final = "json"
 MSGPACK_CODEC: Final = "msgpack"
 
-_TABLES: Final = {
+TABLES: Final = {
     ItemKind.GROUPS: "buffer_trajectorygroup",
     ItemKind.FRAGMENTS: "buffer_fragmentchunk",
 }
@@ -39,7 +39,7 @@ _OF_BATCH: Final = {
 }
 _OF_ITEMS: Final = {
     kind: f"SELECT {_PLACE} FROM {table} i WHERE i.id = ANY(%(key)s::bigint[]) ORDER BY i.id"  # noqa: S608
-    for kind, table in _TABLES.items()
+    for kind, table in TABLES.items()
 }
 _IS_DROPPED: Final = "SELECT FROM buffer_segment WHERE number = %s AND dropped_at IS NOT NULL"
 _OF_LATEST: Final = f"""

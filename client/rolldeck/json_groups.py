@@ -107,6 +107,8 @@ def _read(document: Any, content: bytes) -> PlainGroup:
 
 
 def _rows(value: Any, kind: str, dtype: Any) -> Rows:
+    if not isinstance(value, simdjson.Array):
+        raise _NotPlain
     lengths = np.array([len(row) for row in value], dtype=np.int64)
     values = np.frombuffer(value.as_buffer(of_type=kind), dtype=dtype)
     # A row that is text has a length too, but no number in the buffer.
@@ -116,7 +118,7 @@ def _rows(value: Any, kind: str, dtype: Any) -> Rows:
 
 
 def _scores(value: Any) -> NDArray[np.float64]:
-    if len(value) > MAX_SEQUENCES:
+    if not isinstance(value, simdjson.Array) or len(value) > MAX_SEQUENCES:
         raise _NotPlain
     scores = list(value)
     if not all(type(score) is float for score in scores):

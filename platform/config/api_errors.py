@@ -13,8 +13,10 @@ from rest_framework.views import set_rollback
 
 from buffer import services as buffer_services
 from buffer.api.batches import WrongKind
+from buffer.core.archive_window import InvalidWindow
 from buffer.core.shards import RankOutsideWorld
 from buffer.storage import PayloadExpired, PayloadMissing
+from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from runs import selectors
@@ -84,6 +86,13 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     # Buffer.
     buffer_services.InvalidKey: ApiError(400, "invalid", "Invalid request"),
     buffer_services.BatchNotFound: ApiError(404, "not_found", "Not found"),
+    InvalidWindow: ApiError(400, "invalid", "Invalid request"),
+    buffer_services.ArchiveNotFound: ApiError(404, "not_found", "Not found"),
+    buffer_services.ArchiveNotReady: ApiError(409, "archive_not_ready", "No file yet"),
+    buffer_services.WrongRunForArchive: ApiError(409, "wrong_kind", "Not what this run takes"),
+    buffer_services.TooManyArchives: ApiError(429, "too_many_requests", "Too many archives wait"),
+    ArchiveUnreadable: ApiError(422, "invalid_data", "Invalid data"),
+    ArchiveUnavailable: ApiError(501, "archives_unavailable", "This deck cannot keep archives"),
     PayloadExpired: ApiError(410, "payload_expired", "Retention let the bytes go"),
     PayloadMissing: ApiError(410, "payload_missing", "The bytes are lost"),
     buffer_services.LeaseLost: ApiError(409, "lease_lost", "The lease is lost"),

@@ -19,4 +19,9 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },
+    "work on archives": {
+        "task": "buffer.jobs.work_on_archives",
+        "schedule": 15.0,
+        "options": {"expires": 15.0},
+    },
 }

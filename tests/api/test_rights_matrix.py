@@ -80,6 +80,11 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/batches/<uuid:batch>"): TRAIN,
     ("POST", "runs/<slug:run>/batches/<str:batch>/ack"): TRAIN,
     ("GET", "runs/<slug:run>/ledger"): READ_RUN,
+    ("GET", "runs/<slug:run>/archives"): READ_RUN,
+    ("POST", "runs/<slug:run>/archives"): OPERATE,
+    ("GET", "runs/<slug:run>/archives/<small:archive>"): READ_RUN,
+    ("GET", "runs/<slug:run>/archives/<small:archive>/file"): OPERATE,
+    ("POST", "runs/<slug:run>/restorations"): OPERATE,
     ("GET", "runs/<slug:run>/fleet"): READ_RUN,
     ("GET", "runs/<slug:run>/fleet/control"): WORK,
     ("POST", "runs/<slug:run>/fleet/report"): WORK,
@@ -94,6 +99,7 @@ SAMPLES: Final[dict[str, Any]] = {
     "epoch": 1,
     "step": 0,
     "batch": str(uuid.UUID(int=1)),
+    "archive": 1,
 }
 
 

@@ -180,3 +180,13 @@ def test_the_bytes_are_kept_and_absent_fields_are_null() -> None:
             )
         ),
     }
+
+
+@pytest.mark.parametrize("field", ["tokens", "masks", "scores"])
+@pytest.mark.parametrize("value", ['"words"', '{"a": [1]}', "7", "true"])
+def test_what_is_no_list_of_rows_is_refused_and_no_accident(field: str, value: str) -> None:
+    parts = {"tokens": "[[1]]", "masks": "[[1]]", "scores": "[0.5]"} | {field: value}
+    text = ",".join(f'"{name}":{part}' for name, part in parts.items())
+
+    with pytest.raises(InvalidBody, match=field):
+        decode_group(f"{{{text}}}".encode())

@@ -1,0 +1,60 @@
+"""Write a run's settled items into a Parquet file."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from buffer import services
+from buffer.core.archive_window import InvalidWindow, window
+from buffer.storage.parquet import ArchiveUnavailable
+from runs import selectors
+
+
+class Command(BaseCommand):
+    """Export; memory does not grow with the run."""
+
+    help = "Write the served and dropped items of a run into a Parquet file."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Name the run, the file and the window."""
+        parser.add_argument("run")
+        parser.add_argument("--out", type=Path, required=True, help="the file to write")
+        parser.add_argument("--steps", default="", help="served steps, first:last, both inside")
+        parser.add_argument("--state", default="", help="served, dropped or served,dropped")
+        parser.add_argument("--env", type=int, action="append", help="an env_id; may come again")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Write the file."""
+        try:
+            wanted = window(
+                states=[word for word in options["state"].split(",") if word],
+                steps=options["steps"],
+                env_ids=options["env"],
+            )
+            report = services.export_run(
+                run=selectors.run_named(options["run"]),
+                window=wanted,
+                path=options["out"],
+                now=timezone.now(),
+                on_progress=self._show,
+            )
+        except (selectors.RunNotFound, InvalidWindow, ArchiveUnavailable, OSError) as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(
+            f"{report.items} items, {report.payload_bytes} bytes of payload, in {options['out']}"
+        )
+        left_out = {
+            "dropped when they came in, without bytes": report.without_bytes,
+            "whose bytes retention let go": report.expired,
+            "whose bytes are lost": report.lost,
+            "whose bytes are damaged": report.corrupt,
+        }
+        for what, count in left_out.items():
+            if count:
+                self.stdout.write(f"left out: {count} items {what}")
+
+    def _show(self, report: services.ExportReport) -> None:
+        if self.stderr.isatty():
+            self.stderr.write(f"\r{report.items} items", ending="")

@@ -1,0 +1,63 @@
+"""What the platform remembers about archives that it was asked to write or read."""
+
+from enum import StrEnum
+
+from django.db import models
+from django.db.models import Q
+
+from runs.models import Run
+
+
+class ArchiveVerb(StrEnum):
+    """What is asked."""
+
+    EXPORT = "export"
+    RESTORE = "restore"
+
+
+class ArchiveState(StrEnum):
+    """How far it is."""
+
+    QUEUED = "queued"
+    WORKING = "working"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class ArchiveJob(models.Model):
+    """An archive of a run that is written, or that is restored into a run."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="archive_jobs")
+    verb = models.CharField(max_length=7, choices=[(str(v), str(v)) for v in ArchiveVerb])
+    # Of a restoration: the export whose file it reads.
+    source = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE)
+    state = models.CharField(max_length=7, choices=[(str(s), str(s)) for s in ArchiveState])
+    window = models.JSONField(help_text="State, steps and environments that were asked for.")
+    report = models.JSONField(default=dict, blank=True, help_text="Counts, as far as it is.")
+    error = models.TextField(blank=True)
+    asked_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=[str(s) for s in ArchiveState]),
+                name="archive_job_state_is_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(verb=ArchiveVerb.EXPORT) ^ Q(source__isnull=False),
+                name="archive_job_restores_an_export",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["id"],
+                condition=Q(state__in=[ArchiveState.QUEUED, ArchiveState.WORKING]),
+                name="archive_job_open",
+            ),
+            models.Index(fields=["run", "-id"], name="archive_job_newest_first"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.pk} of {self.run_id}"

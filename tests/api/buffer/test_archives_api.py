@@ -1,0 +1,148 @@
+from io import BytesIO
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from django.test import Client
+
+from buffer import jobs, storage
+from buffer.models import ArchiveJob, TrajectoryGroup
+from runs.models import Run
+from tests.buffer_factories import REGISTRATION, body, group
+from tests.factories import bearer, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Api:
+    """What an operator does with the archives of a run that has served four groups."""
+
+    def __init__(self) -> None:
+        self.client = Client()
+        self.headers = bearer("admin")
+
+    def get(self, path: str) -> Any:
+        return self.client.get(f"/api/runs/{path}", headers=self.headers)
+
+    def post(self, path: str, content: Any, **headers: str) -> Any:
+        return self.client.post(
+            f"/api/runs/{path}",
+            data=body(content),
+            content_type="application/json",
+            headers=headers or self.headers,
+        )
+
+    def archive(self, **wanted: Any) -> dict[str, Any]:
+        response = self.post("words/archives", wanted)
+        assert response.status_code == 202, response.content
+        jobs.work_on_archives()
+        row: dict[str, Any] = self.get(f"words/archives/{response.json()['id']}").json()
+        return row
+
+
+@pytest.fixture
+def api() -> Api:
+    storage.forget_current_segment()
+    make_run(name="words", kind="outside")
+    client = Client()
+    base = "/atropos/words"
+    client.post(f"{base}/register", data=body(REGISTRATION), content_type="application/json")
+    for mark in range(4):
+        content = body(group(sequences=4, mark=mark))
+        client.post(f"{base}/scored_data", data=content, content_type="application/json")
+    for _ in range(5):
+        response = client.get(f"{base}/batch")
+        if response.streaming:
+            b"".join(response)
+    TrajectoryGroup.objects.filter(state="leased").update(state="served")
+    return Api()
+
+
+def test_an_archive_is_asked_for_written_and_fetched(api: Api) -> None:
+    row = api.archive(steps="2:3", states=["served"])
+
+    assert (row["state"], row["has_file"], row["report"]["items"]) == ("done", True, 2)
+    assert row["window"]["first_step"] == 2
+    response = api.get(f"words/archives/{row['id']}/file")
+    content = b"".join(response) if response.streaming else response.content
+    assert pq.read_table(BytesIO(content))["served_step"].to_pylist() == [2, 3]
+    assert response["Content-Disposition"] == f'attachment; filename="words-{row["id"]}.parquet"'
+    assert [one["id"] for one in api.get("words/archives").json()["results"]] == [row["id"]]
+    kinds = [event["kind"] for event in api.get("words/events").json()["results"]]
+    assert "archive_export_done" in kinds
+
+
+def test_an_archive_is_restored_into_another_run(api: Api) -> None:
+    row = api.archive()
+    make_run(name="again", kind="outside")
+
+    asked = api.post("again/restorations", {"archive": row["id"], "steps": "1:3"})
+    jobs.work_on_archives()
+
+    assert asked.status_code == 202
+    done = api.get(f"again/archives/{asked.json()['id']}").json()
+    assert (done["state"], done["report"]["stored"], done["report"]["left_out"]) == ("done", 3, 1)
+    assert TrajectoryGroup.objects.filter(run__name="again", state="queued").count() == 3
+
+
+def test_a_file_that_is_not_there_is_a_named_case(api: Api) -> None:
+    asked = api.post("words/archives", {}).json()
+
+    early = api.get(f"words/archives/{asked['id']}/file")
+    again = api.post("words/restorations", {"archive": asked["id"]})
+
+    assert (early.status_code, early.json()["code"]) == (409, "archive_not_ready")
+    assert (again.status_code, again.json()["code"]) == (409, "archive_not_ready")
+    assert api.get("words/archives/999").status_code == 404
+    assert api.post("words/restorations", {"archive": 999}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        ({"steps": "3:1"}, "steps"),
+        ({"steps": "one"}, "steps"),
+        ({"states": ["queued"]}, "states[0]"),
+        ({"env_ids": [-1]}, "env"),
+        ({"what": 1}, "what"),
+    ],
+)
+def test_a_window_that_makes_no_sense_is_refused_by_name(
+    api: Api, wanted: dict[str, Any], field: str
+) -> None:
+    response = api.post("words/archives", wanted)
+
+    assert response.status_code == 400
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+    assert not ArchiveJob.objects.exists()
+
+
+def test_a_job_that_fails_says_why_and_holds_up_no_other(api: Api) -> None:
+    row = api.archive()
+    make_run(name="carts")
+
+    asked = api.post("carts/restorations", {"archive": row["id"]}).json()
+    second = api.archive()
+
+    failed = api.get(f"carts/archives/{asked['id']}").json()
+    assert (failed["state"], second["state"]) == ("failed", "done")
+    assert "carts takes no groups" in failed["error"]
+
+
+def test_a_job_whose_process_died_is_done_again(api: Api) -> None:
+    asked = api.post("words/archives", {}).json()
+    ArchiveJob.objects.update(state="working")
+
+    jobs.work_on_archives()
+
+    assert api.get(f"words/archives/{asked['id']}").json()["state"] == "done"
+
+
+def test_a_right_to_one_run_reads_no_archive_of_another(api: Api) -> None:
+    row = api.archive()
+    other = make_run(name="other", kind="outside")
+
+    response = api.post("other/restorations", {"archive": row["id"]}, **bearer("admin", run=other))
+
+    assert response.status_code == 404
+    assert Run.objects.get(name="other").archive_jobs.count() == 0
