@@ -106,11 +106,12 @@ def _read(document: Any, content: bytes) -> PlainGroup:
     return PlainGroup(rows, scores, _env_id(document.get("env_id")), others, set(keys))
 
 
-def _rows(value: Any, kind: str, dtype: Any) -> Rows:
-    if not isinstance(value, simdjson.Array):
+def _rows(field: Any, kind: Any, dtype: Any) -> Rows:
+    if not isinstance(field, simdjson.Array):
         raise _NotPlain
-    lengths = np.array([len(row) for row in value], dtype=np.int64)
-    values = np.frombuffer(value.as_buffer(of_type=kind), dtype=dtype)
+    rows: Any = field
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    values = np.frombuffer(rows.as_buffer(of_type=kind), dtype=dtype)
     # A row that is text has a length too, but no number in the buffer.
     if int(lengths.sum()) != len(values):
         raise _NotPlain
