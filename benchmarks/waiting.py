@@ -41,11 +41,11 @@ def wait_for_batches(url: str, *, waiters: int, seconds: float) -> dict[str, Any
             for key, _ in ready.select(left):
                 line = key.fileobj
                 part = line.recv(65536)  # type: ignore[union-attr]
-                if part:
+                if part.startswith(b"HTTP/1.1 "):
                     status = part[9:12].decode()
                     answers[status] = answers.get(status, 0) + 1
                     line.send(ask)  # type: ignore[union-attr]
-                else:
+                elif not part:
                     closed += 1
                     ready.unregister(line)
     return {"waiters": waiters, "answers": answers, "closed": closed}

@@ -22,6 +22,7 @@ from benchmarks.load import (
 from benchmarks.rows.p2_batch import fill
 from benchmarks.rows.p5_depth import forming_milliseconds
 from benchmarks.waiting import wait_for_batches
+from rolldeck.trainer import Trainer
 
 LARGE = Size(sequences=8, tokens=8192)
 LARGE_SEQUENCES = 256
@@ -74,6 +75,8 @@ def _polls_while_serving(server: AtroposApi, load: OtherProcess, *, again: bool)
 def waiters(bench: Bench) -> Figures:
     with bench.deck() as deck, other_process() as load:
         deck.begin(batch_size=64, group_size=8)
+        with Trainer(deck.url, "default", TOKEN) as trainer:
+            trainer.register(resume=True)
         before = _lives(deck)
         finished = load.start(wait_for_batches, deck.url, waiters=WAITERS, seconds=25.0)
         time.sleep(8.0)
