@@ -10,14 +10,26 @@ from rich.console import Console
 from benchmarks import profiler, results
 from benchmarks.bench import Bench, Row
 from benchmarks.peers import PeerMissing
-from benchmarks.rows import extras, p1_push, p2_batch, p3_wait, p5_depth, p6_delivery, p11_memory
+from benchmarks.rows import (
+    extras,
+    p1_push,
+    p2_batch,
+    p3_wait,
+    p4_binary,
+    p5_depth,
+    p6_delivery,
+    p9_replay,
+    p11_memory,
+)
 
 ROWS: Final[tuple[Row, ...]] = (
     p1_push.ROW,
     p2_batch.ROW,
     p3_wait.ROW,
+    p4_binary.ROW,
     p5_depth.ROW,
     p6_delivery.ROW,
+    p9_replay.ROW,
     p11_memory.ROW,
 )
 EXTRAS: Final[tuple[Row, ...]] = extras.ROWS

@@ -53,14 +53,17 @@ class AtroposApi:
         """Return the memory held, by part."""
         return {"server": processes.memory_bytes(self.pid, "Rss")}
 
-    def call(self, method: str, path: str, content: Any = None) -> Any:
+    def call(self, method: str, path: str, content: Any = None, *, is_admin: bool = False) -> Any:
         """Return the decoded answer to one call on a line of its own."""
-        return json.loads(self.ask(method, path, content).body)
+        return json.loads(self.ask(method, path, content, is_admin=is_admin).body)
 
-    def ask(self, method: str, path: str, content: Any = None) -> Answer:
+    def ask(self, method: str, path: str, content: Any = None, *, is_admin: bool = False) -> Answer:
         body = b"" if content is None else json.dumps(content).encode()
+        headers = {"Connection": "close"}
+        if is_admin:
+            headers["Authorization"] = f"Bearer {TOKEN}"
         with Line(self.url) as line:
-            return line.ok(request_bytes(method, path, body, headers={"Connection": "close"}))
+            return line.ok(request_bytes(method, path, body, headers=headers))
 
     def begin(self, *, batch_size: int, group_size: int) -> int:
         """Start a fresh run with one environment, and return its `env_id`."""

@@ -15,7 +15,7 @@ DEADLINE_SECONDS: Final = 120.0
 
 
 class Refused(Exception):
-    """The server did not answer 200."""
+    """The server answered something else than yes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,10 @@ class Line:
         """Return the answer to a request.
 
         Raises:
-            Refused: With the answer, unless it is 200.
+            Refused: With the answer, unless its status is below 300.
         """
         answer = self.ask(request)
-        if answer.status != 200:
+        if not 200 <= answer.status < 300:
             raise Refused(f"{answer.status}: {answer.body[:300].decode(errors='replace')}")
         return answer
 

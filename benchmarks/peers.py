@@ -110,3 +110,48 @@ def running_atropos() -> Iterator[AtroposApi]:
             yield AtroposApi(url, process.pid)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class Reverb:
+    """A process that loads Reverb's server with Reverb's own client."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self._answer()
+
+    def seconds(self, verb: str, count: int, clients: int) -> float:
+        """Return the seconds that `count` inserts or samples of `clients` threads take."""
+        if self._process.stdin is None:
+            raise ValueError("the process was started without a pipe")
+        self._process.stdin.write(f"{verb} {count} {clients}\n")
+        self._process.stdin.flush()
+        return float(self._answer())
+
+    def _answer(self) -> str:
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        if not line:
+            raise processes.NotStarted("Reverb's load has ended")
+        return line.strip()
+
+
+@contextlib.contextmanager
+def running_reverb() -> Iterator[Reverb]:
+    """Run Reverb's server and a process that loads it.
+
+    Raises:
+        PeerMissing: If it cannot be installed.
+    """
+    python, port = str(REVERB.python()), str(processes.free_port())
+    script = str(Path(__file__).with_name("reverb_server.py"))
+    with contextlib.ExitStack() as stop:
+        for verb in ("serve", "load"):
+            process = subprocess.Popen(
+                [python, script, verb, port],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            stop.enter_context(process)
+            stop.callback(process.kill)
+        yield Reverb(process)

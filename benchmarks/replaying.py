@@ -1,0 +1,101 @@
+"""Insert into and sample from our replay buffer, in a process of its own."""
+
+import itertools
+import threading
+import time
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.deck import TOKEN
+from benchmarks.load import timed_threads
+from rolldeck.replay import ReplayBufferInterface, pack_fragment
+from rolldeck.wire import Fragment
+
+RUN: Final = "replay"
+STEPS: Final = 2048
+# With the columns a fragment must have, as many bytes as the peer's item: 8 × 2,048 × 9.
+OBSERVED: Final = 11
+FRAGMENTS_A_PUSH: Final = 16
+ITEMS_A_SAMPLE: Final = 32
+CONFIG: Final[dict[str, Any]] = {
+    "buffer": {
+        "batch_size": ITEMS_A_SAMPLE,
+        "max_staleness": 1024,
+        "replay": {"sampler": "uniform", "max_reuse": 1 << 20, "max_chunks": 20_000},
+    }
+}
+_slots = itertools.count()
+
+
+def insert(url: str, *, items: int, clients: int) -> float:
+    """Return the seconds in which clients insert items that survive a crash."""
+    share = items // clients // FRAGMENTS_A_PUSH
+
+    def client(index: int) -> None:
+        slot = f"w{index}-{next(_slots)}@{time.time_ns():x}"
+        with ReplayBufferInterface(url, RUN, TOKEN) as buffer:
+            gate.wait()
+            for push in range(share):
+                first = push * FRAGMENTS_A_PUSH
+                numbers = range(first, first + FRAGMENTS_A_PUSH)
+                receipt = buffer.add_fragments([_fragment(slot, number) for number in numbers])
+                if receipt.accepted != FRAGMENTS_A_PUSH:
+                    raise ValueError(f"not all were taken in: {receipt}")
+
+    gate = threading.Barrier(clients + 1)
+    return timed_threads(client, clients, gate)
+
+
+def sample(url: str, *, items: int) -> float:
+    """Return the seconds in which a trainer samples items, and confirms each batch."""
+    with ReplayBufferInterface(url, RUN, TOKEN) as buffer:
+        buffer.update_training_session(resume=True)
+        began = time.perf_counter()
+        for _ in range(items // ITEMS_A_SAMPLE):
+            batch = buffer.fetch(ITEMS_A_SAMPLE, wait_seconds=10)
+            if batch is None or len(batch.fragments) != ITEMS_A_SAMPLE:
+                raise ValueError(f"not a whole batch: {batch}")
+            buffer.ack(batch)
+        return time.perf_counter() - began
+
+
+def open_session(url: str) -> None:
+    """Publish version 0, by which everything is sampled."""
+    with ReplayBufferInterface(url, RUN, TOKEN) as buffer:
+        buffer.update_training_session()
+        buffer.update_model_version({"w": np.zeros(1, np.float32)}, step=0)
+
+
+def _fragment(slot: str, number: int) -> Fragment:
+    return pack_fragment(
+        _ARRAYS,
+        slot=slot,
+        number=number,
+        environment="gymnasium:CartPole-v1",
+        worker="0",
+        epoch=1,
+        episode_ids=["e"],
+    )
+
+
+def _made() -> dict[str, NDArray[Any]]:
+    random = np.random.default_rng(0)
+    plain = {name: np.zeros(STEPS, bool) for name in ("first", "terminated", "truncated")}
+    floats = {
+        name: random.random(STEPS).astype(np.float32)
+        for name in ("reward", "behavior_logprob", "value")
+    }
+    return {
+        **plain,
+        **floats,
+        "obs": random.integers(0, 151_936, (STEPS, OBSERVED), dtype=np.int32),
+        "next_obs": np.zeros(OBSERVED, np.int32),
+        "action": np.zeros(STEPS, np.int64),
+        "policy_step": np.zeros(STEPS, np.int32),
+        "episode_index": np.zeros(STEPS, np.int32),
+    }
+
+
+_ARRAYS: Final = _made()

@@ -1,0 +1,63 @@
+"""P9: a replay buffer's inserts and samples."""
+
+from benchmarks import replaying
+from benchmarks.bench import Bench, Figures, Row
+from benchmarks.deck import Deck
+from benchmarks.figures import Aim, Limit
+from benchmarks.load import OtherProcess, other_process
+from benchmarks.peers import Reverb, running_reverb
+
+INSERTS = 640
+SAMPLES = 1_600
+CLIENTS = 4
+BATCH_SIZE = 64
+
+
+def take(bench: Bench) -> Figures:
+    with bench.deck() as deck, other_process() as load, running_reverb() as reverb:
+        _begin(deck, load)
+
+        def inserts() -> float:
+            with bench.metered(deck, per=INSERTS):
+                return INSERTS / load.run(
+                    replaying.insert, deck.url, items=INSERTS, clients=CLIENTS
+                )
+
+        def samples() -> float:
+            with bench.metered(deck, per=SAMPLES):
+                return SAMPLES / load.run(replaying.sample, deck.url, items=SAMPLES)
+
+        inserted = bench.compare(
+            "inserts", ours=inserts, peer=lambda: _of(reverb, "insert", INSERTS), better="more"
+        )
+        sampled = bench.compare(
+            "samples", ours=samples, peer=lambda: _of(reverb, "sample", SAMPLES), better="more"
+        )
+    worst = None if bench.is_alone else min(inserted["ratio"], sampled["ratio"])
+    return inserted | {"samples": sampled, "worst_ratio": worst}
+
+
+def _begin(deck: Deck, load: OtherProcess) -> None:
+    """Start a run whose fleet is us: the platform has no Ray to launch one on."""
+    wanted = {"name": replaying.RUN, "config": replaying.CONFIG, "start": True}
+    deck.call("POST", "/api/runs", wanted, is_admin=True)
+    load.run(replaying.open_session, deck.url)
+
+
+def _of(reverb: Reverb, verb: str, count: int) -> float:
+    return count / reverb.seconds(verb, count, CLIENTS)
+
+
+ROW = Row(
+    name="P9",
+    measure="replay: items of 8 × 2,048 inserted durably (and sampled) a second",
+    peer="Reverb's server, in memory",
+    unit="items/s",
+    better="more",
+    mark=Aim(
+        words="within 3× (≥ 0.33×), inserts and samples",
+        limits=(Limit(figure="worst_ratio", at_least=1 / 3),),
+    ),
+    goal=Aim(words="≥ 0.5×", limits=(Limit(figure="worst_ratio", at_least=0.5),)),
+    take=take,
+)
