@@ -46,3 +46,9 @@ def nudge_archives() -> None:
         work_on_archives.apply_async(retry=False, expires=30)
     except (OperationalError, OSError) as error:
         logger.warning("archives wait for the next pass: %s", error)
+
+
+@shared_task(name="buffer.jobs.audit_ledgers")
+def audit_ledgers() -> int:
+    """Compare the counts of runs that have changed with their rows; return how many are wrong."""
+    return services.audit_ledgers(now=timezone.now())

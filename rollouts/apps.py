@@ -15,6 +15,7 @@ class RolloutsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register what the live pages show, and look at a fleet when its run changes."""
+        from buffer import selectors as buffer_selectors
         from rollouts import jobs, selectors
         from runs import live
         from runs.services import changes
@@ -26,3 +27,4 @@ class RolloutsConfig(AppConfig):
         live.register_series("episodes", selectors.episode_series)
         live.register_series("metrics", selectors.metric_series)
         changes.subscribe(jobs.nudge)
+        buffer_selectors.count_running_with(selectors.running_fragments)

@@ -101,6 +101,9 @@ class FleetWorker(models.Model):
     fragments_cut = models.PositiveBigIntegerField(default=0)
     fragments_sent = models.PositiveBigIntegerField(default=0)
     to_send = models.PositiveIntegerField(default=0)
+    outstanding = models.PositiveIntegerField(
+        default=0, help_text="Fragments it may start, is filling or has not delivered."
+    )
     dropped_steps = models.JSONField(default=dict, blank=True, help_text="Env steps by reason.")
     stages = models.JSONField(default=dict, blank=True, help_text="Windowed stage timings, ms.")
     verdict = models.TextField(blank=True, help_text="Where the worker's time goes.")

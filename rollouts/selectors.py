@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.db.models import Sum
 from msgspec import to_builtins
 
 from buffer import selectors as buffer_selectors
@@ -66,6 +67,13 @@ def runs_to_reconcile(*, now: datetime) -> list[int]:
         for run_id in watched
         if decide(fleet_view(run_id), now=now).action is not Action.WAIT
     )
+
+
+def running_fragments(run_id: int) -> int:
+    """Return how many fragments a run's fleet has started and not delivered, as last reported."""
+    alive = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(fleet__incarnation="")
+    found = alive.exclude(state__in=["failed", "stopped"]).aggregate(Sum("outstanding"))
+    return int(found["outstanding__sum"] or 0)
 
 
 def fleet_state(run_id: int, *, now: datetime) -> FleetState:

@@ -123,6 +123,7 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     fragments_cut: int
     fragments_sent: int
     to_send: int
+    outstanding: int
     dropped_steps: dict[str, int]
     stages: dict[str, StageTiming]
     verdict: str

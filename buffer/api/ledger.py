@@ -1,6 +1,7 @@
 """Show where everything is that a run has accepted."""
 
 from dataclasses import asdict
+from typing import Any
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -10,6 +11,8 @@ from rest_framework.views import APIView
 from buffer import selectors
 from buffer.api import messages
 from buffer.core.fates import ItemKind
+from buffer.core.ledger import Ledger
+from buffer.selectors import ledgers
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer
 from runs.api.openapi import problems
@@ -30,8 +33,28 @@ class LedgerView(APIView):
         """Return accepted = queued + waiting + leased + served + dropped, for each kind."""
         found = runs_selectors.run_named(run)
         sides = {
-            str(kind): messages.KindLedger(**asdict(side), balanced=side.balanced)
+            str(kind): messages.KindLedger(**_fields(selectors.ledger(found.pk, kind)))
             for kind in ItemKind
-            for side in [selectors.ledger(found.pk, kind)]
         }
-        return answer(messages.LedgerAnswer(**sides))
+        environments = [
+            messages.EnvironmentLedger(
+                kind=one.kind.value,
+                env_id=one.env_id,
+                environment=one.environment,
+                **_fields(one.ledger),
+            )
+            for one in ledgers.ledgers_by_environment(found.pk)
+        ]
+        audit = ledgers.last_audit(found)
+        return answer(
+            messages.LedgerAnswer(
+                **sides,
+                environments=environments,
+                audited_at=audit.audited_at if audit else None,
+                problem=found.ledger_problem,
+            )
+        )
+
+
+def _fields(ledger: Ledger) -> dict[str, Any]:
+    return asdict(ledger) | {"balanced": ledger.balanced}

@@ -239,11 +239,27 @@ class KindLedger(Struct, frozen=True, kw_only=True):
     balanced: bool
 
 
+class EnvironmentLedger(KindLedger, frozen=True, kw_only=True):
+    """Where the items of one environment are."""
+
+    kind: Literal["groups", "fragments"]
+    env_id: int | None
+    """Of groups; null when they came without one, and for fragments."""
+    environment: str
+    """Of fragments, by name."""
+
+
 class LedgerAnswer(Struct, frozen=True, kw_only=True):
     """Where everything is that a run has accepted."""
 
     groups: KindLedger
     fragments: KindLedger
+    environments: list[EnvironmentLedger]
+    """The same for each environment; they add up to the two above."""
+    audited_at: datetime | None
+    """When the counts were last compared with the rows."""
+    problem: str
+    """What that found wrong; empty when nothing was."""
 
 
 class LimitsAnswer(Struct, frozen=True, kw_only=True):

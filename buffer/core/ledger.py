@@ -49,3 +49,29 @@ def balance(counts: Iterable[tuple[str, str, int]]) -> Ledger:
         quarantined=by_fate[Fate.QUARANTINED],
         dropped={reason: items for reason, items in sorted(dropped.items()) if items},
     )
+
+
+def discrepancies(*, counted: Ledger, found: Ledger) -> list[str]:
+    """Return in words how a counted ledger differs from the rows, or does not balance.
+
+    Args:
+        counted: From the counts that are kept with every change.
+        found: From the rows themselves.
+    """
+    wrong = []
+    if not counted.balanced:
+        wrong.append("the counts do not add up to what was accepted")
+    ours, theirs = _places(counted), _places(found)
+    for place in sorted(ours.keys() | theirs.keys()):
+        count, rows = ours.get(place, 0), theirs.get(place, 0)
+        if count != rows:
+            wrong.append(f"{place} is counted as {count}, and {rows} rows say so")
+    return wrong
+
+
+def _places(ledger: Ledger) -> dict[str, int]:
+    plain = {ACCEPTED: ledger.accepted}
+    for fate in Fate:
+        if fate is not Fate.DROPPED:
+            plain[str(fate)] = getattr(ledger, fate)
+    return plain | {f"dropped ({reason})": count for reason, count in ledger.dropped.items()}

@@ -1,6 +1,7 @@
 """What the platform remembers about the data between sampling and training."""
 
 from buffer.models.archives import ArchiveJob
+from buffer.models.audits import LedgerAudit
 from buffer.models.items import (
     Batch,
     FragmentChunk,
@@ -21,6 +22,7 @@ __all__ = [
     "FragmentChunk",
     "IdempotencyRecord",
     "Item",
+    "LedgerAudit",
     "MixingShare",
     "Payload",
     "Segment",

@@ -313,8 +313,10 @@ def _part(ledger_: Ledger) -> dict[str, Any]:
 
 
 def ledger_part(run_id: int) -> dict[str, Any]:
-    """Return the ledger as JSON values."""
-    return {str(kind): _part(ledger(run_id, kind)) for kind in ItemKind}
+    """Return the ledger as JSON values, and what its last audit found wrong."""
+    problem = Run.objects.filter(pk=run_id).values_list("ledger_problem", flat=True).first()
+    kinds = {str(kind): _part(ledger(run_id, kind)) for kind in ItemKind}
+    return kinds | {"problem": problem or ""}
 
 
 def queue_part(run_id: int) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from buffer.services.archive_restore import (
     WrongRunForArchive,
     restore_archive,
 )
+from buffer.services.audits import audit_ledgers
 from buffer.services.backpressure import DiskFull, QueueFull
 from buffer.services.batches import (
     BatchNotFound,
@@ -97,6 +98,7 @@ __all__ = [
     "archive_job",
     "ask_for_archive",
     "ask_for_restoration",
+    "audit_ledgers",
     "confirm",
     "decode_push",
     "drop_expired",

@@ -261,6 +261,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     fragments_cut: LargeCount = 0
     fragments_sent: LargeCount = 0
     to_send: Count = 0
+    outstanding: Count = 0
+    """Fragments it may start, is filling or has not delivered: room that it holds."""
     dropped_steps: dict[str, LargeCount] = {}
     stages: dict[str, StageTiming] = {}
     verdict: Note = ""

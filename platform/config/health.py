@@ -7,22 +7,16 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from drf_spectacular.utils import extend_schema
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.selectors import queue_depth
+from config.metrics import metrics_text
 from runs.api.permissions import scoped
-from runs.core.lifecycle import RunStatus
-from runs.models import Run
 
 REDIS_TIMEOUT_SECONDS: Final = 0.5
-# Runs whose queues may hold something that somebody waits for.
-ACTIVE: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
 
 _migrated = threading.Event()
 
@@ -51,7 +45,7 @@ class Metrics(APIView):
     @extend_schema(exclude=True)
     def get(self, _request: Request) -> HttpResponse:
         """Return the state of the runs as of now."""
-        return HttpResponse(_gauges(), content_type=CONTENT_TYPE_LATEST)
+        return HttpResponse(metrics_text(), content_type=CONTENT_TYPE_LATEST)
 
 
 metrics = Metrics.as_view()
@@ -85,21 +79,3 @@ def _redis() -> str:
     finally:
         client.close()
     return "up"
-
-
-def _gauges() -> bytes:
-    registry = CollectorRegistry()
-    runs = Gauge("rolldeck_runs", "Runs by status.", ["status"], registry=registry)
-    queued = Gauge(
-        "rolldeck_queued_items",
-        "Groups or fragments waiting for a trainer, of runs that are not over.",
-        ["run"],
-        registry=registry,
-    )
-    counts = dict(Run.objects.current().values_list("status").annotate(Count("pk")).order_by())
-    for status in RunStatus:
-        runs.labels(status).set(counts.get(str(status), 0))
-    for run in Run.objects.current().filter(status__in=ACTIVE).only("pk", "name"):
-        queued.labels(run.name).set(queue_depth(run.pk).queued)
-    text: bytes = generate_latest(registry)
-    return text

@@ -14,6 +14,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
+    "audit ledgers": {
+        "task": "buffer.jobs.audit_ledgers",
+        "schedule": 15.0,
+        "options": {"expires": 15.0},
+    },
     "turn segments": {
         "task": "buffer.jobs.turn_segments",
         "schedule": 10.0,

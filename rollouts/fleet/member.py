@@ -150,7 +150,11 @@ class Member:
     def report(self, announced_step: int) -> WorkerReport:
         """Return how the worker is."""
         if self._state is not None and self._handle is not None:
-            return replace(self._state.report, restarts=self._budget.total)
+            return replace(
+                self._state.report,
+                restarts=self._budget.total,
+                outstanding=max(0, self.outstanding),
+            )
         state = "starting"
         if self.is_given_up:
             state = "failed"

@@ -1302,6 +1302,26 @@ export interface components {
             env_id: number;
         };
         /**
+         * EnvironmentLedger
+         * @description Where the items of one environment are.
+         */
+        EnvironmentLedger: {
+            accepted: number;
+            queued: number;
+            waiting: number;
+            leased: number;
+            served: number;
+            quarantined: number;
+            dropped: {
+                [key: string]: number;
+            };
+            balanced: boolean;
+            /** @enum {unknown} */
+            kind: "fragments" | "groups";
+            env_id: number | null;
+            environment: string;
+        };
+        /**
          * EnvironmentList
          * @description Environments in the order in which they registered.
          */
@@ -1575,6 +1595,9 @@ export interface components {
         LedgerAnswer: {
             groups: components["schemas"]["KindLedger"];
             fragments: components["schemas"]["KindLedger"];
+            environments: components["schemas"]["EnvironmentLedger"][];
+            audited_at: string | null;
+            problem: string;
         };
         /**
          * LimitsAnswer
@@ -2204,6 +2227,8 @@ export interface components {
             fragments_sent: number;
             /** @default 0 */
             to_send: number;
+            /** @default 0 */
+            outstanding: number;
             /** @default {} */
             dropped_steps: {
                 [key: string]: number;
@@ -2240,6 +2265,7 @@ export interface components {
             fragments_cut: number;
             fragments_sent: number;
             to_send: number;
+            outstanding: number;
             dropped_steps: {
                 [key: string]: number;
             };

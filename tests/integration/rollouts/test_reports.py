@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
+from buffer.selectors import queue_depth
 from rolldeck.wire import FleetEvent, SlotReport, StageTiming
 from rollouts import selectors
 from rollouts.core.reports import InvalidReport, StaleIncarnation
@@ -195,3 +196,13 @@ def test_a_fleet_that_has_gone_quiet_is_unknown() -> None:
 
     assert (state.observed, state.age_seconds) == ("unknown", 5.1)
     assert [shown.state for shown in state.workers] == ["unknown"]
+
+
+def test_what_a_fleet_has_under_way_is_taken_off_the_capacity_that_is_shown() -> None:
+    run = launched(FakeCluster())
+    accept(run, report(run, worker(outstanding=5), worker(1, outstanding=2)))
+
+    depth = queue_depth(run.pk)
+
+    assert depth.running == 7
+    assert depth.admission_capacity == depth.admission_remaining - 7

@@ -1,0 +1,132 @@
+"""Say in Prometheus' words how the runs are: gauges, computed from counts when they are asked for.
+
+A gauge that counts items counts groups of an outside run and fragments of a fleet.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import connection
+from django.db.models import Count
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+from buffer import selectors
+from buffer.core.fates import ItemKind
+from buffer.services.backpressure import free_disk_bytes
+from runs.core.lifecycle import RunStatus
+from runs.models import Run, RunKind
+
+# Runs whose queues may hold something that somebody waits for.
+ACTIVE: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
+
+_GAUGES: Final = {
+    "queued_items": "Items waiting for a trainer.",
+    "queued_sequences": "Sequences (or fragments) waiting for a trainer.",
+    "waiting_items": "Groups waiting for others of their environment.",
+    "leased_items": "Items in the hands of trainers.",
+    "served_items": "Items that trainers confirmed.",
+    "accepted_items": "Items that ever came in.",
+    "held_bytes": "Bytes of everything that waits or is leased.",
+    "queue_threshold_sequences": "Sequences (or fragments) above which producers pause.",
+    "producers_paused": "1 while the queue is over its tolerance.",
+    "admission_capacity": "Sequences (or fragments) that producers may still start.",
+    "running_items": "Fragments that the fleet has started and not delivered.",
+    "served_steps": "Batches handed out.",
+    "policy_step": "Step of the current policy version; -2 for none.",
+    "ledger_balanced": "0 when an item was lost or counted twice.",
+    "batch_wait_seconds": "How long the oldest item of the newest batch waited for it.",
+    "batch_staleness_versions": "Mean versions behind of the newest batch's items.",
+}
+_NEWEST_BATCH: Final = """
+    SELECT b.staleness, extract(epoch FROM b.leased_at - (
+        SELECT MIN(received_at) FROM buffer_{table} i WHERE i.batch_id = b.id))
+    FROM buffer_batch b WHERE b.run_id = %s ORDER BY b.ordinal DESC LIMIT 1"""
+_QUERIES: Final = {
+    ItemKind.GROUPS: _NEWEST_BATCH.format(table="trajectorygroup"),
+    ItemKind.FRAGMENTS: _NEWEST_BATCH.format(table="fragmentchunk"),
+}
+
+
+@dataclass(slots=True)
+class _Sheet:
+    """The gauges of one scrape."""
+
+    registry: CollectorRegistry
+    of_run: dict[str, Gauge]
+    dropped: Gauge
+
+
+def metrics_text() -> bytes:
+    """Return the state of the runs as of now, in Prometheus' text format."""
+    registry = CollectorRegistry()
+    _count_runs(registry)
+    disk = Gauge("rolldeck_free_disk_bytes", "Room where the deck keeps data.", registry=registry)
+    disk.set(free_disk_bytes())
+    sheet = _Sheet(
+        registry=registry,
+        of_run={
+            name: Gauge(f"rolldeck_{name}", text, ["run"], registry=registry)
+            for name, text in _GAUGES.items()
+        },
+        dropped=Gauge(
+            "rolldeck_dropped_items",
+            "Items that will never be trained on.",
+            ["run", "reason"],
+            registry=registry,
+        ),
+    )
+    for run in Run.objects.current().filter(status__in=ACTIVE).order_by("pk"):
+        _fill(sheet, run)
+    text: bytes = generate_latest(registry)
+    return text
+
+
+def _count_runs(registry: CollectorRegistry) -> None:
+    runs = Gauge("rolldeck_runs", "Runs by status.", ["status"], registry=registry)
+    counts = dict(Run.objects.current().values_list("status").annotate(Count("pk")).order_by())
+    for status in RunStatus:
+        runs.labels(status).set(counts.get(str(status), 0))
+
+
+def _fill(sheet: _Sheet, run: Run) -> None:
+    kind = ItemKind.FRAGMENTS if run.kind == RunKind.FLEET else ItemKind.GROUPS
+    depth, ledger = selectors.queue_depth(run.pk), selectors.ledger(run.pk, kind)
+    values = {
+        "queued_items": depth.queued,
+        "queued_sequences": depth.queued_sequences,
+        "waiting_items": depth.waiting,
+        "leased_items": depth.leased,
+        "served_items": ledger.served,
+        "accepted_items": ledger.accepted,
+        "held_bytes": depth.size_bytes,
+        "queue_threshold_sequences": depth.threshold,
+        "producers_paused": float(depth.paused),
+        "admission_capacity": depth.admission_capacity,
+        "running_items": depth.running,
+        "served_steps": depth.served_steps,
+        "policy_step": run.policy_step,
+        "ledger_balanced": float(ledger.balanced and not run.ledger_problem),
+        **_newest_batch(run.pk, kind),
+    }
+    for name, value in values.items():
+        sheet.of_run[name].labels(run.name).set(value)
+    for reason, items in ledger.dropped.items():
+        sheet.dropped.labels(run.name, reason).set(items)
+
+
+def _newest_batch(run_id: int, kind: ItemKind) -> dict[str, float]:
+    """Return how long the newest batch took and how stale it was, as far as it is known."""
+    with connection.cursor() as cursor:
+        cursor.execute(_QUERIES[kind], [run_id])
+        row = cursor.fetchone()
+    if row is None:
+        return {}
+    found: dict[str, float] = {}
+    if row[1] is not None:
+        found["batch_wait_seconds"] = float(row[1])
+    staleness = {int(versions): items for versions, items in json.loads(row[0]).items()}
+    if staleness:
+        total = sum(versions * items for versions, items in staleness.items())
+        found["batch_staleness_versions"] = total / sum(staleness.values())
+    return found
