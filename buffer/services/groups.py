@@ -1,11 +1,13 @@
 """Take trajectory groups in."""
 
+import math
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import msgspec
 from django.db import connection, transaction
 
 from buffer import storage
@@ -41,10 +43,11 @@ _INSERT: Final = f"""
              sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
              size_bytes, codec, crc32, segment, object, "offset")
         SELECT %s, %s, %s, r.*
-        FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::int[], %s::int[], %s::int[],
-                    %s::int[], %s::bigint[], %s::int[], %s::float8[], %s::float8[], %s::float8[],
-                    %s::float8[], %s::int[], %s::text[], %s::bigint[], %s::int[], %s::text[],
-                    %s::bigint[]) AS r
+        FROM json_to_recordset(%s) AS r(
+            id bigint, state text, drop_reason text, epoch int, policy_step int, env_id int,
+            sequences int, tokens bigint, longest_tokens int, score_mean float8,
+            score_min float8, score_max float8, score_std float8, size_bytes int,
+            codec text, crc32 bigint, segment int, object text, "offset" bigint)
     ) {ADD}"""  # noqa: S608 made of constants
 
 
@@ -241,8 +244,9 @@ def _insert(
     written = storage.write_contents([arrival.group.content for arrival in kept], codec=codec)
     for arrival, place in zip(kept, written, strict=True):
         arrival.place = place
-    columns = [list(column) for column in zip(*map(_row, arrivals), strict=True)]
-    insert = [run.pk, now, producer[:200], *columns, *changes.params()]
+    # One parameter: the driver takes a third of a millisecond to write nineteen arrays.
+    rows = msgspec.json.encode([_row(arrival) for arrival in arrivals]).decode()
+    insert = [run.pk, now, producer[:200], rows, *changes.params()]
     inline = [
         (arrival.item_id, arrival.place, arrival.group.content)
         for arrival in kept
@@ -253,25 +257,34 @@ def _insert(
         storage.insert_contents(ItemKind.GROUPS, inline)
 
 
-def _row(arrival: _Arrival) -> tuple[Any, ...]:
-    group = arrival.group
-    return (
-        arrival.item_id,
-        str(arrival.fate),
-        str(arrival.receipt.dropped or ""),
-        arrival.version.epoch,
-        arrival.version.step,
-        group.env_id,
-        group.sequences,
-        group.tokens,
-        group.longest_tokens,
-        group.score_mean,
-        group.score_min,
-        group.score_max,
-        group.score_std,
-        len(group.content),
-        *arrival.place[:5],
-    )
+def _row(arrival: _Arrival) -> dict[str, Any]:
+    group, place = arrival.group, arrival.place
+    return {
+        "id": arrival.item_id,
+        "state": arrival.fate,
+        "drop_reason": arrival.receipt.dropped or "",
+        "epoch": arrival.version.epoch,
+        "policy_step": arrival.version.step,
+        "env_id": group.env_id,
+        "sequences": group.sequences,
+        "tokens": group.tokens,
+        "longest_tokens": group.longest_tokens,
+        "score_mean": _number(group.score_mean),
+        "score_min": _number(group.score_min),
+        "score_max": _number(group.score_max),
+        "score_std": _number(group.score_std),
+        "size_bytes": len(group.content),
+        "codec": place.codec,
+        "crc32": place.crc32,
+        "segment": place.segment,
+        "object": place.object,
+        "offset": place.offset,
+    }
+
+
+def _number(value: float) -> float | str:
+    """Return a number as PostgreSQL reads it in JSON, which has no NaN and no infinity."""
+    return value if math.isfinite(value) else str(value)
 
 
 def _changes(run: Run, arrivals: list[_Arrival], plan: _Plan) -> Changes:

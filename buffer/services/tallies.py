@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from django.db import connection
 
 from buffer.core.fates import Fate, ItemKind
@@ -23,9 +24,9 @@ ADD: Final = f"""
          items, sequences, size_bytes)
     SELECT %s, %s, fate, reason, epoch, env_id, environment, size, pg_backend_pid() %% {SHARDS},
         items, sequences, size_bytes
-    FROM unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::int[],
-                %s::bigint[], %s::bigint[], %s::bigint[])
-        AS c(fate, reason, epoch, env_id, environment, size, items, sequences, size_bytes)
+    FROM json_to_recordset(%s) AS c(
+        fate text, reason text, epoch int, env_id int, environment text, size int,
+        items bigint, sequences bigint, size_bytes bigint)
     ORDER BY fate, reason, epoch, env_id, environment, size
     ON CONFLICT (run_id, kind, fate, reason, epoch, env_id, environment, size, shard)
     DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
@@ -62,7 +63,10 @@ def counted(epoch: int, size_bytes: int, where: int | str | None, sequences: int
 
 # fate, reason, epoch, env_id, environment, size
 _Key = tuple[str, str, int, int, str, int]
-_KEY_COLUMNS: Final = 6
+_COLUMNS: Final = (
+    *("fate", "reason", "epoch", "env_id", "environment", "size"),
+    *("items", "sequences", "size_bytes"),
+)
 
 
 class Changes:
@@ -98,14 +102,14 @@ class Changes:
     def params(self) -> list[Any]:
         """Return the parameters of :data:`ADD`, one row for each count that changes."""
         sums = (self._items, self._sequences, self._bytes)
-        keys = [key for key in self._items if any(summed[key] for summed in sums)]
-        columns = [[key[place] for key in keys] for place in range(_KEY_COLUMNS)]
-        columns += [[summed[key] for key in keys] for summed in sums]
-        return [self._run_id, str(self._kind), *columns]
+        rows = [
+            dict(zip(_COLUMNS, (*key, *(summed[key] for summed in sums)), strict=True))
+            for key in self._items
+            if any(summed[key] for summed in sums)
+        ]
+        return [self._run_id, str(self._kind), msgspec.json.encode(rows).decode()]
 
     def write(self) -> None:
         """Add everything to the counts."""
-        params = self.params()
-        if params[-1]:
-            with connection.cursor() as cursor:
-                cursor.execute(ADD, params)
+        with connection.cursor() as cursor:
+            cursor.execute(ADD, self.params())
