@@ -19,7 +19,7 @@ from msgspec import Meta, Raw
 
 from buffer.core import group_rules, text_limits
 from buffer.core.group_rules import Lengths
-from buffer.core.limits import DEFAULTS, MAX_TOKEN_ID, Limits
+from buffer.core.limits import DEFAULTS, Limits
 from buffer.wire.bodies import (
     BodyProblem,
     InvalidBody,
@@ -49,10 +49,9 @@ class _Field:
         ).decode
 
 
-_TokenRows = list[list[Annotated[int, Meta(ge=0, le=MAX_TOKEN_ID)]]]
 REQUIRED: Final = ("tokens", "masks", "scores")
 FIELDS: Final = {
-    "tokens": _Field(_TokenRows, list[list[int]]),
+    "tokens": _Field(list[list[int]]),
     "masks": _Field(list[list[int]]),
     "scores": _Field(list[int | float], list[float]),
     "advantages": _Field(_Rows),
@@ -172,9 +171,7 @@ def _thorough_group(content: bytes, loc: Loc, rules: Rules) -> Group:
     lengths = _lengths(fields)
     refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
     broken = group_rules.violations(lengths)
-    if "tokens" in coerced:
-        # Python's own integers: a token may be larger than any that numpy has.
-        broken += group_rules.token_violations(Rows.of(fields["tokens"], object))
+    broken += group_rules.token_violations(_token_rows(fields["tokens"]))
     if refused or (broken and not rules.lenient):
         raise InvalidBody(problem_from(violation, loc) for violation in refused + broken)
     return checked_group(
@@ -186,6 +183,13 @@ def _thorough_group(content: bytes, loc: Loc, rules: Rules) -> Group:
         broken=broken,
         version=(fields.get("policy_step"), fields.get("epoch")),
     )
+
+
+def _token_rows(tokens: list[list[int]]) -> Rows:
+    try:
+        return Rows.of(tokens, np.int64)
+    except OverflowError:  # Python's own integers: larger than any that numpy has
+        return Rows.of(tokens, object)
 
 
 def _lengths(fields: dict[str, Any]) -> Lengths:

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import BatchAnswer, BatchHead, Fragment, InvalidMessage, unpack_array
+from rolldeck.group_encoding import to_json
+from rolldeck.groups import JSON, MSGPACK, GroupArrays, read, read_msgpack
+from rolldeck.json_groups import Bytes
+from rolldeck.padding import PAD_LOGPROB, padded
+from rolldeck.wire import BatchHead, Fragment, InvalidMessage, unpack_array
 
 # An episode may end in a fragment or not, so these differ in length from fragment to fragment.
 RAGGED = frozenset({"final_obs", "final_step"})
@@ -35,12 +39,28 @@ class FragmentView:
         return frozenset(self.fragment.arrays)
 
 
+class _Received(msgspec.Struct, frozen=True, kw_only=True):
+    """A :class:`rolldeck.wire.BatchAnswer` whose items stay where they arrived."""
+
+    batch: BatchHead
+    codecs: list[Literal["json", "msgpack"]] = []
+    items: list[memoryview]
+
+
 class Batch:
     """A leased batch: its head, and items that are decoded when first looked at."""
 
-    def __init__(self, head: BatchHead, items: Sequence[bytes]) -> None:
+    def __init__(self, head: BatchHead, items: Sequence[Bytes], codecs: Sequence[str] = ()) -> None:
+        """Decode nothing yet.
+
+        Args:
+            head: What the platform says of the batch.
+            items: The bytes of each item.
+            codecs: ``json`` or ``msgpack`` for each item; by default groups are JSON.
+        """
         self.head = head
         self.items = items
+        self.codecs = codecs or [JSON if head.kind == "groups" else MSGPACK] * len(items)
 
     @classmethod
     def decode(cls, body: bytes) -> Self:
@@ -50,10 +70,12 @@ class Batch:
             InvalidMessage: If `body` is something else.
         """
         try:
-            answer = msgspec.msgpack.decode(body, type=BatchAnswer)
+            answer = msgspec.msgpack.decode(body, type=_Received)
         except msgspec.DecodeError as error:
             raise InvalidMessage(f"not a batch: {error}") from error
-        return cls(answer.batch, answer.items)
+        if answer.codecs and len(answer.codecs) != len(answer.items):
+            raise InvalidMessage("not a batch: codecs are not one for each item")
+        return cls(answer.batch, answer.items, answer.codecs)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -83,9 +105,66 @@ class Batch:
         Raises:
             InvalidMessage: If the items are fragments.
         """
+        self._check_groups()
+        texts = [
+            item if codec == JSON else to_json(read_msgpack(item))
+            for codec, item in zip(self.codecs, self.items, strict=True)
+        ]
+        return tuple(msgspec.json.decode(text) for text in texts)
+
+    @cached_property
+    def group_arrays(self) -> tuple[GroupArrays, ...]:
+        """The items of an outside run's batch as arrays, in whichever codec they came.
+
+        Raises:
+            InvalidMessage: If the items are fragments, or broken.
+        """
+        self._check_groups()
+        pairs = zip(self.items, self.codecs, strict=True)
+        return tuple(read(item, codec) for item, codec in pairs)
+
+    def _check_groups(self) -> None:
         if self.head.kind != "groups":
             raise InvalidMessage("a batch of fragments has no trajectory groups; use fragments")
-        return tuple(msgspec.json.decode(item) for item in self.items)
+
+    def padded(
+        self,
+        *,
+        pad_token_id: int = 0,
+        length: int | None = None,
+        multiple_of: int = 1,
+        pad_logprob: float = PAD_LOGPROB,
+    ) -> dict[str, NDArray[Any]]:
+        """Return a batch of groups as arrays of its B sequences, T tokens wide.
+
+        Args:
+            pad_token_id: Token behind the end of a sequence.
+            length: T; by default the longest sequence's length.
+            multiple_of: Without `length`, T is rounded up to a multiple of this.
+            pad_logprob: Log probability where there is no token; 1.0 as Atropos' own trainer
+                pads, a value that no token has.
+
+        Returns:
+            ``tokens [B, T]`` int32; ``masks [B, T]`` int32, the labels: a token id, or -100 for
+            what is not trained on and behind the end; ``attention_mask [B, T]`` bool;
+            ``scores [B]`` float32; ``lengths [B]``, ``group_index [B]`` (position in the batch)
+            and ``env_ids [B]`` (-1 for none) int32. Where any group has them, ``ref_logprobs``
+            and ``inference_logprobs [B, T]`` and ``advantages`` (``[B]`` when every group has
+            one for each sequence, else ``[B, T]``, 0 behind the end) float32, each with a
+            ``has_… [B]`` bool: false for sequences whose group lacks it. Nothing is shifted:
+            column t of every array is token t. All are copies and may be written.
+
+        Raises:
+            InvalidMessage: If the items are fragments, a sequence is longer than `length`, or
+                rows of one sequence differ in length, which only a lenient run lets through.
+        """
+        return padded(
+            self.group_arrays,
+            pad_token_id=pad_token_id,
+            length=length,
+            multiple_of=multiple_of,
+            pad_logprob=pad_logprob,
+        )
 
     def stack(self) -> dict[str, NDArray[Any]]:
         """Return the batch as arrays of its N fragments of T steps each.

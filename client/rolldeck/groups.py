@@ -15,7 +15,7 @@ from msgspec import Raw
 from numpy.typing import NDArray
 
 from rolldeck import wire
-from rolldeck.json_groups import read_plain
+from rolldeck.json_groups import Bytes, read_plain
 from rolldeck.ragged import Rows
 
 Names = tuple[str, ...]
@@ -103,7 +103,7 @@ class GroupArrays:
         return len(self.rows["tokens"].lengths)
 
 
-def read(content: bytes, codec: str) -> GroupArrays:
+def read(content: Bytes, codec: str) -> GroupArrays:
     """Return the arrays of a stored group, read-only where they are views of `content`.
 
     Raises:
@@ -112,7 +112,7 @@ def read(content: bytes, codec: str) -> GroupArrays:
     return read_msgpack(content) if codec == MSGPACK else read_json(content)
 
 
-def read_msgpack(content: bytes) -> GroupArrays:
+def read_msgpack(content: Bytes) -> GroupArrays:
     """Return the arrays of an encoded :class:`rolldeck.wire.Group`.
 
     Raises:
@@ -212,7 +212,7 @@ def _distillation_in(group: wire.Group, tokens: Rows) -> dict[str, NDArray[Any]]
     return found
 
 
-def read_json(content: bytes) -> GroupArrays:
+def read_json(content: Bytes) -> GroupArrays:
     """Return the arrays of a group in Atropos' JSON.
 
     Raises:

@@ -17,6 +17,7 @@ from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswer, RolldeckError
 from rolldeck.http import Call, Connection
 from rolldeck.pacing import RESUME_FRACTION, HandlerState, PauseRule
+from rolldeck.sender import GroupSender
 
 logger = logging.getLogger("rolldeck")
 
@@ -103,6 +104,7 @@ class RolloutHandler(Closing):
         token: str | None = None,
         pace: Pace | None = None,
         tracker: Tracker | None = None,
+        sender: GroupSender | None = None,
         connection: Connection | None = None,
     ) -> None:
         """Send nothing yet.
@@ -113,6 +115,8 @@ class RolloutHandler(Closing):
             token: For servers that want one; credentials may also stand in the URL.
             pace: When to look at the queue, and when to pause.
             tracker: Called with every event, in the thread of `run`.
+            sender: Carries the groups in the binary form, to the same run of a Rolldeck server;
+                without it they go as JSON, as any Atropos server takes them.
             connection: Used instead of one of its own, which `close` would end.
         """
         self.offer = offer
@@ -122,6 +126,7 @@ class RolloutHandler(Closing):
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
         self._tracker = tracker
+        self._sender = sender
         self._stopping = threading.Event()
 
     def close(self) -> None:
@@ -193,7 +198,10 @@ class RolloutHandler(Closing):
         env_id = self._registered().env_id
         groups = produced if not isinstance(produced, Mapping) else [produced]
         signed = [{"env_id": env_id, **group} for group in groups]
-        self._ask(Call(method="POST", path=path, json=signed if several else signed[0]))
+        if self._sender is not None:
+            self._sender.push_groups(signed)
+        else:
+            self._ask(Call(method="POST", path=path, json=signed if several else signed[0]))
         self._track("sent", groups=len(signed))
 
     def status(self) -> EnvironmentStatus:

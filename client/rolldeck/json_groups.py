@@ -22,6 +22,7 @@ from rolldeck.ragged import Rows
 INTEGER_ROWS: Final = frozenset({"tokens", "masks"})
 FLOAT_ROWS: Final = frozenset({"advantages", "ref_logprobs", "inference_logprobs"})
 DISTILLATION: Final = frozenset({"distill_token_ids", "distill_logprobs"})
+Bytes = bytes | memoryview
 MAX_KEYS: Final = 64
 MAX_SEQUENCES: Final = 1024
 # A parser keeps room for the largest body it has seen; after a larger one it is thrown away.
@@ -68,7 +69,7 @@ class _NotPlain(ValueError):
     """The group needs the thorough reader."""
 
 
-def read_plain(content: bytes) -> PlainGroup | None:
+def read_plain(content: Bytes) -> PlainGroup | None:
     """Return the arrays of one group, or None when it is not in the plain form.
 
     Plain is an object without repeated keys, with integers where integers belong, numbers with a
@@ -83,7 +84,7 @@ def read_plain(content: bytes) -> PlainGroup | None:
         return None
 
 
-def _read(document: Any, content: bytes) -> PlainGroup:
+def _read(document: Any, content: Bytes) -> PlainGroup:
     keys = list(document)
     if len(keys) > MAX_KEYS or len(set(keys)) < len(keys):
         raise _NotPlain
@@ -142,7 +143,7 @@ def _json(key: str, value: Any) -> bytes:
     return msgspec.json.encode(value)
 
 
-def _check_nesting(content: bytes, rows: dict[str, Rows], others: dict[str, bytes]) -> None:
+def _check_nesting(content: Bytes, rows: dict[str, Rows], others: dict[str, bytes]) -> None:
     """Accept rows that hold no lists: the buffers flatten them, and lengths may still agree.
 
     Every list opens with a bracket, so the brackets of the group are counted.
@@ -150,7 +151,7 @@ def _check_nesting(content: bytes, rows: dict[str, Rows], others: dict[str, byte
     brackets = 1 + sum(1 + len(field.lengths) for field in rows.values())
     for text in others.values():
         brackets += text.count(b"[")
-    escaped = bool(others) and b"\\u005" in content
+    escaped = bool(others) and b"\\u005" in bytes(content)
     # numpy counts a byte five times as fast as bytes.count does.
     found = np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord("["))
     if escaped or found != brackets:

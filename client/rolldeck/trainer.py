@@ -47,6 +47,8 @@ MAX_WAIT_SECONDS: Final = 60.0
 """The longest that the server holds one request for a batch."""
 EARLY_PAUSE_SECONDS: Final = 0.5
 ENDED: Final = frozenset({"completed", "stopped", "failed"})
+# Groups come in the codec in which they were pushed: nobody decodes them on the way.
+STORED_BATCH: Final = f"{BATCH_TYPE}; groups=stored"
 Weights = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
 
@@ -142,7 +144,7 @@ class Trainer(Closing):
                 method="POST",
                 path=f"{self._root}/batches/next",
                 json={"wait_seconds": wait, **self._share()},
-                accept=BATCH_TYPE,
+                accept=STORED_BATCH,
                 wait_seconds=wait,
             )
             answer = self._connection.send(call)
@@ -163,7 +165,7 @@ class Trainer(Closing):
     def batch(self, batch_id: str) -> Batch:
         """Return the leased batch of that id once more, whole, for any rank of this trainer."""
         path = f"{self._root}/batches/{quote(batch_id, safe='')}"
-        answer = self._connection.send(Call(method="GET", path=path, accept=BATCH_TYPE))
+        answer = self._connection.send(Call(method="GET", path=path, accept=STORED_BATCH))
         return Batch.decode(answer.content)
 
     def batches(self, *, wait_seconds: float = 30.0) -> Iterator[Batch]:
