@@ -17,6 +17,7 @@ def reclaim_lapsed_leases() -> dict[str, int]:
     now = timezone.now()
     return {
         "returned": services.return_lapsed_batches(),
+        "quarantined": services.quarantine_poison(now=now),
         "dropped": services.settle_ended_runs(now=now)
         + services.drop_other_epochs()
         + services.drop_expired(),

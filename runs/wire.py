@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 Name = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-zA-Z0-9_-]+$")]
 Reason = Annotated[str, Meta(max_length=2000)]
@@ -61,6 +61,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     off_policy_tolerance: float
     exact_queue_size: bool
     lease_seconds: float
+    dry_deadline_seconds: float | None
     served_steps: int
     epoch: int
     policy_step: int
@@ -93,6 +94,15 @@ class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     preset: Annotated[str, Meta(max_length=80)] = ""
     config: dict[str, Any] = {}
     start: bool = False
+
+
+class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of a run to change; those left out stay.
+
+    `dry_deadline_seconds`: how long a batch waits for an environment's minimum; null for ever.
+    """
+
+    dry_deadline_seconds: Annotated[float, Meta(ge=0, le=604_800)] | UnsetType | None = UNSET
 
 
 class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

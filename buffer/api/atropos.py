@@ -6,6 +6,7 @@ differences are listed with their reasons in the contract tests.
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -31,7 +32,6 @@ from buffer.api.callers import ResetCallers
 from buffer.api.delivery import delivery_of
 from buffer.api.sending import NotedAnswer
 from buffer.core.batch_bytes import example_answer, stock_answer
-from buffer.core.fates import ItemKind
 from buffer.services.senders import this_process
 from buffer.wire import (
     BodyProblem,
@@ -325,6 +325,22 @@ class ScoredDataListView(PushView):
         return self.accept(request, groups, many=True)
 
 
+def _take_whole(
+    run_id: int, identity: str
+) -> tuple[services.Lease, list[storage.StoredContent]] | None:
+    """Lease the next batch whose bytes are those that came in, and read it."""
+    while True:
+        now = timezone.now()
+        lease = services.take_for_stock(
+            run_id=run_id, identity=identity, sender=this_process(), now=now
+        )
+        if lease is None:
+            return None
+        # A batch that was taken apart is gone, with the items that were corrupt in it.
+        with suppress(services.BatchCorrupt):
+            return lease, services.contents_of(lease, now=now)
+
+
 class BatchView(AtroposView):
     """Hands batches to stock trainers."""
 
@@ -342,17 +358,13 @@ class BatchView(AtroposView):
                     "batch": [],
                 }
             )
-        lease = services.take_for_stock(
-            run_id=found.pk,
-            identity=identity_of(request),
-            sender=this_process(),
-            now=timezone.now(),
-        )
-        if lease is None:
+        taken = _take_whole(found.pk, identity_of(request))
+        if taken is None:
             return json_response({"batch": None})
+        lease, items = taken
         batch_id, fence = lease.batch.pk, lease.batch.fence
         return NotedAnswer(
-            stock_answer(storage.batch_contents(ItemKind.GROUPS, batch_id)),
+            stock_answer(items),
             content_type="application/json",
             on_sent=partial(services.note_delivered, batch_id=batch_id, fence=fence),
             on_cut=partial(services.note_cut, batch_id=batch_id, fence=fence),

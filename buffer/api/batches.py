@@ -1,16 +1,18 @@
 """Lease batches to trainers that confirm them by id."""
 
+from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer import selectors, services, storage
+from buffer import selectors, services
 from buffer.api import messages
 from buffer.api.callers import AnyAccept
 from buffer.api.sending import StoredAnswer
@@ -61,7 +63,7 @@ def _bytes(request: Request, lease: services.Lease, share: Share) -> HttpRespons
     """Return a leased batch: msgpack, or JSON for groups when the client asks for it."""
     kind = ItemKind(lease.batch.kind)
     places = _places(lease.batch, share)
-    stored = storage.batch_contents(kind, lease.batch.pk, positions=places)
+    stored = services.contents_of(lease, positions=places, now=timezone.now())
     head = _head(lease, share, places)
     if kind is ItemKind.FRAGMENTS:
         return StoredAnswer(msgpack_answer(head, stored), content_type=BATCH_TYPE)
@@ -112,10 +114,14 @@ class LeasingView(WaitingView):
         identity = identity_of(request)
 
         def look() -> HttpResponseBase | None:
-            if not selectors.batch_in_sight(run.pk, identity=identity, count=count):
-                return None
-            lease = services.take(run_id=run.pk, identity=identity, count=count)
-            return None if lease is None else _bytes(request, lease, share)
+            while selectors.batch_in_sight(run.pk, identity=identity, count=count):
+                lease = services.take(run_id=run.pk, identity=identity, count=count)
+                if lease is None:
+                    return None
+                # A batch with corrupt items is taken apart: the next is made without them.
+                with suppress(services.BatchCorrupt):
+                    return _bytes(request, lease, share)
+            return None
 
         return self.wait(
             Line(run_id=run.pk, wanted=("batch", count), parts=frozenset({"queue"})),
@@ -151,7 +157,10 @@ class NextBatchView(LeasingView):
 
         def look() -> HttpResponseBase | None:
             lease = services.held_after(run_id=run.pk, identity=identity, after=wanted.after)
-            return None if lease is None else _bytes(request, lease, share)
+            if lease is not None:
+                with suppress(services.BatchCorrupt):
+                    return _bytes(request, lease, share)
+            return None
 
         return self.wait(
             Line(
@@ -271,10 +280,11 @@ class BatchesView(APIView):
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
         found = runs_selectors.run_named(run)
         rows = selectors.batches(run_id=found.pk, limit=limit or 50)
-        return answer(messages.BatchList(results=[_row(batch) for batch in rows]))
+        return answer(messages.BatchList(results=[batch_row(batch) for batch in rows]))
 
 
-def _row(batch: Batch) -> messages.BatchRow:
+def batch_row(batch: Batch) -> messages.BatchRow:
+    """Return a batch as the API lists it."""
     fields: dict[str, Any] = {
         name: getattr(batch, name) for name in messages.BatchRow.__struct_fields__
     }

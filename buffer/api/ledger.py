@@ -30,7 +30,7 @@ class LedgerView(APIView):
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return accepted = queued + waiting + leased + served + dropped, for each kind."""
+        """Return where the accepted items of each kind are; the terms sum to `accepted`."""
         found = runs_selectors.run_named(run)
         sides = {
             str(kind): messages.KindLedger(**_fields(selectors.ledger(found.pk, kind)))

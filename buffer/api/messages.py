@@ -220,6 +220,61 @@ class BatchRow(Struct, frozen=True, kw_only=True):
     staleness: dict[str, int]
 
 
+class EnvironmentMixing(Struct, frozen=True, kw_only=True):
+    """What one environment may claim of batches, and what it got; sizes count sequences.
+
+    `env_id` is null for groups that were pushed without an environment. `target` is its share by
+    weight, `realised` its share of all batches so far, `debt` what it is owed (negative: it got
+    ahead). `blocks_since`: since when a batch waits for its minimum.
+    """
+
+    env_id: int | None
+    name: str | None
+    connected: bool
+    weight: float
+    minimum: float
+    target: float
+    realised: float
+    sequences: int
+    debt: float
+    queued_sequences: int
+    blocks_since: datetime | None
+
+
+class MixingAnswer(Struct, frozen=True, kw_only=True):
+    """How a run shares its batches among environments."""
+
+    batch_size: int | None
+    dry_deadline_seconds: float | None
+    environments: list[EnvironmentMixing]
+
+
+class PreviewAnswer(Struct, frozen=True, kw_only=True):
+    """What the next batch would be made of, or why there is none.
+
+    `reason` is null when there is one. `comes_again` names a batch whose lease ran out: it goes
+    out first, as it is. `sizes` counts groups by sequences; `padding` is the part of its
+    positions that padding to the longest sequence would waste.
+    """
+
+    reason: Literal["unregistered", "too_few", "no_exact_fill", "waiting_for_minimum"] | None
+    batch_size: int | None
+    queued_sequences: int
+    waiting_for: list[int]
+    waits_until: datetime | None
+    comes_again: str | None
+    items: int
+    sequences: int
+    sizes: dict[int, int]
+    composition: dict[str, int]
+    shares: dict[str, float]
+    tokens: int
+    longest_tokens: int
+    padding: float | None
+    oldest_at: datetime | None
+    newest_at: datetime | None
+
+
 class BatchList(Struct, frozen=True, kw_only=True):
     """Batches, newest first."""
 

@@ -2,7 +2,18 @@
 
 from django.urls import path
 
-from buffer.api import archives, batches, fragments, groups, ledger, limits, replay, segments
+from buffer.api import (
+    archives,
+    batches,
+    fragments,
+    groups,
+    ledger,
+    limits,
+    mixing,
+    quarantine,
+    replay,
+    segments,
+)
 
 urlpatterns = [
     path("limits", limits.LimitsView.as_view()),
@@ -14,6 +25,10 @@ urlpatterns = [
     path("runs/<slug:run>/fragments/priorities", replay.PrioritiesView.as_view()),
     path("runs/<slug:run>/batches", batches.BatchesView.as_view()),
     path("runs/<slug:run>/batches/next", batches.NextBatchView.as_view()),
+    path("runs/<slug:run>/batches/preview", mixing.PreviewView.as_view()),
+    path("runs/<slug:run>/mixing", mixing.MixingView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/release", quarantine.ReleaseView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/discard", quarantine.DiscardView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>", batches.BatchView.as_view()),
     path("runs/<slug:run>/batches/<str:batch>/ack", batches.AckBatchView.as_view()),
     path("runs/<slug:run>/archives", archives.ArchivesView.as_view()),

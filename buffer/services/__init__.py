@@ -29,10 +29,10 @@ from buffer.services.batches import (
     held_by,
     note_cut,
     note_delivered,
-    return_lapsed_batches,
     take,
     take_for_stock,
 )
+from buffer.services.corruption import BatchCorrupt, contents_of
 from buffer.services.expiry import drop_expired
 from buffer.services.fragments import InvalidFragments, accept_fragments, decode_push
 from buffer.services.groups import (
@@ -50,7 +50,15 @@ from buffer.services.idempotency import (
     forget_old_keys,
     once,
 )
+from buffer.services.lapses import (
+    NotQuarantined,
+    discard,
+    quarantine_poison,
+    release,
+    return_lapsed_batches,
+)
 from buffer.services.pacing import status_of_environment
+from buffer.services.previews import mixing, preview
 from buffer.services.priorities import update_priorities
 from buffer.services.retention import (
     RetentionReport,
@@ -71,6 +79,7 @@ __all__ = [
     "Answer",
     "ArchiveNotFound",
     "ArchiveNotReady",
+    "BatchCorrupt",
     "BatchNotFound",
     "DiskFull",
     "ExportReport",
@@ -81,6 +90,7 @@ __all__ = [
     "KeylessPush",
     "Lease",
     "LeaseLost",
+    "NotQuarantined",
     "PushKey",
     "QueueFull",
     "Receipt",
@@ -100,7 +110,9 @@ __all__ = [
     "ask_for_restoration",
     "audit_ledgers",
     "confirm",
+    "contents_of",
     "decode_push",
+    "discard",
     "drop_expired",
     "drop_open",
     "drop_other_epochs",
@@ -110,11 +122,15 @@ __all__ = [
     "forget_old_pushes",
     "held_after",
     "held_by",
+    "mixing",
     "note_cut",
     "note_delivered",
     "note_delivered_push",
     "once",
     "once_without_key",
+    "preview",
+    "quarantine_poison",
+    "release",
     "restore_archive",
     "retention_limits",
     "return_lapsed_batches",

@@ -4,6 +4,7 @@ Forming is serialised for each run by an advisory lock that lives as long as its
 Leases are judged by the database's clock; what a trainer may do with one is in the WHERE.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -14,17 +15,23 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from buffer.core.delivery import Delivery, Next
-from buffer.core.fates import OPEN_BATCHES, BatchState, Fate, ItemKind
+from buffer.core.fates import (
+    OPEN_BATCHES,
+    UNSETTLED_BATCHES,
+    BatchState,
+    DropReason,
+    Fate,
+    ItemKind,
+)
 from buffer.models import Batch
 from buffer.services import forming, group_batches, senders
 from buffer.services.expiry import drop_useless
-from buffer.services.items import move_batch_items
+from buffer.services.items import serve_items, take_apart
 from buffer.services.locks import lock_run
 from runs import live
 from runs import services as runs_services
 from runs.models import Run, RunKind, Trainer
 
-RECLAIMED_AT_ONCE: Final = 200
 # Once in a while is often enough for a page, and a poll should write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
 
@@ -154,7 +161,7 @@ def _take_returned(run: Run, open_batches: list[Batch]) -> Batch | None:
             continue
         if batch.kind == ItemKind.GROUPS or not _is_too_stale(run, batch):
             return batch
-        _dissolve(batch)
+        dissolve(batch)
         drop_useless(run)
     return None
 
@@ -165,10 +172,24 @@ def _is_too_stale(run: Run, batch: Batch) -> bool:
     return run.max_staleness is not None and behind > run.max_staleness
 
 
-def _dissolve(batch: Batch) -> None:
-    """Put the items of a returned batch back into the queue one by one."""
-    move_batch_items(batch, to=Fate.QUEUED)
+def dissolve(
+    batch: Batch,
+    *,
+    source: Fate = Fate.LEASED,
+    doomed: Collection[int] | None = (),
+    reason: DropReason | None = None,
+) -> tuple[int, int]:
+    """End a batch that nobody will train on; return how many items were dropped and put back.
+
+    Its sequences count no longer as given to their environments. For the arguments see
+    :func:`buffer.services.items.take_apart`.
+    """
+    moved = take_apart(batch, source=source, doomed=doomed, reason=reason)
     Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())
+    batch.state = BatchState.DROPPED
+    if batch.kind == ItemKind.GROUPS:
+        group_batches.take_back_shares(batch)
+    return moved
 
 
 def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
@@ -225,11 +246,12 @@ def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
 
 
 def _confirm(batch: Batch) -> None:
-    Batch.objects.filter(pk=batch.pk, state__in=OPEN_BATCHES).update(
+    was = Fate.QUARANTINED if batch.state == BatchState.QUARANTINED else Fate.LEASED
+    Batch.objects.filter(pk=batch.pk, state__in=UNSETTLED_BATCHES).update(
         state=BatchState.CONFIRMED, settled_at=Now()
     )
     batch.state = BatchState.CONFIRMED
-    move_batch_items(batch, to=Fate.SERVED)
+    serve_items(batch, source=was)
     live.announce(batch.run_id, "queue", "ledger")
 
 
@@ -287,24 +309,3 @@ def forget_deliveries(*, run_id: int, identity: str) -> None:
     Batch.objects.filter(run_id=run_id, trainer__identity=identity, state__in=OPEN_BATCHES).update(
         delivered_at=None, sending_since=None, sender=""
     )
-
-
-@transaction.atomic
-def return_lapsed_batches() -> int:
-    """Let batches whose lease has lapsed wait for the next trainer; return how many.
-
-    The batch stays whole and keeps its fence and last holder: until somebody else leases it, a
-    late confirmation of its trainer still counts.
-    """
-    lapsed = (
-        Batch.objects.select_for_update(skip_locked=True, of=("self",))
-        .filter(state=BatchState.LEASED, lease_expires_at__lt=Now())
-        .order_by("lease_expires_at")[:RECLAIMED_AT_ONCE]
-    )
-    rows = list(lapsed.values_list("id", "run_id"))
-    returned = Batch.objects.filter(
-        id__in=[batch_id for batch_id, _ in rows], state=BatchState.LEASED
-    ).update(state=BatchState.RETURNED)
-    for run_id in {run_id for _, run_id in rows}:
-        live.announce(run_id, "queue", "ledger")
-    return returned

@@ -13,7 +13,7 @@ from django.db.models import IntegerField, Q
 from django.db.models.functions import Coalesce, Now
 
 from buffer import selectors
-from buffer.core.fates import OPEN_BATCHES, BatchState, DropReason, Fate, ItemKind
+from buffer.core.fates import UNSETTLED_BATCHES, BatchState, DropReason, Fate, ItemKind
 from buffer.core.mixing import NO_ENVIRONMENT
 from buffer.models import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.services.items import drop_fragments, drop_groups
@@ -31,7 +31,8 @@ RUNS_AT_ONCE: Final = 50
 _STALE_FRAGMENTS: Final = """
     SELECT EXISTS (
         SELECT FROM buffer_fragmentchunk
-        WHERE run_id = %(run)s AND epoch < %(epoch)s AND state IN ('waiting', 'queued', 'leased')
+        WHERE run_id = %(run)s AND epoch < %(epoch)s
+        AND state IN ('waiting', 'queued', 'leased', 'quarantined')
     ) OR EXISTS (
         SELECT FROM buffer_fragmentchunk
         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
@@ -85,7 +86,7 @@ def _drop_expired(run_id: int) -> int:
 
 def drop_epochs_but(run: Run) -> int:
     """Drop open fragments and batches of other epochs than the run's; return how many items."""
-    batches = Batch.objects.filter(run=run, state__in=OPEN_BATCHES, kind=ItemKind.FRAGMENTS)
+    batches = Batch.objects.filter(run=run, state__in=UNSETTLED_BATCHES, kind=ItemKind.FRAGMENTS)
     ids = list(batches.exclude(epoch=run.epoch).values_list("id", flat=True))
     dropped = drop_fragments(run.pk, reason=DropReason.STALE_EPOCH, epoch__lt=run.epoch)
     if ids:

@@ -75,6 +75,13 @@ _NOTE_WAITING: Final = """
     ON CONFLICT (run_id, env_id) DO UPDATE SET blocks_since = excluded.blocks_since"""
 
 
+_TAKE_BACK: Final = """
+    UPDATE buffer_mixingshare m SET sequences = m.sequences - c.value::bigint
+    FROM buffer_batch b, jsonb_each_text(b.composition) AS c
+    WHERE b.id = %s AND m.run_id = b.run_id
+    AND m.env_id = COALESCE(NULLIF(c.key, '')::int, -1)"""
+
+
 class GroupsMoved(RuntimeError):
     """Somebody moved queued groups of a run without holding its lock."""
 
@@ -91,6 +98,12 @@ def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
         _note_waiting(run.pk, planned.plan, planned)
         return None
     return _write(run, trainer, planned.plan, sender=sender)
+
+
+def take_back_shares(batch: Batch) -> None:
+    """Count the sequences of a batch that nobody will train on as never given."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE_BACK, [batch.pk])
 
 
 def _note_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
@@ -118,8 +131,8 @@ def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch
         trainer=trainer,
         fence=1,
         sender=sender,
-        composition=_by_name(plan.composition),
-        shares=_by_name(plan.shares),
+        composition=by_name(plan.composition),
+        shares=by_name(plan.shares),
         staleness={},
     )
     with connection.cursor() as cursor:
@@ -178,7 +191,7 @@ def _values(run: Run, batch: Batch, plan: BatchPlan) -> dict[str, Any]:
     }
 
 
-def _by_name(by_environment: Mapping[int, Any]) -> dict[str, Any]:
+def by_name(by_environment: Mapping[int, Any]) -> dict[str, Any]:
     """Return values by `env_id` as text; groups without an environment are under ``""``."""
     return {
         "" if env_id == NO_ENVIRONMENT else str(env_id): found

@@ -1,33 +1,114 @@
 """Move items from fate to fate, counting every move."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from django.db import connection
 
 from buffer.core.fates import OPEN, DropReason, Fate, ItemKind
-from buffer.models import Batch, FragmentChunk, TrajectoryGroup
+from buffer.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.services.retiring import retire
 from buffer.services.tallies import COUNTED, Changes, Counted, counted
 from buffer.services.uses import settle_uses
 
+_TABLES: Final = {
+    ItemKind.GROUPS: "buffer_trajectorygroup",
+    ItemKind.FRAGMENTS: "buffer_fragmentchunk",
+}
 
-def move_batch_items(batch: Batch, *, to: Fate) -> None:
-    """Move the leased items of a batch to `served`, or one by one back to `queued`."""
-    kind = ItemKind(batch.kind)
+
+_MOVE: Final = """
+    UPDATE {table} SET state = %(to)s, drop_reason = %(reason)s,
+        batch_id = CASE WHEN %(to)s <> 'queued' THEN batch_id END,
+        position = CASE WHEN %(to)s <> 'queued' THEN position END
+    WHERE batch_id = %(batch)s AND state = %(source)s
+    AND (%(only)s::int[] IS NULL OR position = ANY(%(only)s::int[]))
+    RETURNING {columns}"""
+_MOVE_OF: Final = {
+    kind: _MOVE.format(table=_TABLES[kind], columns=", ".join(columns))
+    for kind, columns in COUNTED.items()
+}
+
+
+def serve_items(batch: Batch, *, source: Fate) -> None:
+    """Count the items of a batch as trained on; they are in fate `source`."""
     if batch.sampler:
-        settle_uses(batch, confirmed=to is Fate.SERVED)
-        return
-    model = TrajectoryGroup if kind is ItemKind.GROUPS else FragmentChunk
-    rows = model.objects.filter(batch=batch, state=Fate.LEASED)
-    items = [counted(*row) for row in rows.values_list(*COUNTED[kind])]
-    changed: dict[str, Any] = {"state": to}
-    if to is Fate.QUEUED:
-        changed |= {"batch": None, "position": None}
-    model.objects.filter(batch=batch, state=Fate.LEASED).update(**changed)
-    changes = Changes(batch.run_id, kind)
-    changes.move(items, Fate.LEASED, to)
+        settle_uses(batch, confirmed=True)
+    else:
+        _move(batch, source, Fate.SERVED)
+
+
+def quarantine_items(batch: Batch) -> None:
+    """Put the items of a batch aside; those of a sample go on in other batches."""
+    if not batch.sampler:
+        _move(batch, Fate.LEASED, Fate.QUARANTINED)
+
+
+def take_apart(
+    batch: Batch,
+    *,
+    source: Fate = Fate.LEASED,
+    doomed: Collection[int] | None = (),
+    reason: DropReason | None = None,
+) -> tuple[int, int]:
+    """Drop some items of a batch and put the others back one by one; return how many of each.
+
+    Args:
+        batch: Nobody will train on it.
+        source: The fate that its items are in.
+        doomed: Positions of the items to drop for `reason`; None for all.
+        reason: Why they are dropped, if any are.
+    """
+    if batch.sampler:
+        return _take_sample_apart(batch, doomed=doomed, reason=reason)
+    dropped = kept = 0
+    if doomed is None or doomed:
+        dropped = _move(batch, source, Fate.DROPPED, reason=reason or "", only=doomed)
+    if doomed is not None:
+        kept = _move(batch, source, Fate.QUEUED)
+    return dropped, kept
+
+
+def _take_sample_apart(
+    batch: Batch, *, doomed: Collection[int] | None, reason: DropReason | None
+) -> tuple[int, int]:
+    settle_uses(batch, confirmed=False)
+    uses = BatchUse.objects.filter(batch=batch)
+    if doomed is not None:
+        uses = uses.filter(position__in=doomed)
+    if reason is None or not uses.exists():
+        return 0, batch.items
+    changes = Changes(batch.run_id, ItemKind(batch.kind))
+    ids = uses.values_list("item_id", flat=True)
+    dropped = retire(ids, reason=reason, states=[Fate.QUEUED], changes=changes)
     changes.write()
+    return dropped, max(0, batch.items - dropped)
+
+
+def _move(
+    batch: Batch,
+    source: Fate,
+    to: Fate,
+    *,
+    reason: str = "",
+    only: Collection[int] | None = None,
+) -> int:
+    """Move the items of a batch, or those at some positions; return how many."""
+    kind = ItemKind(batch.kind)
+    values: dict[str, Any] = {
+        "batch": batch.pk,
+        "source": source,
+        "to": to,
+        "reason": reason,
+        "only": None if only is None else list(only),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_MOVE_OF[kind], values)
+        moved = [counted(*row) for row in cursor.fetchall()]
+    changes = Changes(batch.run_id, kind)
+    changes.move(moved, source, to, reason=reason)
+    changes.write()
+    return len(moved)
 
 
 def lease_items(batch: Batch, items: list[tuple[int, Counted]]) -> bool:
@@ -36,7 +117,7 @@ def lease_items(batch: Batch, items: list[tuple[int, Counted]]) -> bool:
     What is counted is read from the rows, whatever the caller knows of them.
     """
     kind = ItemKind(batch.kind)
-    table = "buffer_trajectorygroup" if kind is ItemKind.GROUPS else "buffer_fragmentchunk"
+    table = _TABLES[kind]
     columns = ", ".join(f"i.{name}" for name in COUNTED[kind])
     with connection.cursor() as cursor:
         cursor.execute(

@@ -118,6 +118,11 @@ def group_ids(run_id: int, plan: BatchPlan) -> list[int]:
     return sorted(plan.chosen + _behind_ids(run_id, plan.behind))
 
 
+def read_queues(run_id: int) -> list[EnvironmentQueue]:
+    """Return the environments that take part in a run's batches, groups known by size only."""
+    return [row.queue() for row in _state(run_id)]
+
+
 def _state(run_id: int) -> list[_StateRow]:
     with connection.cursor() as cursor:
         cursor.execute(_STATE, {"run": run_id})

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F, Q, Sum
 from django.db.models.functions import Now
 
-from buffer.core.fates import OPEN, OPEN_BATCHES, BatchState, DropReason
+from buffer.core.fates import OPEN, UNSETTLED_BATCHES, BatchState, DropReason
 from buffer.models import Batch, Tally
 from buffer.services.expiry import drop_epochs_but
 from buffer.services.items import drop_fragments, drop_groups
@@ -26,7 +26,7 @@ def drop_open(*, run_id: int, reason: str, now: datetime) -> int:
     lock_run(run_id)
     why = DropReason(reason)
     dropped = drop_groups(run_id, reason=why) + drop_fragments(run_id, reason=why)
-    Batch.objects.filter(run_id=run_id, state__in=OPEN_BATCHES).update(
+    Batch.objects.filter(run_id=run_id, state__in=UNSETTLED_BATCHES).update(
         state=BatchState.DROPPED, settled_at=Now()
     )
     if dropped:

@@ -96,6 +96,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     PayloadExpired: ApiError(410, "payload_expired", "Retention let the bytes go"),
     PayloadMissing: ApiError(410, "payload_missing", "The bytes are lost"),
     buffer_services.LeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
+    buffer_services.NotQuarantined: ApiError(409, "not_quarantined", "Not in quarantine"),
     buffer_services.TrainerNotRegistered: ApiError(409, "trainer_not_registered", "Register first"),
     buffer_services.RunNotAccepting: ApiError(409, "run_not_accepting", "The run takes no data"),
     WrongKind: ApiError(409, "wrong_kind", "Not what this run hands out"),

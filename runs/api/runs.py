@@ -1,5 +1,6 @@
 """Create runs, show them, and ask them to move."""
 
+import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -17,6 +18,7 @@ from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import Run
 from runs.wire import (
     Ask,
+    ChangeRun,
     CreateRun,
     EnvironmentList,
     EventList,
@@ -80,7 +82,9 @@ class RunsView(APIView):
 class RunView(APIView):
     """One run."""
 
-    permission_classes = [Readers]
+    def get_permissions(self) -> list[BasePermission]:
+        """Let readers look and operators change."""
+        return [Operators() if self.request.method == "PATCH" else Readers()]
 
     @extend_schema(
         operation_id="runs_show",
@@ -90,6 +94,23 @@ class RunView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """Show a run with its configuration."""
         return answer(selectors.run_detail(selectors.run_named(run)))
+
+    @extend_schema(
+        operation_id="runs_change",
+        request=ChangeRun,
+        responses={200: RunDetail, **problems(400, 401, 403, 404, 409)},
+        tags=["runs"],
+    )
+    def patch(self, request: Request, run: str) -> HttpResponse:
+        """Change settings of a run that may change while it goes on."""
+        wanted = read(request, ChangeRun)
+        changed: Run = services.change_settings(
+            run_id=selectors.run_named(run).pk,
+            changes=msgspec.to_builtins(wanted),
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(selectors.run_detail(changed))
 
 
 class AskView(APIView):

@@ -11,6 +11,7 @@ from runs.services.registry import (
     reset_default_run,
     reset_run,
 )
+from runs.services.run_settings import change_settings
 from runs.services.tokens import (
     adopt_bootstrap_token,
     authenticate,
@@ -23,6 +24,7 @@ __all__ = [
     "adopt_bootstrap_token",
     "ask",
     "authenticate",
+    "change_settings",
     "create",
     "create_and_start",
     "default_run",

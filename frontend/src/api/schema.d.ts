@@ -87,7 +87,8 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /** @description Change settings of a run that may change while it goes on. */
+        patch: operations["runs_change"];
         trace?: never;
     };
     "/api/runs/{run}/archives": {
@@ -193,6 +194,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/batches/{batch}/discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Drop the items of a quarantined batch, with the reason `poison`. */
+        post: operations["batches_discard"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/batches/{batch}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Put the items of a quarantined batch back at the head of the queue. */
+        post: operations["batches_release"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/batches/next": {
         parameters: {
             query?: never;
@@ -204,6 +239,23 @@ export interface paths {
         put?: never;
         /** @description Lease the next batch, waiting for it; a batch not confirmed yet comes again. */
         post: operations["batches_next"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/batches/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Show what the next batch would be made of, or why there is none; takes nothing. */
+        get: operations["batches_preview"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -444,7 +496,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return accepted = queued + waiting + leased + served + dropped, for each kind. */
+        /** @description Return where the accepted items of each kind are; the terms sum to `accepted`. */
         get: operations["ledger_get"];
         put?: never;
         post?: never;
@@ -466,6 +518,23 @@ export interface paths {
         put?: never;
         /** @description Store samples: all of them, or none when one is wrong. */
         post: operations["record_metrics"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/mixing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return each environment's target share, realised share and debt. */
+        get: operations["mixing_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1329,6 +1398,27 @@ export interface components {
             results: components["schemas"]["EnvironmentRow"][];
         };
         /**
+         * EnvironmentMixing
+         * @description What one environment may claim of batches, and what it got; sizes count sequences.
+         *
+         *         `env_id` is null for groups that were pushed without an environment. `target` is its share by
+         *         weight, `realised` its share of all batches so far, `debt` what it is owed (negative: it got
+         *         ahead). `blocks_since`: since when a batch waits for its minimum.
+         */
+        EnvironmentMixing: {
+            env_id: number | null;
+            name: string | null;
+            connected: boolean;
+            weight: number;
+            minimum: number;
+            target: number;
+            realised: number;
+            sequences: number;
+            debt: number;
+            queued_sequences: number;
+            blocks_since: string | null;
+        };
+        /**
          * EnvironmentRow
          * @description A registered producer of data.
          */
@@ -1686,6 +1776,15 @@ export interface components {
             expires_in_seconds: number | null;
         };
         /**
+         * MixingAnswer
+         * @description How a run shares its batches among environments.
+         */
+        MixingAnswer: {
+            batch_size: number | null;
+            dry_deadline_seconds: number | null;
+            environments: components["schemas"]["EnvironmentMixing"][];
+        };
+        /**
          * NextBatch
          * @description How long to wait for a batch, and which shard of it is wanted.
          *
@@ -1713,6 +1812,15 @@ export interface components {
             error: string | null;
         };
         /**
+         * ChangeRun
+         * @description Settings of a run to change; those left out stay.
+         *
+         *         `dry_deadline_seconds`: how long a batch waits for an environment's minimum; null for ever.
+         */
+        PatchedChangeRunRequest: {
+            dry_deadline_seconds?: number | null;
+        };
+        /**
          * Preset
          * @description A configuration to start from.
          */
@@ -1720,6 +1828,38 @@ export interface components {
             name: string;
             title: string;
             config: Record<string, unknown>;
+        };
+        /**
+         * PreviewAnswer
+         * @description What the next batch would be made of, or why there is none.
+         *
+         *         `reason` is null when there is one. `comes_again` names a batch whose lease ran out: it goes
+         *         out first, as it is. `sizes` counts groups by sequences; `padding` is the part of its
+         *         positions that padding to the longest sequence would waste.
+         */
+        PreviewAnswer: {
+            reason: ("no_exact_fill" | "too_few" | "unregistered" | "waiting_for_minimum") | null;
+            batch_size: number | null;
+            queued_sequences: number;
+            waiting_for: number[];
+            waits_until: string | null;
+            comes_again: string | null;
+            items: number;
+            sequences: number;
+            sizes: {
+                [key: string]: number;
+            };
+            composition: {
+                [key: string]: number;
+            };
+            shares: {
+                [key: string]: number;
+            };
+            tokens: number;
+            longest_tokens: number;
+            padding: number | null;
+            oldest_at: string | null;
+            newest_at: string | null;
         };
         /**
          * PrioritiesUpdated
@@ -1868,6 +2008,7 @@ export interface components {
             off_policy_tolerance: number;
             exact_queue_size: boolean;
             lease_seconds: number;
+            dry_deadline_seconds: number | null;
             served_steps: number;
             epoch: number;
             policy_step: number;
@@ -1930,6 +2071,7 @@ export interface components {
             off_policy_tolerance: number;
             exact_queue_size: boolean;
             lease_seconds: number;
+            dry_deadline_seconds: number | null;
             served_steps: number;
             epoch: number;
             policy_step: number;
@@ -2504,6 +2646,71 @@ export interface operations {
             };
         };
     };
+    runs_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PatchedChangeRunRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     archives_list: {
         parameters: {
             query?: {
@@ -2915,6 +3122,114 @@ export interface operations {
             };
         };
     };
+    batches_discard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                batch: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    batches_release: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                batch: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     batches_next: {
         parameters: {
             query?: never;
@@ -2954,6 +3269,59 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    batches_preview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreviewAnswer"];
                 };
             };
             401: {
@@ -3989,6 +4357,59 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    mixing_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MixingAnswer"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -229,7 +229,7 @@ def test_what_an_ended_run_leaves_is_settled_by_the_job(run: Run) -> None:
 
     assert jobs.reclaim_lapsed_leases()["dropped"] == 1
 
-    assert jobs.reclaim_lapsed_leases() == {"returned": 0, "dropped": 0, "forgotten": 0}
+    assert set(jobs.reclaim_lapsed_leases().values()) == {0}
     assert selectors.miscounts(run.pk) == []
 
 

@@ -1,0 +1,73 @@
+"""Show how batches are shared among environments, and what the next one would be."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import services
+from buffer.api import messages
+from buffer.api.batches import WrongKind
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+from runs.models import Run, RunKind
+
+
+def _outside_run(name: str) -> Run:
+    run = runs_selectors.run_named(name)
+    if run.kind != RunKind.OUTSIDE:
+        raise WrongKind(f"{name} hands out fragments: only groups are mixed by environment")
+    return run
+
+
+class MixingView(APIView):
+    """The mixing of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="mixing_get",
+        responses={200: messages.MixingAnswer, **problems(401, 403, 404, 409)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return each environment's target share, realised share and debt."""
+        found = _outside_run(run)
+        rows = [messages.EnvironmentMixing(**asdict(row)) for row in services.mixing(found.pk)]
+        return answer(
+            messages.MixingAnswer(
+                batch_size=found.batch_size,
+                dry_deadline_seconds=found.dry_deadline_seconds,
+                environments=rows,
+            )
+        )
+
+
+class PreviewView(APIView):
+    """The next batch of a run, as it would be now."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="batches_preview",
+        responses={200: messages.PreviewAnswer, **problems(401, 403, 404, 409)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Show what the next batch would be made of, or why there is none; takes nothing."""
+        found = _outside_run(run)
+        seen = services.preview(found)
+        fields: dict[str, Any] = asdict(seen) | asdict(seen.groups)
+        del fields["groups"]
+        fields["reason"] = seen.reason or None
+        fields["comes_again"] = str(seen.comes_again) if seen.comes_again else None
+        return answer(
+            messages.PreviewAnswer(
+                batch_size=found.batch_size, padding=seen.groups.padding, **fields
+            )
+        )

@@ -1,0 +1,59 @@
+"""Let a person decide about batches that no trainer survived."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import services
+from buffer.api import messages
+from buffer.api.batches import batch_row
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators
+
+ANSWERS: Final[dict[Any, Any]] = {200: messages.BatchRow, **problems(401, 403, 404, 409)}
+
+
+class ReleaseView(APIView):
+    """A quarantined batch that is to be tried again."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="batches_release", request=None, responses=ANSWERS, tags=["batches"]
+    )
+    def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """Put the items of a quarantined batch back at the head of the queue."""
+        released = services.release(
+            run_id=runs_selectors.run_named(run).pk,
+            batch_id=batch,
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(batch_row(released))
+
+
+class DiscardView(APIView):
+    """A quarantined batch that is to be given up."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="batches_discard", request=None, responses=ANSWERS, tags=["batches"]
+    )
+    def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """Drop the items of a quarantined batch, with the reason `poison`."""
+        discarded = services.discard(
+            run_id=runs_selectors.run_named(run).pk,
+            batch_id=batch,
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(batch_row(discarded))

@@ -1,0 +1,151 @@
+"""Decide what becomes of batches whose lease ran out.
+
+A batch comes back whole. One that comes back again and again kills its trainers, as far as
+anybody can see from here: it is quarantined, with an alert, until a person releases its items or
+discards them. Until then a late confirmation of its last trainer still counts.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from buffer.core.fates import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, Fate
+from buffer.models import Batch
+from buffer.services.batches import BatchNotFound, dissolve
+from buffer.services.items import quarantine_items
+from buffer.services.locks import lock_run
+from runs import live
+from runs import services as runs_services
+
+RECLAIMED_AT_ONCE: Final = 200
+_LAST_CHANCE: Final = LAPSES_BEFORE_QUARANTINE - 1
+
+
+class NotQuarantined(Exception):
+    """The batch is not in quarantine, so there is nothing to decide about it."""
+
+
+@transaction.atomic
+def return_lapsed_batches() -> int:
+    """Let batches whose lease has lapsed wait for the next trainer; return how many.
+
+    The batch stays whole and keeps its fence and last holder: until somebody else leases it, a
+    late confirmation of its trainer still counts.
+    """
+    lapsed = (
+        Batch.objects.select_for_update(skip_locked=True, of=("self",))
+        .filter(state=BatchState.LEASED, lease_expires_at__lt=Now(), lapses__lt=_LAST_CHANCE)
+        .order_by("lease_expires_at")[:RECLAIMED_AT_ONCE]
+    )
+    rows = list(lapsed.values_list("id", "run_id"))
+    returned = Batch.objects.filter(
+        id__in=[batch_id for batch_id, _ in rows], state=BatchState.LEASED
+    ).update(state=BatchState.RETURNED, lapses=F("lapses") + 1)
+    for run_id in {run_id for _, run_id in rows}:
+        live.announce(run_id, "queue", "ledger")
+    return returned
+
+
+def quarantine_poison(*, now: datetime) -> int:
+    """Take batches out of circulation whose lease has lapsed once too often; return how many."""
+    lapsed = Batch.objects.filter(
+        state=BatchState.LEASED, lease_expires_at__lt=Now(), lapses__gte=_LAST_CHANCE
+    )
+    rows = list(lapsed.values_list("id", "run_id")[:RECLAIMED_AT_ONCE])
+    return sum(_quarantine(batch_id, run_id, now=now) for batch_id, run_id in rows)
+
+
+@transaction.atomic
+def _quarantine(batch_id: UUID, run_id: int, *, now: datetime) -> bool:
+    # Before any row: who forms batches takes this lock first as well.
+    lock_run(run_id)
+    if not Batch.objects.filter(
+        pk=batch_id, state=BatchState.LEASED, lease_expires_at__lt=Now()
+    ).update(state=BatchState.QUARANTINED, lapses=F("lapses") + 1):
+        return False
+    batch = Batch.objects.get(pk=batch_id)
+    quarantine_items(batch)
+    _tell(
+        batch,
+        kind="batch_quarantined",
+        level="error",
+        message=f"batch {batch.ordinal} is quarantined: its lease lapsed {batch.lapses} times",
+        actor="buffer",
+        items=batch.items,
+        now=now,
+    )
+    return True
+
+
+@transaction.atomic
+def release(*, run_id: int, batch_id: UUID, actor: str, now: datetime) -> Batch:
+    """Put the items of a quarantined batch back into the queue; the batch itself is over.
+
+    Raises:
+        BatchNotFound: If the run has no such batch.
+        NotQuarantined: If it is not in quarantine, or not any more.
+    """
+    batch = _quarantined(run_id, batch_id)
+    _, items = dissolve(batch, source=Fate.QUARANTINED)
+    _tell(
+        batch,
+        kind="batch_released",
+        level="warning",
+        message=f"{items} items of batch {batch.ordinal} went from quarantine to the queue",
+        actor=actor,
+        items=items,
+        now=now,
+    )
+    batch.refresh_from_db(fields=["settled_at"])
+    return batch
+
+
+@transaction.atomic
+def discard(*, run_id: int, batch_id: UUID, actor: str, now: datetime) -> Batch:
+    """Drop the items of a quarantined batch as poison.
+
+    Raises:
+        BatchNotFound: If the run has no such batch.
+        NotQuarantined: If it is not in quarantine, or not any more.
+    """
+    batch = _quarantined(run_id, batch_id)
+    items, _ = dissolve(batch, source=Fate.QUARANTINED, doomed=None, reason=DropReason.POISON)
+    _tell(
+        batch,
+        kind="batch_discarded",
+        level="warning",
+        message=f"{items} items of batch {batch.ordinal} were dropped as poison",
+        actor=actor,
+        items=items,
+        now=now,
+    )
+    batch.refresh_from_db(fields=["settled_at"])
+    return batch
+
+
+def _quarantined(run_id: int, batch_id: UUID) -> Batch:
+    lock_run(run_id)
+    batch = Batch.objects.select_related("trainer").filter(run_id=run_id, pk=batch_id).first()
+    if batch is None:
+        raise BatchNotFound(f"there is no batch {batch_id}")
+    if batch.state != BatchState.QUARANTINED:
+        raise NotQuarantined(f"batch {batch_id} is {batch.state}, not quarantined")
+    return batch
+
+
+def _tell(batch: Batch, *, items: int, **event: Any) -> None:
+    runs_services.record_event(
+        run_id=batch.run_id,
+        details={
+            "batch": str(batch.pk),
+            "ordinal": batch.ordinal,
+            "items": items,
+            "lapses": batch.lapses,
+        },
+        **event,
+    )
+    live.announce(batch.run_id, "queue", "ledger")

@@ -1,0 +1,50 @@
+"""Change what a run may be told while it goes on."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+
+from runs import live
+from runs.core.lifecycle import TERMINAL
+from runs.models import Run
+from runs.selectors import RunNotFound
+from runs.services.events import record_event
+from runs.services.registry import RunIsOver
+
+CHANGEABLE: Final = frozenset({"dry_deadline_seconds"})
+
+
+@transaction.atomic
+def change_settings(*, run_id: int, changes: dict[str, Any], actor: str, now: datetime) -> Run:
+    """Set some of :data:`CHANGEABLE` on a run; an event keeps what they were before.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        RunIsOver: If the run is completed, stopped or failed.
+    """
+    unknown = sorted(set(changes) - CHANGEABLE)
+    if unknown:
+        raise ValueError(f"{unknown} cannot be changed")
+    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"there is no current run with id {run_id}")
+    if run.status in TERMINAL:
+        raise RunIsOver(f"{run.name} is {run.status}: its settings are history")
+    before = {name: getattr(run, name) for name in changes}
+    changed = {name: value for name, value in changes.items() if value != before[name]}
+    if not changed:
+        return run
+    for name, value in changed.items():
+        setattr(run, name, value)
+    run.save(update_fields=list(changed))
+    record_event(
+        run_id=run.pk,
+        kind="settings_changed",
+        message=f"changed {', '.join(sorted(changed))}",
+        actor=actor,
+        details={name: {"before": before[name], "after": changed[name]} for name in changed},
+        now=now,
+    )
+    live.announce(run.pk, "run", "queue")
+    return run
