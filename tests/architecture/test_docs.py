@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from rolldeck import wire
+from rolldeck.group_encoding import pack_group, to_json
+from rolldeck.groups import read_msgpack
 from runs.core.lifecycle import RunStatus, RunVerb
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,14 +65,33 @@ def test_nothing_points_outside_the_project() -> None:
     assert suspects == []
 
 
-def test_the_worked_examples_of_the_binary_messages_are_what_the_client_sends() -> None:
-    blocks = re.findall(
-        r"```\n(8[23] .*?)```", read("docs/reference/binary-messages.md"), re.DOTALL
-    )
-    shown = [
+def bytes_shown(page: str) -> list[bytes]:
+    """Return what each block of annotated hexadecimal bytes of a page spells."""
+    blocks = re.findall(r"```\n(8[238] .*?)```", read(page), re.DOTALL)
+    return [
         bytes.fromhex("".join(re.split(r" {3,}", line.strip())[0] for line in block.splitlines()))
         for block in blocks
     ]
+
+
+def test_the_worked_example_of_the_codecs_is_one_group_in_both() -> None:
+    page = "docs/reference/codecs.md"
+    (shown,) = bytes_shown(page)
+    text = re.findall(r"```json\n(.*?)```", read(page), re.DOTALL)[0].encode()
+
+    group = read_msgpack(shown)
+
+    sent = msgspec.json.decode(text)
+    answered = msgspec.json.decode(to_json(group))
+    assert {name: value for name, value in answered.items() if value is not None} == sent
+    packed = wire.encode(pack_group(sent | {"scores": group.scores}, logprob_dtype="float32"))
+    assert to_json(read_msgpack(packed)) == to_json(group)
+    assert group.rows["inference_logprobs"].values.dtype == np.float32
+    assert f"these {len(shown)} bytes" in read(page)
+
+
+def test_the_worked_examples_of_the_binary_messages_are_what_the_client_sends() -> None:
+    shown = bytes_shown("docs/reference/binary-messages.md")
     array = wire.pack_array(np.array([1.0, 2.0], dtype="float32"))
 
     assert shown == [
