@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from buffer import services
 from buffer.api import messages
 from buffer.api.callers import AnyAccept, AtroposCallers
+from buffer.storage import PayloadMissing, PayloadStorageDown
 from buffer.wire import InvalidBody
 from runs import selectors as runs_selectors
 from runs import services as runs_services
@@ -28,6 +29,8 @@ STATUS_CODES: Final[dict[type[Exception], int]] = {
     services.KeyReused: 422,
     services.InvalidKey: 400,
     services.QueueFull: 503,
+    PayloadStorageDown: 503,
+    PayloadMissing: 410,
     services.DiskFull: 507,
 }
 KEY: Final = OpenApiParameter(

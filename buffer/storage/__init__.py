@@ -23,6 +23,7 @@ from buffer.storage.contents import (
     write_contents,
 )
 from buffer.storage.database import cursor
+from buffer.storage.objects import PayloadStorageDown
 from buffer.storage.segments import (
     current_segment,
     forget_current_segment,
@@ -38,6 +39,7 @@ __all__ = [
     "TABLES",
     "PayloadExpired",
     "PayloadMissing",
+    "PayloadStorageDown",
     "Place",
     "StoredContent",
     "batch_contents",

@@ -256,12 +256,14 @@ def _read_objects(items: Sequence[tuple[int, Place]], *, up_to: int) -> dict[int
     for item_id, place in items:
         if place.object:
             wanted[place.object].append((item_id, place))
-    found: dict[int, bytes] = {}
-    for name, inside in wanted.items():
-        ranges = [(place.offset, min(place.size_bytes, up_to)) for _, place in inside]
-        try:
-            parts = objects.read(name, ranges)
-        except FileNotFoundError:
-            continue
-        found |= {item_id: part for (item_id, _), part in zip(inside, parts, strict=True)}
-    return found
+    parts = objects.read(
+        {
+            name: [(place.offset, min(place.size_bytes, up_to)) for _, place in inside]
+            for name, inside in wanted.items()
+        }
+    )
+    return {
+        item_id: part
+        for name, found in parts.items()
+        for (item_id, _), part in zip(wanted[name], found, strict=True)
+    }

@@ -15,7 +15,7 @@ from buffer import services as buffer_services
 from buffer.api.batches import WrongKind
 from buffer.core.archive_window import InvalidWindow
 from buffer.core.shards import RankOutsideWorld
-from buffer.storage import PayloadExpired, PayloadMissing
+from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
 from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
 from rollouts.core.reports import InvalidReport, StaleIncarnation
@@ -93,6 +93,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     buffer_services.TooManyArchives: ApiError(429, "too_many_requests", "Too many archives wait"),
     ArchiveUnreadable: ApiError(422, "invalid_data", "Invalid data"),
     ArchiveUnavailable: ApiError(501, "archives_unavailable", "This deck cannot keep archives"),
+    PayloadStorageDown: ApiError(503, "storage_down", "The storage of payloads is away"),
     PayloadExpired: ApiError(410, "payload_expired", "Retention let the bytes go"),
     PayloadMissing: ApiError(410, "payload_missing", "The bytes are lost"),
     buffer_services.LeaseLost: ApiError(409, "lease_lost", "The lease is lost"),

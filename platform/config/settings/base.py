@@ -95,7 +95,9 @@ MEDIA_ROOT = ROLLDECK_VAR / "media"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    "payloads": payload_storage(ROLLDECK_VAR / "payloads"),
+    "payloads": payload_storage(
+        env.text("ROLLDECK_PAYLOAD_STORAGE"), folder=ROLLDECK_VAR / "payloads"
+    ),
 }
 # A push of no more bytes than this is kept in the database, a larger one as an object.
 ROLLDECK_INLINE_PAYLOAD_BYTES = env.integer("ROLLDECK_INLINE_PAYLOAD_BYTES", 64 * 1024)

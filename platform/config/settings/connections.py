@@ -1,9 +1,14 @@
 """Turn the URLs of the database and the broker into the settings of their libraries."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from psycopg.conninfo import conninfo_to_dict
+
+from config.env import InvalidSetting
+
+_S3_OPTIONS: Final = {"endpoint": "endpoint_url", "region": "region_name"}
 
 
 def database(url: str) -> dict[str, Any]:
@@ -30,6 +35,34 @@ def celery_broker(redis_url: str) -> str:
     return redis_url
 
 
-def payload_storage(folder: Path) -> dict[str, Any]:
-    """Return Django's entry for where large payloads are kept."""
-    return {"BACKEND": "buffer.storage.files.DurableFiles", "OPTIONS": {"location": str(folder)}}
+def payload_storage(url: str, *, folder: Path) -> dict[str, Any]:
+    """Return Django's entry for where large payloads are kept.
+
+    Args:
+        url: Empty for files, or ``s3://bucket/prefix?endpoint=…&region=…``; credentials come
+            from where AWS' tools look for them.
+        folder: Of the files.
+
+    Raises:
+        InvalidSetting: If the URL means neither.
+    """
+    if not url:
+        return {
+            "BACKEND": "buffer.storage.files.DurableFiles",
+            "OPTIONS": {"location": str(folder)},
+        }
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    if parts.scheme != "s3" or not parts.netloc or parts.fragment:
+        raise InvalidSetting(f"ROLLDECK_PAYLOAD_STORAGE is {url!r}; it must be s3://bucket/prefix")
+    unknown = sorted(options.keys() - _S3_OPTIONS.keys())
+    if unknown:
+        raise InvalidSetting(f"ROLLDECK_PAYLOAD_STORAGE: {unknown[0]!r} is no option of s3://")
+    return {
+        "BACKEND": "buffer.storage.s3.S3Payloads",
+        "OPTIONS": {
+            "bucket_name": parts.netloc,
+            "location": parts.path.strip("/"),
+            **{_S3_OPTIONS[name]: value for name, value in options.items()},
+        },
+    }

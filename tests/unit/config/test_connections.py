@@ -1,8 +1,15 @@
 """One URL names a server; each library gets its own spelling of it."""
 
+from pathlib import Path
+
 import pytest
 
-from config.settings.connections import celery_broker, database  # noqa: TID251 under test
+from config.env import InvalidSetting
+from config.settings.connections import (  # noqa: TID251 under test
+    celery_broker,
+    database,
+    payload_storage,
+)
 
 
 def test_a_database_on_a_socket_keeps_its_folder() -> None:
@@ -27,3 +34,24 @@ def test_a_database_on_the_network_keeps_its_port_and_password() -> None:
 )
 def test_celery_spells_sockets_its_own_way(url: str, broker: str) -> None:
     assert celery_broker(url) == broker
+
+
+def test_payloads_lie_in_files_unless_a_bucket_is_named() -> None:
+    files = payload_storage("", folder=Path("/deck/payloads"))
+    bucket = payload_storage(
+        "s3://deck/some/where/?endpoint=https://s3.example:9000&region=eu-1", folder=Path("/deck")
+    )
+
+    assert files["OPTIONS"] == {"location": "/deck/payloads"}
+    assert bucket["OPTIONS"] == {
+        "bucket_name": "deck",
+        "location": "some/where",
+        "endpoint_url": "https://s3.example:9000",
+        "region_name": "eu-1",
+    }
+
+
+@pytest.mark.parametrize("url", ["/payloads", "s3:///prefix", "gs://deck", "s3://deck?acl=public"])
+def test_other_places_for_payloads_are_refused(url: str) -> None:
+    with pytest.raises(InvalidSetting, match="ROLLDECK_PAYLOAD_STORAGE"):
+        payload_storage(url, folder=Path("/deck"))

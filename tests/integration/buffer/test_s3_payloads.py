@@ -1,0 +1,176 @@
+"""Large payloads live in a bucket by setting; a moto server on loopback speaks S3's protocol."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+from django.test import Client
+from moto.server import ThreadedMotoServer
+
+from buffer import services, storage
+from buffer.core.fates import ItemKind
+from buffer.core.retention import GRACE, RetentionLimits
+from buffer.models import Payload, TrajectoryGroup
+from buffer.wire import decode_group
+from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
+from runs import services as runs_services
+from runs.core.registration import Registration
+from runs.models import Run
+from tests.buffer_factories import body, group
+from tests.factories import NOON, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(
+    endpoint: str, settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> Iterator[Any]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    resource = boto3.resource("s3", endpoint_url=endpoint, region_name="us-east-1")
+    bucket = resource.Bucket("rolldeck-tests")
+    bucket.create()
+    url = f"s3://rolldeck-tests/deck?endpoint={endpoint}&region=us-east-1"
+    settings.STORAGES = settings.STORAGES | {"payloads": payload_storage(url, folder=tmp_path)}
+    settings.ROLLDECK_INLINE_PAYLOAD_BYTES = 1_000
+    storage.forget_current_segment()
+    yield bucket
+    bucket.create()  # a test may have deleted it
+    bucket.objects.delete()
+    bucket.delete()
+    storage.forget_current_segment()
+
+
+@pytest.fixture
+def run(bucket: Any) -> Run:
+    run = make_run(name="words", kind="outside")
+    runs_services.register_trainer(
+        run_id=run.pk,
+        identity="alice",
+        registration=Registration(batch_size=4, max_token_len=64),
+        now=NOON,
+    )
+    run.refresh_from_db()
+    return run
+
+
+def push(run: Run, *tokens: int) -> list[bytes]:
+    groups = [decode_group(body(group(mark=m, tokens=t))) for m, t in enumerate(tokens)]
+    services.accept_groups(run=run, groups=groups, producer="tests", now=NOON)
+    return [content.content for content in groups]
+
+
+def take(run: Run) -> services.Lease:
+    lease = services.take(run_id=run.pk, identity="alice")
+    assert lease is not None
+    return lease
+
+
+def read(lease: services.Lease) -> list[bytes]:
+    found = storage.batch_contents(ItemKind.GROUPS, lease.batch.pk)
+    return [bytes(one.content) for one in found]
+
+
+def keys(bucket: Any) -> list[str]:
+    return sorted(found.key for found in bucket.objects.all())
+
+
+def test_a_push_is_one_object_and_comes_back_as_often_as_asked(run: Run, bucket: Any) -> None:
+    sent = push(run, 500, 900)
+    lease = take(run)
+
+    assert keys(bucket) == [f"deck/{TrajectoryGroup.objects.all()[0].object}"]
+    assert read(lease) == sent
+    assert read(take(run)) == sent
+
+
+def test_small_pushes_stay_in_the_database(run: Run, bucket: Any) -> None:
+    sent = push(run, 3) + push(run, 900)
+
+    assert len(keys(bucket)) == 1
+    assert Payload.objects.count() == 1
+    assert read(take(run)) == sent
+
+
+def test_a_part_of_an_object_is_read_for_itself(run: Run, bucket: Any) -> None:
+    push(run, 900, 5_000, 900, 700, 700, 700)
+    first, _, third, *_ = TrajectoryGroup.objects.order_by("id")
+
+    found = storage.readable_contents(ItemKind.GROUPS, [first.pk, third.pk])
+
+    assert [one.is_intact() for one in found.values()] == [True, True]
+
+
+def test_many_objects_are_read_for_one_batch(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(batch_size=48)
+    sent = [push(run, 400 + mark)[0] for mark in range(24)]
+
+    assert read(take(Run.objects.get(pk=run.pk))) == sent
+
+
+def test_an_object_that_is_gone_or_cut_names_its_item(run: Run, bucket: Any) -> None:
+    push(run, 500, 900)
+    first, second = TrajectoryGroup.objects.order_by("id")
+    lease = take(run)
+    key = keys(bucket)[0]
+
+    whole = bucket.Object(key).get()["Body"].read()
+    bucket.Object(key).put(Body=whole[: second.offset + 5])
+    with pytest.raises(
+        storage.PayloadMissing, match=f"item {second.pk} .*5 of {second.size_bytes}"
+    ):
+        read(lease)
+    bucket.Object(key).delete()
+    with pytest.raises(storage.PayloadMissing, match=f"item {first.pk} .*does not hold"):
+        read(lease)
+
+
+def test_retention_empties_the_prefix_of_a_segment_and_moves_what_is_open(
+    run: Run, bucket: Any
+) -> None:
+    for _ in range(3):
+        push(run, 900, 900)
+        lease = take(run)
+        services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    (left,) = push(run, 900)
+    number = storage.current_segment()
+    services.turn_segment(now=NOON - timedelta(days=9))
+    services.seal(number, now=NOON)
+
+    report = services.apply_retention(
+        now=NOON + GRACE, limits=RetentionLimits(seconds=1, size_bytes=None, items=None)
+    )
+
+    assert (report.dropped, report.moved_items) == ([number], 1)
+    assert [key.split("/")[:2] for key in keys(bucket)] == [["deck", str(number + 1)]]
+    moved = TrajectoryGroup.objects.get(state="queued")
+    (found,) = storage.readable_contents(ItemKind.GROUPS, [moved.pk]).values()
+    assert found.content == left
+    storage.make_partition(1)
+
+
+def test_a_bucket_that_does_not_answer_asks_for_patience_and_stores_nothing(
+    run: Run, bucket: Any
+) -> None:
+    bucket.delete()
+    client = Client()
+    content = body([group(tokens=900)])
+
+    response = client.post(
+        "/atropos/words/scored_data_list", data=content, content_type="application/json"
+    )
+
+    assert (response.status_code, response["Retry-After"]) == (503, "5")
+    assert not TrajectoryGroup.objects.exists()
