@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.console import Console
 
-from benchmarks import profiler, results
+from benchmarks import page, profiler, results
 from benchmarks.bench import Bench, Row
 from benchmarks.peers import PeerMissing
 from benchmarks.rows import (
@@ -32,6 +32,7 @@ ROWS: Final[tuple[Row, ...]] = (
     p9_replay.ROW,
     p11_memory.ROW,
 )
+WIDTH_IN_A_FILE: Final = 150
 EXTRAS: Final[tuple[Row, ...]] = extras.ROWS
 
 
@@ -39,6 +40,8 @@ def main() -> int:
     """Measure what was asked for, and return 1 if a row could not be measured."""
     asked = _arguments()
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = WIDTH_IN_A_FILE
     bench = Bench(
         pairs=asked.pairs,
         full=asked.full,
@@ -55,7 +58,9 @@ def main() -> int:
         return 2
     missed = [name for name in names if not _measure(known[name], bench, console)]
     if not bench.is_alone:
-        results.show(results.read(), console)
+        found = results.read()
+        page.renew(found)
+        results.show(found, console)
     return 1 if missed else 0
 
 

@@ -51,7 +51,7 @@ def show(results: Mapping[str, Any], console: Console) -> None:
         table.add_column(
             heading,
             justify="right" if heading in {"ours", "peer"} else "left",
-            no_wrap=heading != "measure",
+            no_wrap=heading not in {"measure", "mark"},
         )
     for name, row in results["rows"].items():
         table.add_row(

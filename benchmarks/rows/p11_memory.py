@@ -1,9 +1,11 @@
 """P11: what a queued group costs in memory, and what passing through leaves behind."""
 
+from statistics import median
+
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, json_group
 from benchmarks.deck import AtroposApi, Deck
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Aim, Limit, Paired, alone
 from benchmarks.load import OtherProcess, Push, get_batches, push_json
 
 WARM_GROUPS = 128
@@ -19,20 +21,18 @@ MEGABYTE = 1e6
 def take(bench: Bench) -> Figures:
     with bench.beside_atropos() as (deck, peer, load):
         queued = 64 if bench.tiny else QUEUED_GROUPS
+        # What passes first also fills caches and pools, so that the queue is all that is new.
+        passing = passed_through(bench, deck, load)
         ours = megabytes_of_a_group(deck, load, queued)
-        figures: Figures = {
-            "ours": round(ours, 4),
-            "peer": None,
-            "ratio": None,
-            "pairs": 1,
-            "queued_groups": queued,
-        }
         bench.say(f"  {queued} queued: ours {ours:.4f} MB a group")
-        if not bench.is_alone:
-            figures["peer"] = round(megabytes_of_a_group(peer, load, queued), 4)
-            bench.say(f"  {queued} queued: peer {figures['peer']:.4f} MB a group")
-        figures |= passed_through(bench, deck, load)
-    return figures
+        if bench.is_alone:
+            figures = alone([ours])
+        else:
+            theirs = megabytes_of_a_group(peer, load, queued)
+            bench.say(f"  {queued} queued: peer {theirs:.4f} MB a group")
+            # What does not grow at all still needs a number to be compared with.
+            figures = Paired(ours=[max(ours, 1e-4)], peer=[theirs], better="less").as_json()
+    return figures | passing | {"queued_groups": queued}
 
 
 def memory_bytes(server: AtroposApi) -> int:
@@ -65,8 +65,8 @@ def passed_through(bench: Bench, deck: Deck, load: OtherProcess) -> Figures:
         load.run(get_batches, deck.url, ROUND_GROUPS // BATCH_GROUPS)
         if number % max(1, rounds // 10) == 0 or number == rounds - 1:
             megabytes.append(round(memory_bytes(deck) / MEGABYTE, 1))
-    # The first tenth fills caches and pools.
-    grown = megabytes[-1] / megabytes[1]
+    third = max(1, len(megabytes) // 3)
+    grown = median(megabytes[-third:]) / median(megabytes[1 : third + 1])
     bench.say(f"  {total / 1e9:g} GB through: {megabytes} MB")
     return {
         "passed_gb": total / 1e9,

@@ -1,5 +1,7 @@
 """P2: batches handed out as JSON."""
 
+from collections.abc import Callable
+
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
 from benchmarks.deck import AtroposApi
@@ -46,13 +48,19 @@ def rate(
 
 
 def fill(
-    server: AtroposApi, load: OtherProcess, *, sequences: int, size: Size, batches: int
+    server: AtroposApi,
+    load: OtherProcess,
+    *,
+    sequences: int,
+    size: Size,
+    batches: int,
+    push: Callable[[Push], float] = push_json,
 ) -> None:
     """Queue what `batches` batches of `sequences` sequences need, in a fresh run."""
     env_id = server.begin(batch_size=sequences, group_size=size.sequences)
     groups = batches * sequences // size.sequences
-    push = Push(url=server.url, size=size, groups=groups, clients=PUSHING, env_id=env_id)
-    load.run(push_json, push)
+    wanted = Push(url=server.url, size=size, groups=groups, clients=PUSHING, env_id=env_id)
+    load.run(push, wanted)
 
 
 ROW = Row(

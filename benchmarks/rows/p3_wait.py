@@ -1,15 +1,18 @@
 """P3: the trainer's whole wait, from asking for a batch to padded arrays."""
 
+from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
 from benchmarks.deck import AtroposApi, Deck
 from benchmarks.figures import Aim, Limit
-from benchmarks.load import OtherProcess
+from benchmarks.load import OtherProcess, Push, push_binary, push_json
 from benchmarks.rows.p2_batch import SEQUENCES, fill
 from benchmarks.trainers import our_trainer, our_wait, stock_wait
 
+PushWork = Callable[[Push], float]
 BATCHES = 4
 PROFILED = 40
 
@@ -17,37 +20,43 @@ PROFILED = 40
 def take(bench: Bench) -> Figures:
     with bench.beside_atropos() as (deck, peer, load):
 
-        def at(sequences: int, size: Size, batches: int) -> Figures:
+        def at(sequences: int, size: Size, batches: int, push: PushWork = push_binary) -> Figures:
+            filled = {"sequences": sequences, "size": size, "batches": batches}
+            form = "binary" if push is push_binary else "JSON"
             return bench.compare(
-                f"{sequences} sequences of {size.tokens:,} tokens, pushed as JSON",
-                ours=lambda: our_milliseconds(bench, deck, load, sequences, size, batches),
-                peer=lambda: stock_milliseconds(bench, peer, load, sequences, size, batches),
+                f"{sequences} sequences of {size.tokens:,} tokens, pushed as {form}",
+                ours=lambda: our_milliseconds(bench, deck, load, push=push, **filled),
+                peer=lambda: stock_milliseconds(bench, peer, load, **filled),
                 better="less",
             )
 
         usual = at(SEQUENCES, USUAL, PROFILED if bench.profiler else BATCHES)
         if bench.is_short:
             return usual
+        as_json = at(SEQUENCES, USUAL, BATCHES, push_json)
         growth = [
             {"work": "4×", **at(256, USUAL, 2)},
             {"work": "16×", **at(256, Size(sequences=8, tokens=8192), 1)},
         ]
-    return usual | {"growth": growth}
+    return usual | {"pushed_as_json": as_json, "growth": growth}
 
 
 def our_milliseconds(
-    bench: Bench, deck: Deck, load: OtherProcess, sequences: int, size: Size, batches: int
+    bench: Bench, deck: Deck, load: OtherProcess, *, batches: int, **filled: Any
 ) -> float:
-    fill(deck, load, sequences=sequences, size=size, batches=batches)
+    """Return the median wait of our client; the first batch fills pools and does not count."""
+    fill(deck, load, batches=batches + 1, **filled)
     load.run(our_trainer, deck.url)
+    load.run(our_wait)
     with bench.metered(deck, per=batches):
         return 1000 * median(load.run(our_wait) for _ in range(batches))
 
 
 def stock_milliseconds(
-    bench: Bench, server: AtroposApi, load: OtherProcess, sequences: int, size: Size, batches: int
+    bench: Bench, server: AtroposApi, load: OtherProcess, *, batches: int, **filled: Any
 ) -> float:
-    fill(server, load, sequences=sequences, size=size, batches=batches)
+    """Return the median wait of the stock trainer."""
+    fill(server, load, batches=batches, **filled)
     with bench.metered(server, per=batches):
         return 1000 * median(load.run(stock_wait, server.url) for _ in range(batches))
 

@@ -1,0 +1,103 @@
+"""Write the measured figures into docs/explanation/performance.md, between their markers."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.results import met, number, ratio
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
+BEGIN: Final = "<!-- figures: make bench writes from here -->"
+END: Final = "<!-- figures: to here -->"
+
+
+def renewed(page: str, results: Mapping[str, Any]) -> str:
+    """Return the page with the figures of `results` between its markers.
+
+    Raises:
+        ValueError: If the page has no markers.
+    """
+    if BEGIN not in page or END not in page:
+        raise ValueError(f"the page lacks {BEGIN!r} or {END!r}")
+    before, _, rest = page.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return f"{before}{BEGIN}\n{written(results)}\n{END}{after}"
+
+
+def written(results: Mapping[str, Any]) -> str:
+    """Return the figures as Markdown."""
+    parts = [f"Measured on: {results['machine']}.", _table(results["rows"])]
+    parts += [_growth(results["rows"])]
+    if results["extras"]:
+        parts += ["### Beside the table", *_extras(results["extras"])]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _table(rows: Mapping[str, Any]) -> str:
+    lines = [
+        "| | measure | ours | peer | unit | ratio, median of pairs (min–max) | mark | reached |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        cells = (
+            name,
+            f"{row['measure']}<br>beside: {row['peer_is']}",
+            number(row["ours"]),
+            number(row["peer"]),
+            row["unit"],
+            ratio(row),
+            row.get("mark", "–"),
+            met(row),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _growth(rows: Mapping[str, Any]) -> str:
+    """Return the same figures at four and sixteen times the work."""
+    lines = []
+    for name, row in rows.items():
+        for more in row.get("growth", []):
+            if "work" in more:
+                lines.append(
+                    f"| {name} | {more['work']} | {number(more['ours'])} | {number(more['peer'])} "
+                    f"| {row['unit']} | {ratio(more)} |"
+                )
+    if not lines:
+        return ""
+    heading = "| | work | ours | peer | unit | ratio (min–max) |\n|---|---|---|---|---|---|"
+    return "\n".join(["### How cost grows", "", heading, *lines])
+
+
+def _extras(extras: Mapping[str, Any]) -> list[str]:
+    known = {"measure", "peer_is", "unit", "better"}
+    found = []
+    for name, figures in extras.items():
+        values = {key: value for key, value in figures.items() if key not in known}
+        lines = [f"**{figures['measure']}** (`{name}`)", ""]
+        lines += [f"- {words}" for words in _flat(values)]
+        found.append("\n".join(lines))
+    return found
+
+
+def _flat(values: Mapping[str, Any], path: str = "") -> list[str]:
+    """Return one line for each innermost dictionary."""
+    plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
+    lines = []
+    if plain:
+        words = ", ".join(f"{_words(key)} {value}" for key, value in plain.items())
+        lines.append(f"{path}: {words}" if path else words)
+    for key, value in values.items():
+        if isinstance(value, dict):
+            lines += _flat(value, f"{path}, {_words(key)}" if path else _words(key))
+    return lines
+
+
+def _words(key: str) -> str:
+    return re.sub(r" ms$", " (ms)", key.replace("_", " "))
+
+
+def renew(results: Mapping[str, Any], path: Path = PAGE) -> None:
+    """Rewrite the page with these figures."""
+    path.write_text(renewed(path.read_text(encoding="utf-8"), results), encoding="utf-8")

@@ -1,0 +1,56 @@
+"""The page about performance shows what was measured, and nothing else."""
+
+import pytest
+
+from benchmarks import page, results
+
+ROW = {
+    "measure": "POST",
+    "peer_is": "Atropos",
+    "unit": "groups/s",
+    "ours": 1234.0,
+    "peer": 2.5,
+    "ratio": 4.0,
+    "spread": {"ratio": [3.0, 5.0]},
+    "mark": "≥ 2×",
+    "mark_met": True,
+    "growth": [
+        {"work": "4×", "ours": 9.0, "peer": 3.0, "ratio": 3.0, "spread": {"ratio": [2.0, 4.0]}}
+    ],
+}
+FOUND = {
+    "machine": "two cores",
+    "rows": {"P1": ROW},
+    "extras": {"waiters": {"measure": "waiting", "all_wait": {"heartbeat": {"p50_ms": 2.0}}}},
+}
+
+
+def test_the_page_shows_the_figures_that_were_measured_last() -> None:
+    assert page.PAGE.read_text(encoding="utf-8") == page.renewed(
+        page.PAGE.read_text(encoding="utf-8"), results.read()
+    )
+
+
+def test_only_what_is_between_the_markers_is_rewritten() -> None:
+    text = page.renewed(f"before\n{page.BEGIN}\nold\n{page.END}\nafter", FOUND)
+
+    assert text.startswith(f"before\n{page.BEGIN}\nMeasured on: two cores.\n")
+    assert text.endswith(f"{page.END}\nafter")
+    assert "old" not in text
+    assert page.renewed(text, FOUND) == text
+
+
+def test_a_row_shows_both_sides_and_whether_the_mark_is_reached() -> None:
+    text = page.written(FOUND)
+
+    row = (
+        "| P1 | POST<br>beside: Atropos | 1,234 | 2.5 | groups/s | 4.00× (3.00–5.00) | ≥ 2× | yes |"
+    )
+    assert row in text
+    assert "| P1 | 4× | 9 | 3 | groups/s | 3.00× (2.00–4.00) |" in text
+    assert "- all wait, heartbeat: p50 (ms) 2.0" in text
+
+
+def test_a_page_without_markers_is_refused() -> None:
+    with pytest.raises(ValueError, match="lacks"):
+        page.renewed("nothing", FOUND)
