@@ -1,6 +1,7 @@
 """Run the benchmarks: `python -m benchmarks --rows P1,P2 --pairs 5`."""
 
 import argparse
+import os
 import sys
 import time
 from typing import Final
@@ -67,7 +68,7 @@ def main() -> int:
 def _measure(row: Row, bench: Bench, console: Console) -> bool:
     """Measure one row, and write its figures or its profile down; return whether it could be."""
     console.print(f"[bold]{row.name}[/bold] {row.measure}")
-    began = time.monotonic()
+    began, load_before = time.monotonic(), round(os.getloadavg()[0], 1)
     try:
         figures = row.result(bench)
     except PeerMissing as missing:
@@ -82,7 +83,13 @@ def _measure(row: Row, bench: Bench, console: Console) -> bool:
     kind = "rows" if row in ROWS else "extras"
     before = results.read()
     results.write(
-        results.merge(before, machine=bench.machine, kind=kind, name=row.name, figures=figures)
+        results.merge(
+            before,
+            machine=bench.machine,
+            kind=kind,
+            name=row.name,
+            figures=figures | {"load_before": load_before},
+        )
     )
     return True
 

@@ -10,6 +10,7 @@ from benchmarks.results import met, number, ratio
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
 BEGIN: Final = "<!-- figures: make bench writes from here -->"
 END: Final = "<!-- figures: to here -->"
+QUIET_LOAD: Final = 1.0
 
 
 def renewed(page: str, results: Mapping[str, Any]) -> str:
@@ -27,11 +28,27 @@ def renewed(page: str, results: Mapping[str, Any]) -> str:
 
 def written(results: Mapping[str, Any]) -> str:
     """Return the figures as Markdown."""
-    parts = [f"Measured on: {results['machine']}.", _table(results["rows"])]
-    parts += [_growth(results["rows"])]
+    parts = [
+        f"Measured on: {results['machine']}.",
+        _busy(results["rows"]),
+        _table(results["rows"]),
+        _growth(results["rows"]),
+    ]
     if results["extras"]:
         parts += ["### Beside the table", *_extras(results["extras"])]
     return "\n\n".join(part for part in parts if part)
+
+
+def _busy(rows: Mapping[str, Any]) -> str:
+    """Return which rows were measured while the machine had other work."""
+    found = {name: row["load_before"] for name, row in rows.items() if row.get("load_before")}
+    busy = [f"{name} {load}" for name, load in found.items() if load > QUIET_LOAD]
+    if not busy:
+        return ""
+    return (
+        "The machine had other work while these were measured (load before): "
+        f"{', '.join(busy)}. Of them, only ratios and processor times mean something."
+    )
 
 
 def _table(rows: Mapping[str, Any]) -> str:
@@ -58,12 +75,12 @@ def _growth(rows: Mapping[str, Any]) -> str:
     """Return the same figures at four and sixteen times the work."""
     lines = []
     for name, row in rows.items():
-        for more in row.get("growth", []):
-            if "work" in more:
-                lines.append(
-                    f"| {name} | {more['work']} | {number(more['ours'])} | {number(more['peer'])} "
-                    f"| {row['unit']} | {ratio(more)} |"
-                )
+        lines += [
+            f"| {name} | {more['work']} | {number(more['ours'])} | {number(more['peer'])} "
+            f"| {row['unit']} | {ratio(more)} |"
+            for more in row.get("growth", [])
+            if "work" in more
+        ]
     if not lines:
         return ""
     heading = "| | work | ours | peer | unit | ratio (min–max) |\n|---|---|---|---|---|---|"
@@ -71,7 +88,7 @@ def _growth(rows: Mapping[str, Any]) -> str:
 
 
 def _extras(extras: Mapping[str, Any]) -> list[str]:
-    known = {"measure", "peer_is", "unit", "better"}
+    known = {"measure", "peer_is", "unit", "better", "load_before"}
     found = []
     for name, figures in extras.items():
         values = {key: value for key, value in figures.items() if key not in known}

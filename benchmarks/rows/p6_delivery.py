@@ -11,7 +11,7 @@ from benchmarks.load import OtherProcess
 from benchmarks.trainers import POLL_SECONDS, deliveries, our_receiver, stock_receiver
 
 SAMPLES = 200
-PEER_SAMPLES = 6
+PEER_SAMPLES = 4
 LONG_POLL_REST = 0.03
 
 

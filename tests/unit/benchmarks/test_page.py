@@ -51,6 +51,15 @@ def test_a_row_shows_both_sides_and_whether_the_mark_is_reached() -> None:
     assert "- all wait, heartbeat: p50 (ms) 2.0" in text
 
 
+def test_the_page_says_which_rows_were_measured_on_a_busy_machine() -> None:
+    rows = {"P1": ROW | {"load_before": 6.5}, "P2": ROW | {"load_before": 0.2}}
+
+    text = page.written(FOUND | {"rows": rows})
+
+    assert "(load before): P1 6.5. Of them" in text
+    assert "other work" not in page.written(FOUND)
+
+
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="lacks"):
         page.renewed("nothing", FOUND)
