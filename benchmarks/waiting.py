@@ -36,15 +36,15 @@ def wait_for_batches(url: str, *, waiters: int, seconds: float) -> dict[str, Any
             lines.enter_context(line)
             line.sendall(ask)
             line.setblocking(False)
-            ready.register(line, selectors.EVENT_READ)
+            ready.register(line, selectors.EVENT_READ, line)
         while (left := until - time.monotonic()) > 0:
             for key, _ in ready.select(left):
-                line = key.fileobj
-                part = line.recv(65536)  # type: ignore[union-attr]
+                line = key.data
+                part = line.recv(65536)
                 if part.startswith(b"HTTP/1.1 "):
                     status = part[9:12].decode()
                     answers[status] = answers.get(status, 0) + 1
-                    line.send(ask)  # type: ignore[union-attr]
+                    line.send(ask)
                 elif not part:
                     closed += 1
                     ready.unregister(line)

@@ -21,7 +21,7 @@ def take(bench: Bench) -> Figures:
     with bench.beside_atropos() as (deck, peer, load):
 
         def at(sequences: int, size: Size, batches: int, push: PushWork = push_binary) -> Figures:
-            filled = {"sequences": sequences, "size": size, "batches": batches}
+            filled: dict[str, Any] = {"sequences": sequences, "size": size, "batches": batches}
             form = "binary" if push is push_binary else "JSON"
             return bench.compare(
                 f"{sequences} sequences of {size.tokens:,} tokens, pushed as {form}",

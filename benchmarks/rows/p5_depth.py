@@ -66,7 +66,11 @@ def _beside(bench: Bench, short: Deck, long: Deck, depth: int, env_ids: tuple[in
         peer=lambda: 1000 * median(latencies(short.url, _poll(env_ids[0]), count=POLLS)),
         better="less",
     )
-    found = {"queued": depth, "forming_ms": _grown(forming), "status_env_ms": _grown(polls)}
+    found: Figures = {
+        "queued": depth,
+        "forming_ms": _grown(forming),
+        "status_env_ms": _grown(polls),
+    }
     bench.say(
         f"  {depth:,} queued: forming {found['forming_ms']['growth']:.2f}× of {SHORT:,},"
         f" status-env {found['status_env_ms']['growth']:.2f}×"

@@ -1,6 +1,5 @@
 """P6: from the ack of the last group to the batch in the trainer's hands."""
 
-from functools import partial
 from statistics import fmean, median
 
 from benchmarks.bench import Bench, Figures, Row
@@ -45,7 +44,7 @@ def of(
     receiver = our_receiver if ours else stock_receiver
     with bench.metered(server, per=batches):
         taken = deliveries(
-            partial(load.start, receiver, server.url, batches),
+            lambda port: load.start(receiver, server.url, batches, port),
             url=server.url,
             size=USUAL,
             env_id=env_id,
