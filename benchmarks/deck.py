@@ -17,6 +17,7 @@ from benchmarks.http_client import Answer, Line, request_bytes
 from benchmarks.machine import file_system
 
 TOKEN: Final = "a-bootstrap-token-for-benchmarks"  # noqa: S105 of a deck that lives for minutes
+RUN: Final = "default"
 OURS: Final = ("DATABASE_URL", "REDIS_URL", "RAY_", "ROLLDECK_", "DJANGO_SETTINGS_MODULE")
 # An address that is given is not started: rows of the buffer need no Ray, and it wants a core.
 NO_RAY: Final = "127.0.0.1:9"

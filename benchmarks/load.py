@@ -5,7 +5,7 @@ import itertools
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -14,11 +14,10 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 from numpy.typing import NDArray
 
 from benchmarks.bodies import Numbered, Size, arrays, json_group
-from benchmarks.deck import TOKEN
+from benchmarks.deck import RUN, TOKEN
 from benchmarks.http_client import Line, request_bytes
-from rolldeck import wire
-from rolldeck.group_encoding import pack_group
 from rolldeck.http import Call, Connection
+from rolldeck.sender import GroupSender
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -141,6 +140,7 @@ def push_binary(push: Push) -> float:
     def client(_: int) -> None:
         with Connection(push.url, TOKEN) as connection:
             connection.send(Call(method="GET", path="/healthz/live"))
+            sender = GroupSender(push.url, RUN, connection=connection)
             gate.wait()
             while True:
                 with lock:
@@ -149,27 +149,17 @@ def push_binary(push: Push) -> float:
                         return
                     count = min(at_once, push.groups - start)
                     numbers = [next(_numbers) for _ in range(count)]
-                connection.send(packed(made, numbers, env_id=push.env_id))
+                sender.push_groups([numbered(made[n % len(made)], n, push.env_id) for n in numbers])
 
     gate = threading.Barrier(push.clients + 1)
     return timed_threads(client, push.clients, gate)
 
 
-def packed(
-    made: Sequence[dict[str, NDArray[Any]]], numbers: Sequence[int], *, env_id: int | None
-) -> Call:
-    """Return the call that pushes one group for each number, no two alike."""
-    groups = []
-    for number in numbers:
-        group = made[number % len(made)]
-        group["tokens"][0, 0] = number
-        groups.append(wire.encode(pack_group({**group, "env_id": env_id})))
-    return Call(
-        method="POST",
-        path="/api/runs/default/groups",
-        content=wire.encode(wire.GroupPush(groups=groups)),
-        content_type=wire.GROUPS_TYPE,
-    )
+def numbered(group: dict[str, NDArray[Any]], number: int, env_id: int | None) -> dict[str, Any]:
+    """Return a group with a number for its first token."""
+    tokens = group["tokens"].copy()
+    tokens[0, 0] = number
+    return {**group, "tokens": tokens, "env_id": env_id}
 
 
 def timed_threads(client: Callable[[int], None], count: int, gate: threading.Barrier) -> float:

@@ -33,6 +33,7 @@ def written(results: Mapping[str, Any]) -> str:
         _busy(results["rows"]),
         _table(results["rows"]),
         _growth(results["rows"]),
+        _depth(results["rows"].get("P5", {})),
     ]
     if results["extras"]:
         parts += ["### Beside the table", *_extras(results["extras"])]
@@ -68,6 +69,12 @@ def _table(rows: Mapping[str, Any]) -> str:
             met(row),
         )
         lines.append(f"| {' | '.join(cells)} |")
+        lines += [
+            f"| | … {_words(key)} | {number(more['ours'])} | {number(more['peer'])} "
+            f"| {row['unit']} | {ratio(more)} | | |"
+            for key, more in row.items()
+            if isinstance(more, dict) and "ours" in more and "ratio" in more
+        ]
     return "\n".join(lines)
 
 
@@ -85,6 +92,28 @@ def _growth(rows: Mapping[str, Any]) -> str:
         return ""
     heading = "| | work | ours | peer | unit | ratio (min–max) |\n|---|---|---|---|---|---|"
     return "\n".join(["### How cost grows", "", heading, *lines])
+
+
+def _depth(row: Mapping[str, Any]) -> str:
+    """Return what a batch and a poll cost, by the length of the queue."""
+    if not row:
+        return ""
+    lines = [
+        "### How the length of the queue matters (P5)",
+        "",
+        "| groups queued | forming a batch, of that at 1,000 | a poll, of that at 1,000 | poll (ms) |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {more['queued']:,} | {more['forming_ms']['growth']:.2f}× "
+        f"| {more['status_env_ms']['growth']:.2f}× | {number(more['status_env_ms']['at_depth'])} |"
+        for more in row.get("growth", [])
+    ]
+    lines += [
+        f"| peer, {more['queued']:,} | – | – | {number(more['status_env_ms'])} |"
+        for more in row.get("peer_growth", [])
+    ]
+    return "\n".join(lines)
 
 
 def _extras(extras: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ import requests
 from numpy.typing import NDArray
 
 from benchmarks.bodies import Numbered, Size, json_group
-from benchmarks.deck import TOKEN
+from benchmarks.deck import RUN, TOKEN
 from benchmarks.http_client import Line, request_bytes
 from rolldeck.batches import Batch
 from rolldeck.trainer import Trainer
@@ -20,7 +20,6 @@ from rolldeck.trainer import Trainer
 Arrays = dict[str, NDArray[Any]]
 GOOD_MULTIPLE: Final = 64
 POLL_SECONDS: Final = 1.0
-RUN: Final = "default"
 LONGEST_SECONDS: Final = 120.0
 
 
@@ -98,16 +97,8 @@ def our_wait() -> float:
     _Kept.held = trainer.next_batch(LONGEST_SECONDS)
     if _Kept.held is None:
         raise ValueError("no batch came")
-    padded_by_our_client(_Kept.held)
+    _Kept.held.padded(multiple_of=GOOD_MULTIPLE)
     return time.perf_counter() - began
-
-
-def padded_by_our_client(batch: Batch) -> Arrays:
-    """Return the arrays of a batch as our client makes them."""
-    if hasattr(batch, "padded"):
-        arrays: Arrays = batch.padded()
-        return arrays
-    return padded_as_the_example_does(list(batch.groups))
 
 
 # --- From the last group's ack to the trainer's hands ---

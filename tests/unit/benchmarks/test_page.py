@@ -51,6 +51,25 @@ def test_a_row_shows_both_sides_and_whether_the_mark_is_reached() -> None:
     assert "- all wait, heartbeat: p50 (ms) 2.0" in text
 
 
+def test_a_row_shows_its_variants_below_it() -> None:
+    more = {"ours": 8.0, "peer": 4.0, "ratio": 2.0, "spread": {"ratio": [1.0, 3.0]}}
+
+    text = page.written(FOUND | {"rows": {"P1": ROW | {"clients_16": more}}})
+
+    assert "| | … clients 16 | 8 | 4 | groups/s | 2.00× (1.00–3.00) | | |" in text
+
+
+def test_the_page_shows_what_the_length_of_the_queue_costs() -> None:
+    cost = {"at_depth": 2.5, "at_1000": 2.0, "growth": 1.25}
+    depths = [{"queued": 10_000, "forming_ms": cost, "status_env_ms": cost}]
+    row = ROW | {"growth": depths, "peer_growth": [{"queued": 50_000, "status_env_ms": 13.0}]}
+
+    text = page.written(FOUND | {"rows": {"P5": row}})
+
+    assert "| 10,000 | 1.25× | 1.25× | 2.5 |" in text
+    assert "| peer, 50,000 | – | – | 13 |" in text
+
+
 def test_the_page_says_which_rows_were_measured_on_a_busy_machine() -> None:
     rows = {"P1": ROW | {"load_before": 6.5}, "P2": ROW | {"load_before": 0.2}}
 
