@@ -114,14 +114,24 @@ def _too_long(path: tuple[str | int, ...], length: int, name: str, limits: Limit
 
 def token_violations(tokens: Rows) -> list[Violation]:
     """Return the first token id out of 0 … 2³¹ − 1."""
-    values = tokens.values
-    if not len(values) or (values.min() >= 0 and values.max() <= MAX_TOKEN_ID):
+    return _out_of_range("tokens", tokens, 0, MAX_TOKEN_ID)
+
+
+def mask_violations(masks: Rows) -> list[Violation]:
+    """Return the first number that no array of integers holds."""
+    return _out_of_range("masks", masks, -(2**63), 2**63 - 1)
+
+
+def _out_of_range(name: str, rows: Rows, least: int, most: int) -> list[Violation]:
+    values = rows.values
+    if not len(values) or (values.min() >= least and values.max() <= most):
         return []
-    index = int(np.argmax((values < 0) | (values > MAX_TOKEN_ID)))
+    index = int(np.argmax((values < least) | (values > most)))
+    what = "token id " if name == "tokens" else ""
     return [
         Violation(
-            path=("tokens", *tokens.place_of(index)),
-            message=f"token id {values[index]} is not within 0 … {MAX_TOKEN_ID}",
-            kind="token_range",
+            path=(name, *rows.place_of(index)),
+            message=f"{what}{values[index]} is not within {least} … {most}",
+            kind="token_range" if name == "tokens" else "range",
         )
     ]

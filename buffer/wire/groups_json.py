@@ -49,6 +49,8 @@ class _Field:
         ).decode
 
 
+# What does not fit an array could be stored, and then served to nobody.
+_Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 REQUIRED: Final = ("tokens", "masks", "scores")
 FIELDS: Final = {
     "tokens": _Field(list[list[int]]),
@@ -65,7 +67,7 @@ FIELDS: Final = {
     "env_id": _Field(int | None),
     "policy_step": _Field(Annotated[int, Meta(ge=0, lt=1 << 31)] | None),
     "epoch": _Field(Any),
-    "distill_token_ids": _Field(list[list[list[int]]] | None),
+    "distill_token_ids": _Field(list[list[list[_Int64]]] | None),
     "distill_logprobs": _Field(list[list[list[float]]] | None),
 }
 # Fields of our own, which are no part of what Atropos answers.
@@ -172,6 +174,7 @@ def _thorough_group(content: bytes, loc: Loc, rules: Rules) -> Group:
     refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
     broken = group_rules.violations(lengths)
     broken += group_rules.token_violations(_token_rows(fields["tokens"]))
+    broken += group_rules.mask_violations(_token_rows(fields["masks"]))
     if refused or (broken and not rules.lenient):
         raise InvalidBody(problem_from(violation, loc) for violation in refused + broken)
     return checked_group(
@@ -220,7 +223,7 @@ def _fields(parts: dict[str, Raw], loc: Loc, limits: Limits) -> tuple[dict[str, 
                 fields[name] = _field(name, raw, coerced)
         except InvalidBody as error:
             problems += error.problems
-        except (msgspec.ValidationError, msgspec.DecodeError, RecursionError, ValueError) as error:
+        except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as error:
             problems.append(problem_of(error, (*loc, name)))
     problems += message_problems(fields.get("messages"), loc)
     if problems:
@@ -253,7 +256,7 @@ def open_value(name: str, raw: bytes | Raw, loc: Loc, limits: Limits) -> Any:
 def _finite(value: Any) -> bool:
     if isinstance(value, list):
         return all(_finite(item) for item in value)
-    return value is None or math.isfinite(value)
+    return value is None or isinstance(value, int) or math.isfinite(value)
 
 
 def message_problems(messages: Any, loc: Loc) -> list[BodyProblem]:

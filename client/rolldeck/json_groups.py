@@ -27,7 +27,14 @@ MAX_KEYS: Final = 64
 MAX_SEQUENCES: Final = 1024
 # A parser keeps room for the largest body it has seen; after a larger one it is thrown away.
 KEPT_PARSER_BYTES: Final = 8 << 20
-_UNREADABLE: Final = (ValueError, TypeError, KeyError, RuntimeError, OverflowError)
+_UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RuntimeError,
+    OverflowError,
+)
 
 
 class PlainGroup(NamedTuple):

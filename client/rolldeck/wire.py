@@ -192,10 +192,10 @@ class TensorSpec(Struct, frozen=True, kw_only=True):
 class WeightsManifest(Struct, frozen=True, kw_only=True):
     """What a weights file must contain, checked by the platform and by every reader."""
 
-    epoch: Annotated[int, Meta(ge=0)]
-    step: Annotated[int, Meta(ge=-1)]
+    epoch: Annotated[int, Meta(ge=0, lt=1 << 31)]
+    step: Annotated[int, Meta(ge=-1, lt=1 << 31)]
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-    size_bytes: Annotated[int, Meta(ge=8)]
+    size_bytes: Annotated[int, Meta(ge=8, le=2**63 - 1)]
     tensors: Annotated[list[TensorSpec], Meta(min_length=1)]
 
 

@@ -17,7 +17,7 @@ class InvalidBody(ValueError):
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}" if field else message)
-        self.field = field
+        self.field = field or "body"
         self.message = message
 
 

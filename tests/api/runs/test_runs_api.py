@@ -63,8 +63,8 @@ def test_a_run_may_be_created_and_started_at_once(operator: APIClient) -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        (b"{", ""),
-        (b"[]", ""),
+        (b"{", "body"),
+        (b"[]", "body"),
         (b"{}", "name"),
         ({"name": "a b"}, "name"),
         ({"name": "default"}, "name"),
@@ -78,9 +78,9 @@ def test_a_run_may_be_created_and_started_at_once(operator: APIClient) -> None:
             {"name": "a", "config": {"environment": {"kwargs": {"x": "\x00"}}}},
             "config.environment.kwargs.x",
         ),
-        (b'{"name": "a", "config": {"environment": {"kwargs": {"x": NaN}}}}', ""),
-        (b'{"name": "a", "config": {"environment": {"kwargs": {"x": "\xff"}}}}', ""),
-        (b'{"name": "a", "config": {"environment": {"kwargs": {"x": 1e999}}}}', ""),
+        (b'{"name": "a", "config": {"environment": {"kwargs": {"x": NaN}}}}', "body"),
+        (b'{"name": "a", "config": {"environment": {"kwargs": {"x": "\xff"}}}}', "body"),
+        (b'{"name": "a", "config": {"environment": {"kwargs": {"x": 1e999}}}}', "body"),
         ({"name": "a", "kind": "outside", "config": {"seed": 1}}, "config"),
     ],
     ids=str,

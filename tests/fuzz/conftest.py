@@ -1,0 +1,70 @@
+"""Gives the fuzz suite one platform with a few runs, served by a real web process."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from runs.models import Run
+from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
+from tests.factories import make_run, make_token
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import launched, report, window, worker
+from tests.web_process import WebProcess, web_process
+
+# Short patience, so that silence is noticed within the time of a test.
+PATIENCE = {"ROLLDECK_MAX_HEADER_SECONDS": "1", "ROLLDECK_MAX_IDLE_SECONDS": "1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """A running platform, an administrator's token, and what calls must know of it."""
+
+    web: WebProcess
+    token: str
+    report: dict[str, Any]
+    lease: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def platform(
+    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Platform]:
+    """A platform that lives through a whole module: what a case stores, the next one finds."""
+    log = tmp_path_factory.mktemp("fuzz") / "web.log"
+    with django_db_blocker.unblock():
+        try:
+            with web_process(log, **PATIENCE) as web:
+                yield _populated(web)
+        finally:
+            call_command("flush", interactive=False, verbosity=0)
+            connection.close()
+
+
+def _populated(web: WebProcess) -> Platform:
+    _, token = make_token("admin")
+    fleet = launched(FakeCluster(), "fleet")
+    given = msgspec.to_builtins(report(fleet, worker(env_steps=10), episodes=[window(1.0, 3.0)]))
+    Run.objects.filter(pk=fleet.pk).update(status="running", epoch=1, policy_step=0)
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=web.url, headers=headers, timeout=30) as http:
+        for name in ("demo", "leased"):
+            make_run(name=name, kind="outside")
+            _post(http, f"/atropos/{name}/register", REGISTRATION)
+            http.get(f"/atropos/{name}/batch").raise_for_status()
+            _post(http, f"/atropos/{name}/register-env", ENVIRONMENT)
+        _post(http, "/atropos/leased/scored_data_list", [group(mark=mark) for mark in range(2)])
+        leased = http.post("/api/runs/leased/batches/next", json={})
+        leased.raise_for_status()
+    head = msgspec.msgpack.decode(leased.content)["batch"]
+    lease = {"run": "leased", "batch": head["id"], "fence": head["fence"]}
+    return Platform(web=web, token=token, report=given, lease=lease)
+
+
+def _post(http: httpx.Client, path: str, body: Any) -> None:
+    http.post(path, json=body).raise_for_status()

@@ -1,0 +1,165 @@
+"""The requests that the fuzz suite starts from, as trees whose parts can be replaced."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+
+from tests.valid_bodies import JSON_TYPE, VALID_BODIES
+
+# Stands for bytes that neither JSON nor msgpack could encode; short enough for one length byte.
+RAW: Final = "@@RAW@@"
+BOUNDARY: Final = "fuzz-boundary"
+FORM_TYPE: Final = f"multipart/form-data; boundary={BOUNDARY}"
+_HEADER: Final = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+WEIGHTS: Final = len(_HEADER).to_bytes(8, "little") + _HEADER + bytes(8)
+MANIFEST: Final = {
+    "epoch": 1,
+    "step": 0,
+    "sha256": hashlib.sha256(WEIGHTS).hexdigest(),
+    "size_bytes": len(WEIGHTS),
+    "tensors": [{"name": "w", "dtype": "F32", "shape": [2]}],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request: what is sent, and the tree it was made of."""
+
+    name: str
+    path: str
+    tree: Any
+    body: bytes
+    content_type: str = JSON_TYPE
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    chunked: bool = False
+
+    @property
+    def is_msgpack(self) -> bool:
+        """Whether the tree is written as msgpack."""
+        return self.content_type.endswith("+msgpack")
+
+    def with_tree(self, tree: Any, *, raw: bytes = b"") -> "Request":
+        """Return the request with another tree, in which `raw` stands where RAW stands."""
+        return replace(self, tree=tree, body=self._packed(tree, raw))
+
+    def with_body(self, body: bytes, **headers: str) -> "Request":
+        """Return the request with other bytes."""
+        return replace(self, body=body, headers={**self.headers, **headers})
+
+    def _packed(self, tree: Any, raw: bytes) -> bytes:
+        if self.is_msgpack:
+            packed = msgspec.msgpack.encode(_nested(tree))
+            return packed.replace(bytes([0xA0 | len(RAW)]) + RAW.encode(), raw)
+        text = json.dumps(tree).encode().replace(f'"{RAW}"'.encode(), raw)
+        return _form(text) if self.content_type == FORM_TYPE else text
+
+
+def _form(manifest: bytes) -> bytes:
+    """Return a multipart body with a manifest and the weights."""
+    parts = [(b'name="manifest"', manifest), (b'name="weights"; filename="weights"', WEIGHTS)]
+    boundary = b"--" + BOUNDARY.encode()
+    lines = [
+        boundary + b"\r\nContent-Disposition: form-data; " + head + b"\r\n\r\n" + content + b"\r\n"
+        for head, content in parts
+    ]
+    return b"".join(lines) + boundary + b"--\r\n"
+
+
+def _unnested(tree: dict[str, Any], key: str) -> dict[str, Any]:
+    return tree | {key: [msgspec.msgpack.decode(one) for one in tree[key]]}
+
+
+def _nested(tree: Any) -> Any:
+    """Return a push whose items are packed into bytes, as far as they are still items."""
+    if not isinstance(tree, dict):
+        return tree
+    return {
+        key: [msgspec.msgpack.encode(item) if isinstance(item, dict) else item for item in value]
+        if key in {"groups", "fragments"} and isinstance(value, list)
+        else value
+        for key, value in tree.items()
+    }
+
+
+def _pushes() -> list[Request]:
+    found = []
+    for valid in VALID_BODIES:
+        if valid.content_type == JSON_TYPE:
+            tree = json.loads(valid.content)
+        else:
+            tree = msgspec.msgpack.decode(valid.content)
+            tree = _unnested(tree, "groups" if "groups" in tree else "fragments")
+        found.append(
+            Request(
+                name=valid.name,
+                path=valid.path,
+                tree=tree,
+                body=valid.content,
+                content_type=valid.content_type,
+            )
+        )
+    return found
+
+
+def _call(name: str, path: str, tree: Any, **fields: Any) -> Request:
+    blank = Request(name=name, path=path, tree=tree, body=b"", **fields)
+    return blank.with_tree(tree)
+
+
+def _calls(report: Mapping[str, Any], lease: Mapping[str, Any]) -> list[Request]:
+    """Return the valid calls of routes that take something else than data to train on."""
+    metric = {"name": "loss", "step": 3, "value": 0.25}
+    run = {"name": "made", "kind": "outside", "start": True}
+    config = {"environment": {"spec": "gymnasium:CartPole-v1"}}
+    token = {"name": "t", "scopes": ["env"], "run": "demo", "expires_in_seconds": 60}
+    alive = f"/api/runs/{lease['run']}/batches/{lease['batch']}/ack"
+    return [
+        _call("status-env by GET", "/atropos/demo/status-env", {"env_id": 0}, method="GET"),
+        _call("disconnect-env", "/atropos/demo/disconnect-env", {"env_id": 0}),
+        _call("default run", "/scored_data", json.loads(VALID_BODIES[3].content)),
+        _call("register at the root", "/register", json.loads(VALID_BODIES[0].content)),
+        _call("runs create", "/api/runs", run),
+        _call("runs create configured", "/api/runs", {"name": "made", "config": config}),
+        _call("ask", "/api/runs/demo/pause", {"reason": "because"}),
+        _call("trainer", "/api/runs/demo/trainers", {"name": "t", "resume": True}),
+        _call("token", "/api/tokens", token),
+        _call("report", "/api/runs/fleet/fleet/report", dict(report)),
+        _call("metrics", "/api/runs/demo/metrics", {"samples": [metric, metric]}),
+        _call("batches next", "/api/runs/demo/batches/next", {"wait_seconds": 0}),
+        _call("batches ack", alive, {"fence": lease["fence"]}),
+        _call(
+            "fragments fetch",
+            "/api/runs/fleet/fragments/fetch",
+            {"count": 1, "wait_seconds": 0.0},
+        ),
+        _call(
+            "fragments ack",
+            f"/api/runs/{lease['run']}/fragments/ack",
+            {"batch": lease["batch"], "fence": lease["fence"]},
+        ),
+        _call("weights", "/api/runs/fleet/weights", MANIFEST, content_type=FORM_TYPE),
+    ]
+
+
+PUSHES: Final = tuple(_pushes())
+NAMES: Final = tuple(
+    [request.name for request in PUSHES]
+    + [request.name for request in _calls({}, {"run": "demo", "batch": "0", "fence": 1})]
+)
+
+
+def request_named(name: str, *, report: Mapping[str, Any], lease: Mapping[str, Any]) -> Request:
+    """Return a valid request."""
+    return next(one for one in [*PUSHES, *_calls(report, lease)] if one.name == name)
+
+
+def manifest_of(body: bytes) -> bytes:
+    """Return the manifest inside a multipart body."""
+    found = re.search(rb'name="manifest"\r\n\r\n(.*?)\r\n--', body, re.DOTALL)
+    return found[1] if found else b""

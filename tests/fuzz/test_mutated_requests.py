@@ -1,0 +1,162 @@
+"""Damaged requests are refused with a reason or stored once; the server takes no harm.
+
+Every valid request is sent once as it is and once after each of the mutators. What is random
+depends on the names of request and mutator only, so a case that fails fails again.
+"""
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from buffer.core.batch_bytes import GroupForm, groups_as
+from buffer.core.fates import ItemKind
+from buffer.models import TrajectoryGroup
+from buffer.storage import Place, read_contents
+from rolldeck.groups import read
+from tests.fuzz.conftest import Platform
+from tests.fuzz.mutators import MUTATORS
+from tests.fuzz.observing import Memory, rows
+from tests.fuzz.requests import NAMES, Request, request_named
+
+# Only so that pytest-django makes the database; the platform lives through all tests of a module.
+pytestmark = pytest.mark.django_db
+
+MAX_GROWTH_BYTES = 64 << 20
+# Refusals of what a request says, in contrast to what the platform is or has.
+ABOUT_THE_REQUEST = {400, 408, 411, 413, 415, 422}
+
+
+@pytest.fixture(scope="module")
+def http(platform: Platform) -> Iterator[httpx.Client]:
+    headers = {"Authorization": f"Bearer {platform.token}"}
+    with httpx.Client(base_url=platform.web.url, headers=headers, timeout=30) as client:
+        yield client
+
+
+def send(http: httpx.Client, request: Request) -> httpx.Response:
+    pieces = (request.body[at : at + 1000] for at in range(0, len(request.body), 1000))
+    return http.request(
+        request.method,
+        request.path,
+        content=pieces if request.chunked else request.body,
+        headers={"Content-Type": request.content_type, **request.headers},
+    )
+
+
+def problems(answer: httpx.Response) -> list[str]:
+    """Return the places that a refusal names."""
+    said = answer.json()
+    detail = said.get("detail")
+    if isinstance(detail, list):
+        return [".".join(map(str, one["loc"])) for one in detail if one["loc"] and one["msg"]]
+    return [one["field"] for one in said.get("errors", []) if one["field"]]
+
+
+def is_explained(answer: httpx.Response) -> bool:
+    """Return whether a refusal says what is wrong, and where if it is about the request."""
+    if answer.status_code in ABOUT_THE_REQUEST:
+        return bool(problems(answer))
+    return bool(answer.json()["detail"])
+
+
+def stored_by(request: Request, answer: httpx.Response) -> dict[str, int]:
+    """Return how many rows a push that was accepted must have left, from its own answer."""
+    if request.path.endswith("/scored_data"):
+        return {"buffer_trajectorygroup": 1}
+    if not request.path.endswith(("_list", "/groups", "/fragments", "/metrics")):
+        return {}
+    said = answer.json()
+    if request.path.endswith("/scored_data_list"):
+        return {"buffer_trajectorygroup": said["groups_processed"]}
+    if request.path.endswith("/groups"):
+        return {"buffer_trajectorygroup": said["received"]}
+    if request.path.endswith("/fragments"):
+        return {"buffer_fragmentchunk": said["accepted"] + sum(said["dropped"].values())}
+    return {"rollouts_metricsample": said["stored"]}
+
+
+def faults(
+    request: Request, answer: httpx.Response, changed: Counter[str], growth_bytes: int
+) -> list[str]:
+    """Return what is wrong with how a request was taken."""
+    found = []
+    if growth_bytes > MAX_GROWTH_BYTES:
+        found.append(f"took {growth_bytes >> 20} MB")
+    if answer.status_code >= 500:
+        return [*found, f"{answer.status_code}: {answer.text[:200]}"]
+    if answer.is_success:
+        for table, count in stored_by(request, answer).items():
+            if changed[table] != count:
+                found.append(f"left {changed[table]} rows in {table} for {count}")
+        return found
+    if any(changed.values()):
+        found.append(f"{answer.status_code} and yet stored: {dict(+changed)}")
+    if not is_explained(answer):
+        found.append(f"{answer.status_code} names no place: {answer.text[:200]}")
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_request_does_no_harm(
+    platform: Platform, http: httpx.Client, name: str, record_property: Any
+) -> None:
+    valid = request_named(name, report=platform.report, lease=platform.lease)
+    answer = send(http, valid)
+    assert answer.is_success or answer.status_code == 409, answer.text
+    wrong: dict[str, list[str]] = {}
+    largest = 0
+    before = rows()
+    for kind, mutate in MUTATORS.items():
+        request = mutate(valid, Random(f"{name} {kind}"))
+        memory = Memory(platform.web.process.pid)
+        answer = send(http, request)
+        growth = memory.growth_bytes()
+        after = rows()
+        changed = Counter({table: after[table] - before[table] for table in after})
+        before = after
+        largest = max(largest, growth)
+        if found := faults(request, answer, changed, growth):
+            wrong[kind] = found
+
+    record_property("largest growth in MB", largest >> 20)
+    assert not wrong, "\n".join(f"{kind}: {said}" for kind, said in wrong.items())
+
+
+def test_whatever_was_stored_can_be_served_in_every_form(platform: Platform) -> None:
+    rows = TrajectoryGroup.objects.values_list("id", *Place._fields)
+    items = [(item_id, Place(*place)) for item_id, *place in rows]
+    contents = read_contents(ItemKind.GROUPS, items)
+
+    assert len(contents) > 300
+    for content in contents:
+        assert zlib.crc32(content.content) == content.crc32
+        for form in GroupForm:
+            [item] = groups_as(form, [content])
+            assert len(read(item.content, item.codec).scores) > 0
+        assert json.loads(groups_as(GroupForm.JSON, [content])[0].content)["tokens"]
+
+
+def test_nothing_was_unexpected_to_the_server(platform: Platform) -> None:
+    assert platform.web.is_live()
+    assert "Traceback" not in platform.web.log(), platform.web.log()[-20_000:]
+
+
+def test_the_mutators_do_damage() -> None:
+    valid = request_named("json: messages", report={}, lease={"run": "", "batch": "", "fence": 1})
+    same = [
+        kind
+        for kind, mutate in MUTATORS.items()
+        if kind != "in pieces" and mutate(valid, Random(kind)).body == valid.body
+    ]
+
+    assert same == ["not what the header says"]
+    assert len(MUTATORS) == 60
+    assert json.loads(valid.body) == valid.tree
+    assert msgspec.json.decode(valid.body) == valid.tree
