@@ -73,7 +73,7 @@ def _table(rows: Mapping[str, Any]) -> str:
             f"| | … {_words(key)} | {number(more['ours'])} | {number(more['peer'])} "
             f"| {row['unit']} | {ratio(more)} | | |"
             for key, more in row.items()
-            if isinstance(more, dict) and "ours" in more and "ratio" in more
+            if isinstance(more, dict) and "spread" in more
         ]
     return "\n".join(lines)
 
@@ -101,7 +101,7 @@ def _depth(row: Mapping[str, Any]) -> str:
     lines = [
         "### How the length of the queue matters (P5)",
         "",
-        "| groups queued | forming a batch, of that at 1,000 | a poll, of that at 1,000 | poll (ms) |",
+        "| groups queued | forming, of that at 1,000 | a poll, of that at 1,000 | poll (ms) |",
         "|---|---|---|---|",
     ]
     lines += [
