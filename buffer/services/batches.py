@@ -11,7 +11,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from buffer.core.delivery import Delivery, Next
@@ -31,6 +30,7 @@ from buffer.services.locks import lock_run
 from runs import live
 from runs import services as runs_services
 from runs.models import Run, RunKind, Trainer
+from runs.rows import first_row, rows
 
 # Once in a while is often enough for a page, and a poll should write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
@@ -47,6 +47,13 @@ _LEASE: Final = """
         delivered_at = NULL
     WHERE id = %(batch)s
     RETURNING fence, leased_at, lease_expires_at, sending_since"""
+_CONFIRM: Final = """
+    UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
+    WHERE id = %s AND state = ANY(%s)"""
+_DELIVERED: Final = """
+    UPDATE buffer_batch
+    SET delivered_at = statement_timestamp(), sending_since = NULL, sender = ''
+    WHERE id = %s AND fence = %s"""
 
 
 class TrainerNotRegistered(Exception):
@@ -82,11 +89,11 @@ def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | Non
         TrainerNotRegistered: If no trainer of the run has this identity.
     """
     with transaction.atomic():
-        lock_run(run_id)
-        run = Run.objects.get(pk=run_id)
-        trainer, _ = _trainer(run, identity)
+        asked_at = lock_run(run_id)
+        run = _run(run_id)
+        trainer = _trainer(run, identity, asked_at=asked_at)
         drop_useless(run)
-        open_batches = list(_open_batches(run))
+        open_batches = _open_batches(run)
         held = next((batch for batch in open_batches if batch.trainer_id == trainer.pk), None)
         batch = held or _take_returned(run, open_batches)
         if batch is not None:
@@ -103,13 +110,19 @@ def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) ->
         sender: The process that will send the answer.
         now: Time of the request.
     """
-    if not Trainer.objects.filter(run_id=run_id, identity=identity).exists():
+    try:
+        return _take_for_stock(run_id, identity, sender)
+    except TrainerNotRegistered:
         runs_services.register_trainer(run_id=run_id, identity=identity, resume=True, now=now)
+    return _take_for_stock(run_id, identity, sender)
+
+
+def _take_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
     with transaction.atomic():
-        lock_run(run_id)
-        run = Run.objects.get(pk=run_id)
-        trainer, asked_at = _trainer(run, identity)
-        open_batches = list(_open_batches(run))
+        asked_at = lock_run(run_id)
+        run = _run(run_id)
+        trainer = _trainer(run, identity, asked_at=asked_at)
+        open_batches = _open_batches(run)
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         again = _settle_earlier(held, asked_at=asked_at)
         drop_useless(run)
@@ -119,22 +132,29 @@ def take_for_stock(*, run_id: int, identity: str, sender: str, now: datetime) ->
         return _next(run, trainer, count=None, sender=sender)
 
 
-def _trainer(run: Run, identity: str) -> tuple[Trainer, datetime]:
-    """Return the trainer of this identity and the database's time, and note that it asked."""
-    rows = Trainer.objects.filter(run=run, identity=identity).annotate(asked_at=Now())
-    trainer = rows.first()
+def _run(run_id: int) -> Run:
+    run = first_row(Run, "id = %s", [run_id])
+    if run is None:
+        raise Run.DoesNotExist(f"there is no run {run_id}")
+    return run
+
+
+def _trainer(run: Run, identity: str, *, asked_at: datetime) -> Trainer:
+    """Return the trainer of this identity, and note that it asked."""
+    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
     if trainer is None:
         raise TrainerNotRegistered(f"{identity} is no trainer of {run.name}: register first")
     if run.trainer_started_at is None:
         Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
         live.announce(run.pk, "run")
-    if trainer.last_seen_at < trainer.asked_at - SEEN_EVERY:
+    if trainer.last_seen_at < asked_at - SEEN_EVERY:
         Trainer.objects.filter(pk=trainer.pk).update(last_seen_at=Now())
-    return trainer, trainer.asked_at
+    return trainer
 
 
-def _open_batches(run: Run) -> QuerySet[Batch]:
-    return Batch.objects.filter(run=run, state__in=OPEN_BATCHES).order_by("ordinal")
+def _open_batches(run: Run) -> list[Batch]:
+    states = [str(state) for state in OPEN_BATCHES]
+    return rows(Batch, "run_id = %s AND state = ANY(%s) ORDER BY ordinal", [run.pk, states])
 
 
 def _settle_earlier(held: list[Batch], *, asked_at: datetime) -> Batch | None:
@@ -233,7 +253,7 @@ def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
         LeaseLost: If the batch was leased again or dropped since.
     """
     lock_run(run_id)
-    batch = Batch.objects.filter(run_id=run_id, pk=batch_id).first()
+    batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id])
     if batch is None:
         raise BatchNotFound(f"there is no batch {batch_id}")
     if batch.fence != fence:
@@ -247,9 +267,9 @@ def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
 
 def _confirm(batch: Batch) -> None:
     was = Fate.QUARANTINED if batch.state == BatchState.QUARANTINED else Fate.LEASED
-    Batch.objects.filter(pk=batch.pk, state__in=UNSETTLED_BATCHES).update(
-        state=BatchState.CONFIRMED, settled_at=Now()
-    )
+    unsettled = [str(state) for state in UNSETTLED_BATCHES]
+    with connection.cursor() as cursor:
+        cursor.execute(_CONFIRM, [batch.pk, unsettled])
     batch.state = BatchState.CONFIRMED
     serve_items(batch, source=was)
     live.announce(batch.run_id, "queue", "ledger")
@@ -278,12 +298,14 @@ def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
     Raises:
         TrainerNotRegistered: If no trainer of the run has this identity.
     """
-    run = Run.objects.get(pk=run_id)
-    trainer, _ = _trainer(run, identity)
-    batch = (
-        _open_batches(run)
-        .filter(trainer=trainer, state=BatchState.LEASED, ordinal__gt=after)
-        .first()
+    run = _run(run_id)
+    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run_id, identity])
+    if trainer is None:
+        raise TrainerNotRegistered(f"{identity} is no trainer of {run.name}: register first")
+    batch = first_row(
+        Batch,
+        "run_id = %s AND trainer_id = %s AND state = 'leased' AND ordinal > %s ORDER BY ordinal",
+        [run_id, trainer.pk, after],
     )
     if batch is None:
         return None
@@ -292,9 +314,8 @@ def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
 
 def note_delivered(*, batch_id: UUID, fence: int) -> None:
     """Remember that the answer with this lease was sent to its last byte."""
-    Batch.objects.filter(pk=batch_id, fence=fence).update(
-        delivered_at=Now(), sending_since=None, sender=""
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(_DELIVERED, [batch_id, fence])
 
 
 def note_cut(*, batch_id: UUID, fence: int) -> None:

@@ -1,12 +1,22 @@
 """Take the locks that serialise work on one run. They live as long as their transaction."""
 
+from datetime import datetime
+
 from django.db import connection
 
 
-def lock_run(run_id: int) -> None:
-    """Let nobody else form, lease or settle batches of the run until the transaction ends."""
+def lock_run(run_id: int) -> datetime:
+    """Let nobody else form, lease or settle batches of the run until the transaction ends.
+
+    Returns the database's time at which the lock was got.
+    """
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s)", [run_id])
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s), clock_timestamp()",
+            [run_id],
+        )
+        locked_at: datetime = cursor.fetchone()[1]
+    return locked_at
 
 
 def lock_slots(run_id: int, slots: set[str]) -> None:
