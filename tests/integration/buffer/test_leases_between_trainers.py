@@ -1,0 +1,144 @@
+"""One batch in many hands: who may have it, who may confirm it, and that its bytes stay."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from buffer import jobs, selectors, services
+from buffer.models import Batch
+from buffer.services import Lease
+from buffer.wire import decode_group
+from runs import services as runs_services
+from runs.core.registration import Registration
+from runs.models import Run, RunEvent
+from tests.buffer_factories import body, group
+from tests.factories import NOON, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TRAINERS = ("alice", "bob", "carol", "dave")
+
+
+@pytest.fixture
+def run() -> Run:
+    run = make_run(name="words", kind="outside")
+    for identity in TRAINERS:
+        runs_services.register_trainer(
+            run_id=run.pk,
+            identity=identity,
+            registration=Registration(batch_size=4, max_token_len=64),
+            now=NOON,
+        )
+    run.refresh_from_db()
+    return run
+
+
+def push(run: Run, *, groups: int) -> None:
+    made = [decode_group(body(group(mark=mark))) for mark in range(groups)]
+    services.accept_groups(run=run, groups=made, producer="tests", now=NOON)
+
+
+def take(run: Run, identity: str) -> Lease:
+    lease = services.take(run_id=run.pk, identity=identity)
+    assert lease is not None
+    return lease
+
+
+def confirm(run: Run, lease: Lease, *, fence: int | None = None) -> None:
+    services.confirm(
+        run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence if fence is None else fence
+    )
+
+
+def content(lease: Lease) -> list[bytes]:
+    return [stored.content for stored in services.contents_of(lease, now=NOON)]
+
+
+def lapse(lease: Lease) -> None:
+    Batch.objects.filter(pk=lease.batch.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
+    jobs.reclaim_lapsed_leases()
+
+
+def test_trainers_hold_different_batches_and_each_gets_its_own_again(run: Run) -> None:
+    push(run, groups=8)
+    first = {identity: take(run, identity) for identity in TRAINERS}
+
+    again = {identity: take(run, identity) for identity in reversed(TRAINERS)}
+
+    assert len({lease.batch.pk for lease in first.values()}) == len(TRAINERS)
+    for identity, lease in first.items():
+        assert again[identity].batch.pk == lease.batch.pk
+        assert content(again[identity]) == content(lease)
+    assert len({part for lease in first.values() for part in content(lease)}) == 8
+
+
+def test_a_batch_that_passes_through_hands_keeps_its_bytes_and_obeys_the_last(run: Run) -> None:
+    push(run, groups=2)
+    alice = take(run, "alice")
+    before = content(alice)
+    alice_fence = alice.batch.fence
+    lapse(alice)
+
+    bob = take(run, "bob")
+
+    assert (bob.batch.pk, content(bob)) == (alice.batch.pk, before)
+    with pytest.raises(services.LeaseLost):
+        confirm(run, alice, fence=alice_fence)
+    with pytest.raises(services.LeaseLost):
+        services.held_by(run_id=run.pk, batch_id=alice.batch.pk, identity="alice")
+    assert services.take(run_id=run.pk, identity="alice") is None
+    confirm(run, bob)
+    confirm(run, bob)  # its first answer was lost
+    with pytest.raises(services.LeaseLost):
+        confirm(run, alice, fence=alice_fence)
+    assert selectors.ledger_part(run.pk)["groups"]["served"] == 2
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_three_dead_trainers_end_in_quarantine_and_the_fourth_goes_on(run: Run) -> None:
+    push(run, groups=4)
+    fences = []
+    for identity in TRAINERS[:3]:
+        lease = take(run, identity)
+        assert lease.batch.ordinal == 1
+        fences.append(lease.batch.fence)
+        lapse(lease)
+
+    fourth = take(run, TRAINERS[3])
+
+    assert fourth.batch.ordinal == 2
+    assert RunEvent.objects.filter(kind="batch_quarantined").count() == 1
+    for fence in fences[:2]:
+        with pytest.raises(services.LeaseLost):
+            confirm(run, lease, fence=fence)
+    # The last holder was slow, not dead.
+    confirm(run, lease, fence=fences[2])
+    confirm(run, fourth)
+    ledger = selectors.ledger_part(run.pk)["groups"]
+    assert (ledger["served"], ledger["quarantined"]) == (4, 0)
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_a_confirmed_batch_cannot_lapse(run: Run) -> None:
+    push(run, groups=2)
+    lease = take(run, "alice")
+    confirm(run, lease)
+
+    lapse(lease)
+
+    assert Batch.objects.get().state == "confirmed"
+    assert services.take(run_id=run.pk, identity="bob") is None
+
+
+def test_what_ends_with_its_run_leaves_the_quarantine_too(run: Run) -> None:
+    push(run, groups=2)
+    for _ in range(3):
+        lapse(take(run, "alice"))
+
+    assert services.drop_open(run_id=run.pk, reason="killed", now=NOON) == 2
+
+    assert Batch.objects.get().state == "dropped"
+    assert selectors.miscounts(run.pk) == []
+    with pytest.raises(services.NotQuarantined):
+        services.release(run_id=run.pk, batch_id=Batch.objects.get().pk, actor="tests", now=NOON)

@@ -1,0 +1,100 @@
+"""Batches of sampled fragments that no trainer survives, or whose bytes went bad."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from buffer import jobs, selectors, services
+from buffer.models import Batch, FragmentChunk
+from buffer.services import Lease
+from rolldeck import wire
+from runs import services as runs_services
+from runs.models import Run
+from tests.buffer_factories import fragment
+from tests.factories import NOON, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    """A fleet run whose batches are one fragment each, sampled twice at most, with four queued."""
+    replay = {"sampler": "uniform", "max_reuse": 2}
+    run = make_run(config={"buffer": {"batch_size": 1, "max_staleness": 2, "replay": replay}})
+    for identity in ("alice", "bob"):
+        runs_services.register_trainer(run_id=run.pk, identity=identity, resume=True, now=NOON)
+    Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
+    run.refresh_from_db()
+    sent = [fragment(number=number) for number in range(4)]
+    services.accept_fragments(
+        run=run, fragments=[(one, wire.encode(one)) for one in sent], now=NOON
+    )
+    return run
+
+
+def take(run: Run, identity: str = "alice") -> Lease:
+    lease = services.take(run_id=run.pk, identity=identity)
+    assert lease is not None
+    return lease
+
+
+def poison(run: Run) -> Batch:
+    """Return a batch that lapsed three times."""
+    for _ in range(3):
+        lease = take(run)
+        Batch.objects.filter(state="leased").update(lease_expires_at=Now() - timedelta(seconds=1))
+        jobs.reclaim_lapsed_leases()
+    return Batch.objects.get(pk=lease.batch.pk)
+
+
+def uses(run: Run) -> list[int]:
+    return sorted(FragmentChunk.objects.filter(run=run).values_list("uses", flat=True))
+
+
+def test_a_sample_in_quarantine_keeps_its_uses_until_it_is_released(run: Run) -> None:
+    batch = poison(run)
+    assert batch.state == "quarantined"
+    assert uses(run) == [0, 0, 0, 1]
+
+    services.release(run_id=run.pk, batch_id=batch.pk, actor="tests", now=NOON)
+
+    assert uses(run) == [0, 0, 0, 0]
+    assert Counter(FragmentChunk.objects.values_list("state", flat=True)) == {"queued": 4}
+    assert selectors.miscounts(run.pk) == []
+    take(run)
+
+
+def test_a_discarded_sample_is_never_sampled_again(run: Run) -> None:
+    batch = poison(run)
+
+    services.discard(run_id=run.pk, batch_id=batch.pk, actor="tests", now=NOON)
+
+    assert selectors.ledger_part(run.pk)["fragments"]["dropped"] == {"poison": 1}
+    assert Counter(FragmentChunk.objects.values_list("state", flat=True)) == {
+        "queued": 3,
+        "dropped": 1,
+    }
+    assert selectors.miscounts(run.pk) == []
+
+
+def test_a_corrupt_sample_is_dropped_and_another_one_drawn(run: Run) -> None:
+    lease = take(run)
+    (bad,) = FragmentChunk.objects.filter(uses=1)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE buffer_payload
+            SET content = set_byte(content, 12, get_byte(content, 12) # 1)
+            WHERE kind = 'fragments' AND item_id = %s""",
+            [bad.pk],
+        )
+
+    with pytest.raises(services.BatchCorrupt):
+        services.contents_of(lease, now=NOON)
+
+    bad.refresh_from_db()
+    assert (bad.state, bad.drop_reason) == ("dropped", "corrupt")
+    assert services.contents_of(take(run), now=NOON)
+    assert selectors.miscounts(run.pk) == []
