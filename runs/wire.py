@@ -97,12 +97,24 @@ class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of a run to change; those left out stay.
-
-    `dry_deadline_seconds`: how long a batch waits for an environment's minimum; null for ever.
-    """
+    """Settings of a run to change; those left out stay."""
 
     dry_deadline_seconds: Annotated[float, Meta(ge=0, le=604_800)] | UnsetType | None = UNSET
+    """How long a batch waits for an environment's minimum; null for ever."""
+    max_staleness: Annotated[int, Meta(ge=0, le=1 << 20)] | UnsetType | None = UNSET
+    """Versions by which data may trail the policy it trains; null for no limit."""
+    max_age_seconds: Annotated[float, Meta(gt=0, le=1e9)] | UnsetType | None = UNSET
+    """How long an item may be queued; null for no limit."""
+    off_policy_tolerance: Annotated[float, Meta(gt=0, le=1024)] | UnsetType = UNSET
+    """Batches that may wait in the queue before producers pause."""
+    exact_queue_size: bool | UnsetType = UNSET
+    """Tell stock environments the exact queue, over the tolerance as well."""
+    lease_seconds: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType = UNSET
+    """How long a trainer may hold a batch."""
+    lenient: bool | UnsetType = UNSET
+    """Accept groups that break a rule, and note it."""
+    reason: Reason = ""
+    """Why, for the run's history."""
 
 
 class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

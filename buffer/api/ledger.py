@@ -1,22 +1,26 @@
-"""Show where everything is that a run has accepted."""
+"""Show where everything is that a run has accepted, and which way that leans."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from django.http import HttpResponse
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer import selectors
-from buffer.api import messages
+from buffer.api import ledger_messages as messages
 from buffer.core.fates import ItemKind
 from buffer.core.ledger import Ledger
-from buffer.selectors import ledgers
+from buffer.selectors import bias, ledgers
 from runs import selectors as runs_selectors
-from runs.api.bodies import answer
+from runs.api.bodies import answer, whole_number
 from runs.api.openapi import problems
 from runs.api.permissions import Readers
+
+DAY_SECONDS: Final = 86_400
 
 
 class LedgerView(APIView):
@@ -58,3 +62,26 @@ class LedgerView(APIView):
 
 def _fields(ledger: Ledger) -> dict[str, Any]:
     return asdict(ledger) | {"balanced": ledger.balanced}
+
+
+class BiasView(APIView):
+    """Which way training leans."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="bias_get",
+        parameters=[
+            OpenApiParameter("window", OpenApiTypes.INT, description="Seconds; a day by default.")
+        ],
+        responses={200: messages.BiasAnswer, **problems(400, 401, 403, 404)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Compare length, score and environment of what came in lately, by its fate."""
+        window = whole_number(
+            request, "window", default=DAY_SECONDS, at_least=1, at_most=10_000 * DAY_SECONDS
+        )
+        found = runs_selectors.run_named(run)
+        shown = bias.bias_of(found, window_seconds=window or DAY_SECONDS)
+        return answer(msgspec.convert(asdict(shown), messages.BiasAnswer))

@@ -281,42 +281,6 @@ class BatchList(Struct, frozen=True, kw_only=True):
     results: list[BatchRow]
 
 
-class KindLedger(Struct, frozen=True, kw_only=True):
-    """Where the items of one kind are; `dropped` counts by reason."""
-
-    accepted: int
-    queued: int
-    waiting: int
-    leased: int
-    served: int
-    quarantined: int
-    dropped: dict[str, int]
-    balanced: bool
-
-
-class EnvironmentLedger(KindLedger, frozen=True, kw_only=True):
-    """Where the items of one environment are."""
-
-    kind: Literal["groups", "fragments"]
-    env_id: int | None
-    """Of groups; null when they came without one, and for fragments."""
-    environment: str
-    """Of fragments, by name."""
-
-
-class LedgerAnswer(Struct, frozen=True, kw_only=True):
-    """Where everything is that a run has accepted."""
-
-    groups: KindLedger
-    fragments: KindLedger
-    environments: list[EnvironmentLedger]
-    """The same for each environment; they add up to the two above."""
-    audited_at: datetime | None
-    """When the counts were last compared with the rows."""
-    problem: str
-    """What that found wrong; empty when nothing was."""
-
-
 class LimitsAnswer(Struct, frozen=True, kw_only=True):
     """The largest of everything that passes; units are in the names."""
 

@@ -36,4 +36,5 @@ urlpatterns = [
     path("runs/<slug:run>/archives/<small:archive>/file", archives.ArchiveFileView.as_view()),
     path("runs/<slug:run>/restorations", archives.RestorationsView.as_view()),
     path("runs/<slug:run>/ledger", ledger.LedgerView.as_view()),
+    path("runs/<slug:run>/bias", ledger.BiasView.as_view()),
 ]

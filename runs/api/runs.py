@@ -1,5 +1,7 @@
 """Create runs, show them, and ask them to move."""
 
+from typing import Any
+
 import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
@@ -103,11 +105,13 @@ class RunView(APIView):
     )
     def patch(self, request: Request, run: str) -> HttpResponse:
         """Change settings of a run that may change while it goes on."""
-        wanted = read(request, ChangeRun)
+        changes: dict[str, Any] = msgspec.to_builtins(read(request, ChangeRun))
+        reason = changes.pop("reason")
         changed: Run = services.change_settings(
             run_id=selectors.run_named(run).pk,
-            changes=msgspec.to_builtins(wanted),
+            changes=changes,
             actor=identity_of(request),
+            reason=reason,
             now=timezone.now(),
         )
         return answer(selectors.run_detail(changed))

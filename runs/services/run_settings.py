@@ -12,11 +12,23 @@ from runs.selectors import RunNotFound
 from runs.services.events import record_event
 from runs.services.registry import RunIsOver
 
-CHANGEABLE: Final = frozenset({"dry_deadline_seconds"})
+CHANGEABLE: Final = frozenset(
+    {
+        "dry_deadline_seconds",
+        "exact_queue_size",
+        "lease_seconds",
+        "lenient",
+        "max_age_seconds",
+        "max_staleness",
+        "off_policy_tolerance",
+    }
+)
 
 
 @transaction.atomic
-def change_settings(*, run_id: int, changes: dict[str, Any], actor: str, now: datetime) -> Run:
+def change_settings(
+    *, run_id: int, changes: dict[str, Any], actor: str, reason: str = "", now: datetime
+) -> Run:
     """Set some of :data:`CHANGEABLE` on a run; an event keeps what they were before.
 
     Raises:
@@ -41,8 +53,9 @@ def change_settings(*, run_id: int, changes: dict[str, Any], actor: str, now: da
     record_event(
         run_id=run.pk,
         kind="settings_changed",
-        message=f"changed {', '.join(sorted(changed))}",
+        message=", ".join(f"{name} {before[name]} → {changed[name]}" for name in sorted(changed)),
         actor=actor,
+        reason=reason,
         details={name: {"before": before[name], "after": changed[name]} for name in changed},
         now=now,
     )

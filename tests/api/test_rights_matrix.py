@@ -85,6 +85,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/batches/<uuid:batch>"): TRAIN,
     ("POST", "runs/<slug:run>/batches/<str:batch>/ack"): TRAIN,
     ("GET", "runs/<slug:run>/ledger"): READ_RUN,
+    ("GET", "runs/<slug:run>/bias"): READ_RUN,
     ("GET", "runs/<slug:run>/archives"): READ_RUN,
     ("POST", "runs/<slug:run>/archives"): OPERATE,
     ("GET", "runs/<slug:run>/archives/<small:archive>"): READ_RUN,

@@ -262,6 +262,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/bias": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Compare length, score and environment of what came in lately, by its fate. */
+        get: operations["bias_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/drain": {
         parameters: {
             query?: never;
@@ -1339,6 +1356,39 @@ export interface components {
             };
         };
         /**
+         * BiasAnswer
+         * @description How what was dropped differs from what was served.
+         */
+        BiasAnswer: {
+            admitted: components["schemas"]["BiasSide"];
+            dropped: components["schemas"]["BiasSide"];
+            served: components["schemas"]["BiasSide"];
+            dropped_against_served: components["schemas"]["BiasDistances"];
+            served_against_admitted: components["schemas"]["BiasDistances"];
+            verdict: string;
+        };
+        /**
+         * BiasDistances
+         * @description How far two sets of items are apart, 0 … 1; null where one of them is empty.
+         */
+        BiasDistances: {
+            length: number | null;
+            score: number | null;
+            environment: number | null;
+        };
+        /**
+         * BiasSide
+         * @description Items of one fate; length in tokens of the longest sequence, or in env steps.
+         */
+        BiasSide: {
+            items: number;
+            length: components["schemas"]["QuantitySummary"];
+            score: components["schemas"]["QuantitySummary"];
+            environments: {
+                [key: string]: number;
+            };
+        };
+        /**
          * CreateRun
          * @description A run to create; `config` is laid over the preset.
          */
@@ -1814,11 +1864,17 @@ export interface components {
         /**
          * ChangeRun
          * @description Settings of a run to change; those left out stay.
-         *
-         *         `dry_deadline_seconds`: how long a batch waits for an environment's minimum; null for ever.
          */
         PatchedChangeRunRequest: {
             dry_deadline_seconds?: number | null;
+            max_staleness?: number | null;
+            max_age_seconds?: number | null;
+            off_policy_tolerance?: number;
+            exact_queue_size?: boolean;
+            lease_seconds?: number;
+            lenient?: boolean;
+            /** @default  */
+            reason: string;
         };
         /**
          * Preset
@@ -1908,6 +1964,16 @@ export interface components {
             buffered: number | null;
             /** @default null */
             last_buffer_size: number | null;
+        };
+        /**
+         * QuantitySummary
+         * @description Mean and quantiles; null where there is nothing to sum up.
+         */
+        QuantitySummary: {
+            mean: number | null;
+            p10: number | null;
+            p50: number | null;
+            p90: number | null;
         };
         /**
          * RegisterEnv
@@ -3349,6 +3415,62 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    bias_get: {
+        parameters: {
+            query?: {
+                /** @description Seconds; a day by default. */
+                window?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BiasAnswer"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

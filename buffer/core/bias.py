@@ -1,0 +1,156 @@
+"""Compare what was dropped and what was served, to see which way training leans.
+
+Dropping what is too old favours what is quick to make: long episodes are more often too old when
+they are done, so a policy that trains on the rest learns to be brief. The same holds for a slow
+environment, and for scores where hard prompts take longer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+QUANTILES: Final = (0.1, 0.5, 0.9)
+# Fewer items than this say nothing of a distribution.
+ENOUGH_ITEMS: Final = 20
+# Distances above which a difference is worth words, where chance does not explain it.
+NOTICEABLE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """Items of one fate, one value of each array for each item."""
+
+    length: NDArray[np.float64]
+    """``[N]`` tokens of the longest sequence of a group, or env steps of a fragment."""
+    score: NDArray[np.float64]
+    """``[N]`` mean score of a group; NaN for fragments."""
+    environments: Sequence[str]
+    """``[N]`` names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One quantity over the items of one fate; None where there are none."""
+
+    mean: float | None
+    p10: float | None
+    p50: float | None
+    p90: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distances:
+    """How far two sets of items are apart, 0 (alike) … 1 (nothing in common)."""
+
+    length: float | None
+    """Kolmogorov–Smirnov: the largest gap between the two cumulative distributions."""
+    score: float | None
+    environment: float | None
+    """Total variation: half the sum of the differences in share."""
+
+
+def summary(values: NDArray[np.float64]) -> Summary:
+    """Return mean and quantiles of the finite ones among `values`, ``[N]``."""
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return Summary(mean=None, p10=None, p50=None, p90=None)
+    p10, p50, p90 = (float(value) for value in np.quantile(finite, QUANTILES))
+    return Summary(mean=float(finite.mean()), p10=p10, p50=p50, p90=p90)
+
+
+def distances(one: Items, other: Items) -> Distances:
+    """Return how far two sets of items are apart; None where one has nothing to compare."""
+    return Distances(
+        length=kolmogorov_smirnov(one.length, other.length),
+        score=kolmogorov_smirnov(one.score, other.score),
+        environment=total_variation(one.environments, other.environments),
+    )
+
+
+def kolmogorov_smirnov(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
+    """Return the largest gap between two cumulative distributions, ``[N]`` and ``[M]``."""
+    one, other = np.sort(one[np.isfinite(one)]), np.sort(other[np.isfinite(other)])
+    if not len(one) or not len(other):
+        return None
+    places = np.concatenate([one, other])
+    gaps = np.searchsorted(one, places, side="right") / len(one) - (
+        np.searchsorted(other, places, side="right") / len(other)
+    )
+    return float(np.abs(gaps).max())
+
+
+def total_variation(one: Sequence[str], other: Sequence[str]) -> float | None:
+    """Return half the sum of the differences between the shares of each name."""
+    if not one or not other:
+        return None
+    names, indices = np.unique([*one, *other], return_inverse=True)
+    first = np.bincount(indices[: len(one)], minlength=len(names)) / len(one)
+    second = np.bincount(indices[len(one) :], minlength=len(names)) / len(other)
+    return float(np.abs(first - second).sum() / 2)
+
+
+def by_chance(count: int, other: int) -> float:
+    """Return the distance that two samples of one distribution stay below, 99 times in 100.
+
+    Source: the two-sample Kolmogorov–Smirnov test, 1.63 · √((n + m) / (n · m)).
+    """
+    return 1.63 * float(np.sqrt((count + other) / (count * other)))
+
+
+def verdict(dropped: Items, served: Items, *, unit: str) -> str:
+    """Return in a sentence which way training leans, if it does.
+
+    Args:
+        dropped: Items that will never be trained on.
+        served: Items that were trained on.
+        unit: What the items are, in the plural.
+    """
+    counts = len(dropped.length), len(served.length)
+    if min(counts) < ENOUGH_ITEMS:
+        return f"too few {unit} to tell: {counts[0]} dropped, {counts[1]} served"
+    apart, noticeable = distances(dropped, served), max(NOTICEABLE, by_chance(*counts))
+    found = []
+    if (apart.length or 0.0) > noticeable:
+        found.append(_about_length(dropped, served, unit))
+    if (apart.score or 0.0) > noticeable:
+        higher = _mean(dropped.score) > _mean(served.score)
+        found.append(
+            f"dropped {unit} score {'higher' if higher else 'lower'} "
+            f"({_mean(dropped.score):.3g} against {_mean(served.score):.3g})"
+        )
+    if (apart.environment or 0.0) > noticeable:
+        found.append(_about_environments(dropped, served, unit))
+    return "; ".join(found) or f"dropped and served {unit} look alike"
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(np.nanmean(values))
+
+
+def _about_length(dropped: Items, served: Items, unit: str) -> str:
+    one, other = _mean(dropped.length), _mean(served.length)
+    word, times = ("longer", one / max(other, 1e-9)) if one > other else ("shorter", other / one)
+    leaning = "short" if one > other else "long"
+    return (
+        f"dropped {unit} are {times:.1f}× {word} than served ones: "
+        f"training is biased towards {leaning} ones"
+    )
+
+
+def _about_environments(dropped: Items, served: Items, unit: str) -> str:
+    names = sorted({*dropped.environments, *served.environments})
+    lost = {
+        name: dropped.environments.count(name) / len(dropped.environments)
+        - served.environments.count(name) / len(served.environments)
+        for name in names
+    }
+    worst = max(lost, key=lambda name: lost[name])
+    share = dropped.environments.count(worst) / len(dropped.environments)
+    kept = served.environments.count(worst) / len(served.environments)
+    return (
+        f"{worst or 'no environment'} makes up {share:.0%} of dropped {unit} "
+        f"and {kept:.0%} of served ones"
+    )

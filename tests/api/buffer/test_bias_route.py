@@ -1,0 +1,65 @@
+"""A run says which way its training leans."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.test import Client
+
+from buffer import services
+from buffer.wire import decode_group
+from runs import services as runs_services
+from runs.models import Run
+from tests.buffer_factories import ENVIRONMENT, body, group
+from tests.factories import NOON, bearer, make_run
+from tests.integration.buffer.test_queue_under_load import register
+
+pytestmark = pytest.mark.django_db
+
+LATELY = datetime(2101, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def run() -> Run:
+    run = make_run(name="words", kind="outside")
+    register(run, "alice")
+    runs_services.register_environment(
+        run_id=run.pk, **{**ENVIRONMENT, "group_size": 2}, min_batch_allocation=None, now=NOON
+    )
+    return Run.objects.get(pk=run.pk)
+
+
+def push(run: Run, count: int, *, tokens: int, at: datetime = LATELY, **fields: int) -> None:
+    content = decode_group(body(group(tokens=tokens, **fields)))
+    services.accept_groups(run=run, groups=[content] * count, producer="tests", now=at)
+
+
+def test_long_groups_that_came_too_late_show(run: Run) -> None:
+    push(run, 24, tokens=10, env_id=0)
+    push(run, 24, tokens=40, policy_step=99)
+    push(run, 5, tokens=1000, policy_step=99, at=NOON)
+    while lease := services.take(run_id=run.pk, identity="alice"):
+        services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+
+    answer = Client(headers=bearer("env")).get("/api/runs/words/bias?window=3600").json()
+
+    assert (answer["admitted"]["items"], answer["dropped"]["items"]) == (48, 24)
+    assert answer["served"]["length"] == {"mean": 10.0, "p10": 10.0, "p50": 10.0, "p90": 10.0}
+    assert answer["served"]["environments"] == {"math_0": 24}
+    assert answer["dropped_against_served"] == {"length": 1.0, "score": 0.0, "environment": 1.0}
+    assert answer["served_against_admitted"]["length"] == 0.5
+    assert "dropped groups are 4.0× longer than served ones" in answer["verdict"]
+
+
+def test_fragments_are_compared_too_and_nothing_says_too_few() -> None:
+    make_run(name="poles")
+
+    answer = Client(headers=bearer("worker")).get("/api/runs/poles/bias").json()
+
+    assert answer["verdict"] == "too few fragments to tell: 0 dropped, 0 served"
+    assert answer["dropped"]["length"]["mean"] is None
+
+
+def test_a_window_that_is_no_number_is_refused(run: Run) -> None:
+    answer = Client(headers=bearer("env")).get("/api/runs/words/bias?window=week")
+
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "window")

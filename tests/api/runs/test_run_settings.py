@@ -1,0 +1,87 @@
+"""An operator changes a run's limits while it goes on, and an event tells it."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from runs.core.lifecycle import RunStatus
+from runs.models import Run, RunEvent
+from tests.factories import make_run, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator() -> APIClient:
+    client = APIClient()
+    client.force_login(make_user(username="olga", role="operator"))
+    return client
+
+
+def change(operator: APIClient, **body: Any) -> Any:
+    return operator.patch("/api/runs/alpha", body, format="json")
+
+
+def test_named_settings_change_and_the_event_says_who_what_and_why(operator: APIClient) -> None:
+    run = make_run(kind="outside")
+
+    answer = change(operator, max_age_seconds=90, max_staleness=4, reason="policy drifts")
+
+    assert answer.status_code == 200, answer.content
+    assert (answer.json()["max_age_seconds"], answer.json()["max_staleness"]) == (90.0, 4)
+    assert answer.json()["off_policy_tolerance"] == run.off_policy_tolerance
+    event = RunEvent.objects.latest("id")
+    assert (event.kind, event.actor, event.reason) == (
+        "settings_changed",
+        "user:olga",
+        "policy drifts",
+    )
+    assert event.message == "max_age_seconds None → 90.0, max_staleness None → 4"
+    assert event.details["max_staleness"] == {"before": None, "after": 4}
+
+
+def test_null_lifts_a_limit(operator: APIClient) -> None:
+    make_run(kind="outside", max_staleness=3)
+
+    assert change(operator, max_staleness=None).json()["max_staleness"] is None
+
+
+def test_what_is_so_already_leaves_no_event(operator: APIClient) -> None:
+    make_run(max_staleness=3)
+    events = RunEvent.objects.count()
+
+    assert change(operator, max_staleness=3).status_code == 200
+    assert RunEvent.objects.count() == events
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"max_staleness": -1}, "max_staleness"),
+        ({"max_age_seconds": 0}, "max_age_seconds"),
+        ({"off_policy_tolerance": None}, "off_policy_tolerance"),
+        ({"exact_queue_size": "yes"}, "exact_queue_size"),
+        ({"batch_size": 3}, "batch_size"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_name_and_nothing_changes(
+    operator: APIClient, body: dict[str, Any], field: str
+) -> None:
+    make_run(kind="outside")
+    before = Run.objects.values().get()
+
+    answer = change(operator, lease_seconds=5.0, **body)
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == field
+    assert Run.objects.values().get() == before
+
+
+def test_a_run_that_is_over_keeps_its_settings(operator: APIClient) -> None:
+    make_run(status=RunStatus.COMPLETED)
+
+    answer = change(operator, lenient=True)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "run_over")
+    assert not Run.objects.get().lenient

@@ -1,0 +1,91 @@
+"""Distances and words for what training leans towards."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from buffer.core.bias import (
+    Items,
+    by_chance,
+    kolmogorov_smirnov,
+    summary,
+    total_variation,
+    verdict,
+)
+
+values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
+names = st.lists(st.sampled_from("abc"), min_size=1, max_size=50)
+
+
+def items(length: list[float], *, score: float = 0.5, environment: str = "math") -> Items:
+    return Items(
+        length=np.array(length, dtype=np.float64),
+        score=np.full(len(length), score),
+        environments=[environment] * len(length),
+    )
+
+
+def test_distances_are_those_of_the_textbook() -> None:
+    assert kolmogorov_smirnov(np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0, 4.0])) == 0.5
+    assert kolmogorov_smirnov(np.array([1.0]), np.array([2.0])) == 1.0
+    assert total_variation(["a", "a"], ["a", "b"]) == 0.5
+    assert total_variation(["a"], ["b"]) == 1.0
+
+
+def test_what_has_nothing_to_compare_has_no_distance() -> None:
+    assert kolmogorov_smirnov(np.array([np.nan]), np.array([1.0])) is None
+    assert total_variation([], ["a"]) is None
+    assert summary(np.array([])).mean is None
+
+
+@given(values, values)
+def test_the_distance_of_distributions_is_the_largest_gap_anywhere(
+    one: list[float], other: list[float]
+) -> None:
+    found = kolmogorov_smirnov(np.array(one), np.array(other))
+
+    gaps = [
+        abs(sum(v <= x for v in one) / len(one) - sum(v <= x for v in other) / len(other))
+        for x in [*one, *other]
+    ]
+    assert found == pytest.approx(max(gaps))
+    assert found == kolmogorov_smirnov(np.array(other), np.array(one))
+
+
+@given(names, names)
+def test_the_distance_of_shares_is_symmetric_and_within_0_and_1(
+    one: list[str], other: list[str]
+) -> None:
+    found = total_variation(one, other)
+    assert found is not None
+    assert 0 <= found <= 1
+    assert found == pytest.approx(total_variation(other, one))
+    assert total_variation(one, one) == 0
+
+
+def test_long_episodes_that_are_dropped_bias_training_towards_short_ones() -> None:
+    said = verdict(items([230.0] * 40), items([100.0] * 40), unit="groups")
+    assert said == (
+        "dropped groups are 2.3× longer than served ones: training is biased towards short ones"
+    )
+
+
+def test_scores_and_environments_are_named() -> None:
+    said = verdict(
+        items([1.0] * 40, score=0.1, environment="code"), items([1.0] * 40), unit="groups"
+    )
+    assert said == (
+        "dropped groups score lower (0.1 against 0.5); "
+        "code makes up 100% of dropped groups and 0% of served ones"
+    )
+
+
+def test_few_items_and_chance_say_nothing() -> None:
+    assert verdict(items([9.0] * 5), items([1.0] * 500), unit="groups") == (
+        "too few groups to tell: 5 dropped, 500 served"
+    )
+    chance = np.random.default_rng(1)
+    alike = [items(list(chance.normal(size=60))) for _ in range(2)]
+    assert verdict(*alike, unit="groups") == "dropped and served groups look alike"
+    assert by_chance(60, 60) == pytest.approx(0.2976, abs=1e-3)
