@@ -1,12 +1,11 @@
 """Read Atropos' JSON groups into arrays without making a Python object of any number.
 
-simdjson parses one group of 8 × 2,048 tokens, masks and float logprobs (0.58 MB) and hands its
-numbers over as buffers in about half the time in which typed msgspec or orjson build Python's
-lists, and a third of the time that those lists then take to become arrays. It reads the plain
-form only: whatever has a leniency or an error in it is left to a thorough reader, whose word
-counts.
+For one group of 8 × 2,048 tokens, masks and float logprobs (0.58 MB) simdjson takes 0.8 ms of CPU
+to parse it and copy its numbers into buffers. Lists by typed msgspec (1.4) or orjson (1.3) become
+arrays after 0.8 more, by `numpy.fromiter`. It reads the plain form only: whatever has a leniency
+or an error in it is left to a thorough reader, whose word counts.
 
-Its ``as_list`` and ``as_dict`` are never used: they trust lengths that stop counting at 2²⁴.
+pysimdjson's ``as_list`` and ``as_dict`` are never used: they trust lengths that stop counting at 2²⁴.
 """
 
 import threading

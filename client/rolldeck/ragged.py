@@ -26,10 +26,6 @@ class Rows(NamedTuple):
         values = np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
         return cls(values, lengths)
 
-    def split(self) -> list[NDArray[Any]]:
-        """Return each row as a view."""
-        return np.split(self.values, np.cumsum(self.lengths)[:-1]) if len(self.lengths) else []
-
     def place_of(self, index: int) -> tuple[int, int]:
         """Return row and column of a position in `values`."""
         ends = np.cumsum(self.lengths)
