@@ -5,7 +5,8 @@ to parse it and copy its numbers into buffers. Lists by typed msgspec (1.4) or o
 arrays after 0.8 more, by `numpy.fromiter`. It reads the plain form only: whatever has a leniency
 or an error in it is left to a thorough reader, whose word counts.
 
-pysimdjson's ``as_list`` and ``as_dict`` are never used: they trust lengths that stop counting at 2²⁴.
+pysimdjson's ``as_list`` and ``as_dict`` are never used: they trust lengths that stop counting at
+2²⁴, and would write past the end of a longer list.
 """
 
 import threading
