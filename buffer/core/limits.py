@@ -30,7 +30,7 @@ class Limits:
     idle_seconds: int = 30
     """Between two pieces of a request body."""
     wait_seconds: int = 60
-    """That a request may wait for a batch."""
+    """That a request waits for a batch; who asks for more is answered then."""
     json_depth: int = 32
     """Containers inside one another."""
     json_values: int = 1_000_000

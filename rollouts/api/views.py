@@ -1,6 +1,6 @@
 """Answer fleets, trainers and pages about fleets, episodes and metrics."""
 
-from typing import Final
+from typing import Any, Final
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -9,6 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from buffer import services as buffer_services
 from rolldeck.wire import FleetControl, FleetReport
 from rollouts import selectors, services
 from rollouts.wire import Episodes, FleetState, Metrics, MetricsPush, MetricsReceipt
@@ -141,14 +142,24 @@ class MetricsView(APIView):
     @extend_schema(
         operation_id="record_metrics",
         request=MetricsPush,
-        responses={201: MetricsReceipt, **problems(400, 401, 403, 404)},
+        parameters=[OpenApiParameter("Idempotency-Key", location=OpenApiParameter.HEADER)],
+        responses={201: MetricsReceipt, **problems(400, 401, 403, 404, 409, 422)},
         tags=["metrics"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
         """Store samples: all of them, or none when one is wrong."""
         push = bodies.read(request, MetricsPush)
-        stored = services.record_metrics(run_id=run_named(run).pk, push=push, now=timezone.now())
-        return bodies.answer(MetricsReceipt(stored=stored), status=201)
+        key = buffer_services.PushKey.of(request.headers.get("Idempotency-Key"), request.body)
+        run_id, now = run_named(run).pk, timezone.now()
+
+        def store() -> dict[str, Any]:
+            return {"stored": services.record_metrics(run_id=run_id, push=push, now=now)}
+
+        answer = buffer_services.once(run_id=run_id, key=key, now=now, push=store)
+        response = bodies.answer(MetricsReceipt(**answer.content), status=201)
+        if answer.replayed:
+            response["Idempotent-Replayed"] = "true"
+        return response
 
 
 def _page_of(request: Request) -> tuple[int | None, int]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
+from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -42,13 +43,14 @@ class WaitingView(APIView):
 
         Args:
             line: Where to stand; changes of its parts are reasons to look again.
-            seconds: How long to wait at most.
+            seconds: How long to wait at most; the deck's own limit may be less.
             look: As :data:`Look`.
             last: Answers when the time is over; it must not return None.
         """
         answer = look()
         if answer is not None:
             return answer
+        seconds = min(seconds, settings.ROLLDECK_MAX_WAIT_SECONDS)
         if seconds <= 0:
             return cast("HttpResponseBase", last())
         return Waiting(

@@ -53,6 +53,7 @@ def _populated(web: WebProcess) -> Platform:
     Run.objects.filter(pk=fleet.pk).update(status="running", epoch=1, policy_step=0)
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=web.url, headers=headers, timeout=30) as http:
+        http.get("/status").raise_for_status()  # begins the default run
         for name in ("demo", "leased"):
             make_run(name=name, kind="outside")
             _post(http, f"/atropos/{name}/register", REGISTRATION)

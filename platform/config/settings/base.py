@@ -240,8 +240,11 @@ LOGGING: dict[str, Any] = {
     "formatters": {
         "line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
     },
+    "filters": {"one line": {"()": "config.log_filters.OneLine"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.text("ROLLDECK_LOG_LEVEL", "INFO")},
     # Two jobs every few seconds; that they were sent and done is no news.
-    "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.app.trace")},
+    "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.app.trace")}
+    # A stranger's request is worth a line, not a page.
+    | {"django.security.DisallowedHost": {"filters": ["one line"]}},
 }

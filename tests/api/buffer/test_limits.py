@@ -1,4 +1,5 @@
 import re
+import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,8 @@ import pytest
 from django.test import Client
 
 from buffer.core.limits import DEFAULTS, Limits
-from tests.factories import bearer
+from tests.buffer_factories import REGISTRATION
+from tests.factories import bearer, make_run
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,6 +28,22 @@ def test_every_limit_is_shown_as_it_is_set(settings: Any) -> None:
         for field in fields(Limits)
         if field.name != "tokens_per_group"
     }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_waits_longer_than_the_limit(settings: Any) -> None:
+    settings.ROLLDECK_MAX_WAIT_SECONDS = 0
+    make_run(name="demo", kind="outside")
+    trainer = Client(headers=bearer("trainer"))
+    trainer.post("/atropos/demo/register", REGISTRATION, content_type="application/json")
+    began = time.monotonic()
+
+    answer = trainer.post(
+        "/api/runs/demo/batches/next", {"wait_seconds": 30}, content_type="application/json"
+    )
+
+    assert answer.status_code == 204
+    assert time.monotonic() - began < 10
 
 
 def test_every_limit_is_described_with_its_default() -> None:

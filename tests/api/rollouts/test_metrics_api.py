@@ -90,3 +90,15 @@ def test_only_trainers_write(run: Run, scope: str, status: int) -> None:
 def test_strangers_neither_write_nor_read(run: Run) -> None:
     assert APIClient().post(URL, {"samples": [sample()]}, format="json").status_code == 401
     assert APIClient().get(URL).status_code == 401
+
+
+def test_samples_sent_again_under_their_key_are_stored_once(run: Run) -> None:
+    headers = bearer("trainer", run=run) | {"Idempotency-Key": "a key"}
+    body = {"samples": [sample()]}
+
+    first = APIClient().post(URL, body, format="json", headers=headers)
+    again = APIClient().post(URL, body, format="json", headers=headers)
+
+    assert first.json() == again.json() == {"stored": 1}
+    assert again["Idempotent-Replayed"] == "true"
+    assert MetricSample.objects.count() == 1

@@ -71,7 +71,7 @@ def test_a_token_is_found_as_bearer_or_as_basic_password(header: str, token: str
     assert token_in(header) == token
 
 
-@pytest.mark.parametrize("header", ["Basic %%%", "Basic cnVu", "Basic /w=="])
+@pytest.mark.parametrize("header", ["Basic %%%", "Basic cnVu", "Basic /w==", "Basic \xff==="])
 def test_malformed_basic_credentials_are_refused(header: str) -> None:
     with pytest.raises(MalformedCredentials):
         token_in(header)

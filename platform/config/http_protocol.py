@@ -1,0 +1,108 @@
+"""Bound what a connection may cost before its request is known.
+
+uvicorn waits for ever for the end of a request's headers, and keeps all of them. Here a request
+has a time and a size for its first line and headers, whatever comes of it.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from django.conf import settings
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_TOO_LARGE: Final = "the request line and headers are larger than {} bytes (max_header_bytes)"
+_TOO_SLOW: Final = "the headers did not arrive within {} seconds (max_header_seconds)"
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with a patience and a bound for headers."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_bytes = 0
+        self._in_head = True
+        self._patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, unless the headers have become too large."""
+        in_head = self._in_head
+        super().data_received(data)
+        if in_head and self._in_head and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            self._check_size()
+        self._wait_for_more()
+
+    def on_message_begin(self) -> None:
+        """Count a request from its first byte; a kept connection may have been silent before."""
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+        self._wait_for_head()
+
+    def on_headers_complete(self) -> None:
+        """Pass the request on if its headers are small enough, also when they came at once."""
+        self._in_head = False
+        self._stop_waiting()
+        self._head_bytes = len(self.url) + sum(
+            len(name) + len(value) + 4 for name, value in self.headers
+        )
+        if self._head_bytes > settings.ROLLDECK_MAX_HEADER_BYTES:
+            self._check_size()
+        elif not self.transport.is_closing():
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Ignore the body of a request that was refused."""
+        if not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Expect the next request."""
+        if not self.transport.is_closing():
+            super().on_message_complete()
+
+    def _check_size(self) -> None:
+        most = settings.ROLLDECK_MAX_HEADER_BYTES
+        if self._head_bytes > most:
+            self._refuse(b"431 Request Header Fields Too Large", _TOO_LARGE.format(most))
+
+    def _wait_for_more(self) -> None:
+        """Be patient with blank lines between requests, which end uvicorn's own patience."""
+        is_idle = self.cycle is None or self.cycle.response_complete
+        unwatched = self._patience is None and self.timeout_keep_alive_task is None
+        if is_idle and unwatched and not self.transport.is_closing():
+            self._wait_for_head()
+
+    def _wait_for_head(self) -> None:
+        self._stop_waiting()
+        seconds = settings.ROLLDECK_MAX_HEADER_SECONDS
+        self._patience = self.loop.call_later(seconds, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            message = _TOO_SLOW.format(settings.ROLLDECK_MAX_HEADER_SECONDS)
+            self._refuse(b"408 Request Timeout", message)
+
+    def _refuse(self, status: bytes, message: str) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            content = message.encode()
+            self.transport.write(
+                b"HTTP/1.1 %b\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                b"Content-Length: %d\r\nConnection: close\r\n\r\n%b"
+                % (status, len(content), content)
+            )
+        self.transport.close()
