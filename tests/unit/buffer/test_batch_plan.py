@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buffer.core.batch_plan import BatchPlan, NoBatch, NoPlan, plan_batch
+from buffer.core.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
 from buffer.core.mixing import (
     DEBT_LIMIT_BATCHES,
     NO_ENVIRONMENT,
@@ -317,3 +317,25 @@ def test_no_environment_of_any_weight_is_forecast_more_than_it_has() -> None:
     queues = [queue(0, 1, 1, weight=0.0), queue(1, connected=True)]
 
     assert forecast(queues, batch_size=8) == {0: 2, 1: 0}
+
+
+def test_groups_that_are_known_by_size_only_are_shared_by_credit_as_well() -> None:
+    made = plan(
+        EnvironmentQueue(env_id=0, behind={2: 50}, weight=3.0),
+        EnvironmentQueue(env_id=1, behind={2: 50}, weight=1.0),
+        batch_size=16,
+    )
+
+    assert isinstance(made, BatchPlan)
+    assert made.composition == {0: 12, 1: 4}
+
+
+def test_groups_that_a_window_of_bit_sets_cannot_hold_complete_the_batch() -> None:
+    """Of so large a batch sixteen groups are weighed: the odd one and fifteen of the others."""
+    large = 1 << 20
+
+    made = plan(queue(0, 3, *[large] * 20), batch_size=16 * large)
+
+    assert isinstance(made, BatchPlan)
+    assert made.chosen == [1 + 10 * place for place in range(1, 16)]
+    assert made.behind == [Behind(env_id=0, sequences=large, count=1, after=151)]
