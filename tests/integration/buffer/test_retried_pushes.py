@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,37 @@ def test_lost_answers_are_forgotten_with_age(web: WebProcess, hold: Path) -> Non
 
     assert services.forget_old_pushes(now=datetime.now(UTC)) == 0
     assert services.forget_old_pushes(now=datetime.now(UTC) + timedelta(minutes=11)) == 1
+
+
+KEYED = {"Idempotency-Key": "one push"}
+
+
+def test_a_key_outlives_the_server_that_was_killed_before_the_answer(
+    web: WebProcess, hold: Path, tmp_path: Path
+) -> None:
+    hold.touch()
+    thread, answers = in_background(lambda: push(web, **KEYED))
+    until(lambda: stored() == 1)
+    web.kill()
+    thread.join()
+    assert answers == []
+
+    with web_process(tmp_path / "next.log") as survivor:
+        assert [is_replayed(push(survivor, **KEYED)) for _ in range(2)] == [True, True]
+        other = httpx.post(f"{survivor.url}/scored_data", content=PUSH + b" ", headers=KEYED)
+    assert (other.status_code, stored()) == (422, 1)
+
+
+def test_of_many_pushes_with_one_key_at_once_one_is_stored(web: WebProcess, tmp_path: Path) -> None:
+    def ask(url: str) -> httpx.Response:
+        return httpx.post(f"{url}/scored_data", content=PUSH, headers=KEYED, timeout=30)
+
+    with web_process(tmp_path / "other.log") as other:
+        threads = [in_background(partial(ask, one.url)) for one in [web, other] * 8]
+        for thread, _ in threads:
+            thread.join()
+
+    answers = [results[0] for _, results in threads]
+    assert {answer.status_code for answer in answers} <= {200, 409}
+    first = [one for one in answers if one.status_code == 200 and not is_replayed(one)]
+    assert (len(first), stored()) == (1, 1)

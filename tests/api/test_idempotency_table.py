@@ -1,0 +1,19 @@
+"""Every route that changes something says what a repetition does."""
+
+import re
+from pathlib import Path
+
+from tests.api.test_rights_matrix import MATRIX
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/idempotency.md"
+
+
+def test_no_route_is_silent_about_being_repeated() -> None:
+    routes = {
+        method + " " + re.sub(r"<[a-z]+:([a-z]+)>", r"{\1}", route)
+        for method, route in MATRIX
+        if method != "GET"
+    }
+    described = set(re.findall(r"`((?:POST|PATCH|PUT|DELETE) [^`]+)`", PAGE.read_text()))
+
+    assert sorted(routes - described) == []
