@@ -66,7 +66,9 @@ def _polls_while_serving(server: AtroposApi, load: OtherProcess, *, again: bool)
     taken: list[float] = []
     while not finished.done():
         taken += latencies(server.url, poll, count=20, every_seconds=0.005)
-    return {"alone": alone, "while_serving": percentiles(taken), "served": finished()}
+    served = finished()
+    batches = served if again else 1
+    return {"alone": alone, "while_serving": percentiles(taken), "batches_served": batches}
 
 
 # --- Five hundred trainers wait ---
