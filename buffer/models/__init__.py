@@ -7,11 +7,10 @@ from buffer.models.items import (
     FragmentChunk,
     Item,
     MixingShare,
-    Payload,
-    Segment,
     Tally,
     TrajectoryGroup,
 )
+from buffer.models.payloads import Payload, Segment
 from buffer.models.pushes import IdempotencyRecord, UnansweredPush
 from buffer.models.replay import BatchUse
 

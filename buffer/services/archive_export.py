@@ -40,14 +40,18 @@ _JOINED: Final = {
     "served_policy_step": "b.policy_step",
 }
 _FROM: Final = """
-    SELECT {columns}, i.size_bytes, i.segment IS NOT NULL, s.dropped_at IS NOT NULL
+    SELECT {columns}, i.size_bytes, s.dropped_at IS NOT NULL
     FROM {table} i
     LEFT JOIN buffer_batch b ON b.id = i.batch_id
     LEFT JOIN buffer_segment s ON s.number = i.segment
-    WHERE i.run_id = %(run)s AND i.id > %(after)s AND i.state = ANY(%(states)s)
+    WHERE i.segment IS NOT NULL AND i.id > %(after)s {inside} ORDER BY i.id LIMIT %(limit)s"""
+_COUNT_WITHOUT_BYTES: Final = """
+    SELECT COUNT(*) FROM {table} i LEFT JOIN buffer_batch b ON b.id = i.batch_id
+    WHERE i.segment IS NULL {inside}"""
+_INSIDE: Final = """
+    AND i.run_id = %(run)s AND i.state = ANY(%(states)s)
     AND (%(first)s::int IS NULL OR b.ordinal >= %(first)s)
-    AND (%(last)s::int IS NULL OR b.ordinal <= %(last)s)
-    {more} ORDER BY i.id LIMIT %(limit)s"""
+    AND (%(last)s::int IS NULL OR b.ordinal <= %(last)s)"""
 
 Progress = Callable[["ExportReport"], None]
 
@@ -150,24 +154,23 @@ def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> 
     names = [name for name in COLUMNS[kind] if name != "payload"]
     columns = ", ".join(_JOINED.get(name, f"i.{name}") for name in names)
     in_envs = kind is ItemKind.GROUPS and window.env_ids is not None
-    query = _FROM.format(
-        columns=columns,
-        table=storage.TABLES[kind],
-        more="AND i.env_id = ANY(%(envs)s)" if in_envs else "",
-    )
+    inside = _INSIDE + (" AND i.env_id = ANY(%(envs)s)" if in_envs else "")
+    table = storage.TABLES[kind]
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_WITHOUT_BYTES.format(table=table, inside=inside), wanted)
+        report.without_bytes = cursor.fetchone()[0]
+    query = _FROM.format(columns=columns, table=table, inside=inside)
     while True:
         with connection.cursor() as cursor:
             cursor.execute(query, wanted)
             page = cursor.fetchall()
         if not page:
             return
-        for *values, size_bytes, was_kept, is_expired in page:
-            if was_kept and not is_expired:
-                yield _Row(values[0], tuple(values), size_bytes)
-            elif was_kept:
+        for *values, size_bytes, is_expired in page:
+            if is_expired:
                 report.expired += 1
             else:
-                report.without_bytes += 1
+                yield _Row(values[0], tuple(values), size_bytes)
         wanted["after"] = page[-1][0]
 
 
