@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 import time
 from typing import Final
@@ -40,6 +41,8 @@ EXTRAS: Final[tuple[Row, ...]] = extras.ROWS
 def main() -> int:
     """Measure what was asked for, and return 1 if a row could not be measured."""
     asked = _arguments()
+    # Ended politely, a run still stops its servers and removes their folders.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDTH_IN_A_FILE
