@@ -5,10 +5,9 @@ differences are listed with their reasons in the contract tests.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from django.http import HttpResponse
@@ -47,7 +46,6 @@ from buffer.wire import (
 from runs import services as runs_services
 from runs.api.identity import identity_of
 from runs.core.registration import Registration as RunRegistration
-from runs.models import Run
 
 LATEST_WHEN_EMPTY: Final = (
     b'{"tokens":[],"masks":[],"scores":[],"advantages":[],"ref_logprobs":[],'
@@ -232,18 +230,28 @@ class PushView(AtroposView):
         run = self.find_run()
         body = request.body
         key = services.PushKey.of(request.headers.get("Idempotency-Key"), body)
+        identity, now = identity_of(request), timezone.now()
 
-        def push() -> dict[str, Any]:
+        def contents(receipts: list[services.Receipt]) -> dict[str, Any]:
+            said = _list_answer(receipts) if many else _answer(receipts[0])
+            return cast("dict[str, Any]", msgspec.to_builtins(said))
+
+        def push(claim: services.Claim[list[services.Receipt]] | None = None) -> dict[str, Any]:
             receipts = services.accept_groups(
-                run=run, groups=groups, producer=identity_of(request), now=timezone.now()
+                run=run, groups=groups, producer=identity, now=now, claim=claim
             )
-            answer: dict[str, Any] = msgspec.to_builtins(
-                _list_answer(receipts) if many else _answer(receipts[0])
-            )
-            return answer
+            return contents(receipts)
 
+        delivery = delivery_of(request)
         try:
-            answer = _once(request, run, key=key, push=push)
+            if key is not None or delivery is None:
+                answer = services.once(run_id=run.pk, key=key, now=now, push=push)
+            else:
+                keyless = services.KeylessPush.of(run_id=run.pk, identity=identity, body=body)
+                claim = services.Claim(keyless, now=now, answer=contents)
+                told = services.once_without_key(claim=claim, store=partial(push, claim))
+                delivery.on_delivered = partial(services.note_delivered_push, keyless, told.row_id)
+                answer = services.Answer(content=told.content, replayed=told.replayed)
         except services.UnknownEnvironment as error:
             loc = ("body", error.index, "env_id") if many else ("body", "env_id")
             problem = BodyProblem(loc, str(error), "unknown_environment")
@@ -252,25 +260,6 @@ class PushView(AtroposView):
         if answer.replayed:
             response["Idempotent-Replayed"] = "true"
         return response
-
-
-def _once(
-    request: Request,
-    run: Run,
-    *,
-    key: services.PushKey | None,
-    push: Callable[[], dict[str, Any]],
-) -> services.Answer:
-    """Push unless this is the repetition of a push, by its key or by its bytes."""
-    delivery = delivery_of(request)
-    if key is not None or delivery is None:
-        return services.once(run_id=run.pk, key=key, now=timezone.now(), push=push)
-    keyless = services.KeylessPush.of(
-        run_id=run.pk, identity=identity_of(request), body=request.body
-    )
-    told = services.once_without_key(push=keyless, now=timezone.now(), store=push)
-    delivery.on_delivered = partial(services.note_delivered_push, keyless, told.row_id)
-    return services.Answer(content=told.content, replayed=told.replayed)
 
 
 def _answer(receipt: services.Receipt) -> messages.PushAnswer:

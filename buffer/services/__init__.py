@@ -67,6 +67,7 @@ from buffer.services.retention import (
     segments_due,
 )
 from buffer.services.retries import (
+    Claim,
     KeylessPush,
     forget_old_pushes,
     note_delivered_push,
@@ -81,6 +82,7 @@ __all__ = [
     "ArchiveNotReady",
     "BatchCorrupt",
     "BatchNotFound",
+    "Claim",
     "DiskFull",
     "ExportReport",
     "InvalidFragments",

@@ -16,7 +16,8 @@ from buffer.core.group_versions import drop_reason, version_of
 from buffer.core.mixed_sizes import WaitingGroups
 from buffer.models import TrajectoryGroup
 from buffer.services import backpressure
-from buffer.services.tallies import ADD, COUNTED, Changes, Counted, counted
+from buffer.services.retries import CLAIM, Claim
+from buffer.services.tallies import ADD, ADD_IF_CLAIMED, COUNTED, Changes, Counted, counted
 from buffer.wire import Group
 from runs import live
 from runs import services as runs_services
@@ -36,19 +37,23 @@ _ENTER: Final = """
     FROM (SELECT COALESCE(SUM(items) FILTER (WHERE kind = 'groups'), 0)::bigint AS items,
                  COALESCE(SUM(size_bytes), 0)::bigint AS size_bytes
           FROM buffer_tally WHERE run_id = %(run)s AND fate = ANY(%(open)s::text[])) t"""
-_INSERT: Final = f"""
-    WITH stored AS (
-        INSERT INTO buffer_trajectorygroup
-            (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
-             sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
-             size_bytes, codec, crc32, segment, object, "offset")
-        SELECT %s, %s, %s, r.*
-        FROM json_to_recordset(%s) AS r(
-            id bigint, state text, drop_reason text, epoch int, policy_step int, env_id int,
-            sequences int, tokens bigint, longest_tokens int, score_mean float8,
-            score_min float8, score_max float8, score_std float8, size_bytes int,
-            codec text, crc32 bigint, segment int, object text, "offset" bigint)
-    ) {ADD}"""  # noqa: S608 made of constants
+_STORE: Final = """
+    INSERT INTO buffer_trajectorygroup
+        (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
+         sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
+         size_bytes, codec, crc32, segment, object, "offset")
+    SELECT %(run)s, %(now)s, %(producer)s, r.*
+    FROM json_to_recordset(%(rows)s) AS r(
+        id bigint, state text, drop_reason text, epoch int, policy_step int, env_id int,
+        sequences int, tokens bigint, longest_tokens int, score_mean float8,
+        score_min float8, score_max float8, score_std float8, size_bytes int,
+        codec text, crc32 bigint, segment int, object text, "offset" bigint)"""
+_INSERT: Final = f"WITH stored AS ({_STORE}) {ADD}"
+_CLAIM_AND_INSERT: Final = f"""
+    WITH claimed AS ({CLAIM}),
+    stored AS ({_STORE} WHERE EXISTS (SELECT FROM claimed)),
+    counted AS ({ADD_IF_CLAIMED})
+    SELECT id FROM claimed"""  # noqa: S608 made of constants
 
 
 class UnknownEnvironment(ValueError):
@@ -72,12 +77,27 @@ class Receipt:
     dropped: DropReason | None = None
 
 
-def accept_groups(*, run: Run, groups: list[Group], producer: str, now: datetime) -> list[Receipt]:
+def accept_groups(
+    *,
+    run: Run,
+    groups: list[Group],
+    producer: str,
+    now: datetime,
+    claim: Claim[list[Receipt]] | None = None,
+) -> list[Receipt]:
     """Store groups of one push, all or none, and queue those that need not wait.
 
     What cannot train the run's policy any more keeps its row, dropped and without bytes.
 
+    Args:
+        run: The run.
+        groups: Of the push.
+        producer: Identity that pushes them.
+        now: Time of the request.
+        claim: Made in the statement that stores the groups, so that nothing is stored twice.
+
     Raises:
+        Retried: If the claim cannot be made; nothing was stored.
         RunNotAccepting: If the run has ended.
         UnknownEnvironment: If a group names an environment that the run does not have.
         QueueFull: If the run holds as many groups or bytes as it may.
@@ -86,19 +106,35 @@ def accept_groups(*, run: Run, groups: list[Group], producer: str, now: datetime
     if run.status not in ACCEPTING or run.archived_at is not None:
         raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
     if not groups:
+        _claim_alone(claim, [])
         return []
     # A lenient run takes groups without sequences; of those there is nothing to keep but the note.
     kept = [group for group in groups if group.sequences]
     ids, sizes = _enter(run, groups, count=len(kept))
-    if any(group.env_id is not None and group.sequences < sizes[group.env_id] for group in kept):
-        with transaction.atomic():
-            arrivals = _store(run, list(zip(ids, kept, strict=True)), sizes, producer, now)
-    else:
-        arrivals = _store(run, list(zip(ids, kept, strict=True)), sizes, producer, now)
+    some_wait = any(
+        group.env_id is not None and group.sequences < sizes[group.env_id] for group in kept
+    )
+    with transaction.atomic() if some_wait else nullcontext():
+        plan = _Plan(run, sizes)
+        arrivals = [plan.place(*one) for one in zip(ids, kept, strict=True)]
+        plan.release()
+        placed = iter(arrivals)
+        receipts = [next(placed).receipt if group.sequences else Receipt() for group in groups]
+        if arrivals:
+            write = _Write(run=run, producer=producer, now=now, claim=claim, receipts=receipts)
+            write(arrivals, _changes(run, arrivals, plan))
+        else:
+            _claim_alone(claim, receipts)
     _note(run, groups, now=now)
     live.announce(run.pk, "queue", "ledger")
-    placed = iter(arrivals)
-    return [next(placed).receipt if group.sequences else Receipt() for group in groups]
+    return receipts
+
+
+def _claim_alone(claim: Claim[list[Receipt]] | None, receipts: list[Receipt]) -> None:
+    """Make a claim for a push of which nothing is kept."""
+    if claim is not None:
+        with storage.cursor() as cursor:
+            claim.made(cursor.execute(CLAIM, claim.params(receipts)).fetchone())
 
 
 def _enter(run: Run, groups: list[Group], *, count: int) -> tuple[list[int], dict[int, int]]:
@@ -125,18 +161,6 @@ def _known(run: Run, groups: list[Group], known: dict[int, int]) -> dict[int, in
                 raise UnknownEnvironment(index, group.env_id)
             known[group.env_id] = 1
     return known
-
-
-def _store(
-    run: Run, groups: list[tuple[int, Group]], sizes: dict[int, int], producer: str, now: datetime
-) -> "list[_Arrival]":
-    plan = _Plan(run, sizes)
-    arrivals = [plan.place(item_id, group) for item_id, group in groups]
-    plan.release()
-    changes = _changes(run, arrivals, plan)
-    if arrivals:
-        _insert(run, arrivals, changes, producer=producer, now=now)
-    return arrivals
 
 
 @dataclass(slots=True, kw_only=True)
@@ -234,27 +258,45 @@ class _Plan:
         return [self._before[item_id] for item_id in self.released]
 
 
-def _insert(
-    run: Run, arrivals: list[_Arrival], changes: Changes, *, producer: str, now: datetime
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Write:
     """Write rows and counts in one statement, so that a push of large groups is one round trip."""
-    kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
-    # A push is of one codec.
-    codec = kept[0].group.codec if kept else storage.JSON_CODEC
-    written = storage.write_contents([arrival.group.content for arrival in kept], codec=codec)
-    for arrival, place in zip(kept, written, strict=True):
-        arrival.place = place
-    # One parameter: the driver takes a third of a millisecond to write nineteen arrays.
-    rows = msgspec.json.encode([_row(arrival) for arrival in arrivals]).decode()
-    insert = [run.pk, now, producer[:200], rows, *changes.params()]
-    inline = [
-        (arrival.item_id, arrival.place, arrival.group.content)
-        for arrival in kept
-        if not arrival.place.object
-    ]
-    with transaction.atomic() if inline else nullcontext(), storage.cursor() as cursor:
-        cursor.execute(_INSERT, insert, prepare=True)
-        storage.insert_contents(ItemKind.GROUPS, inline)
+
+    run: Run
+    producer: str
+    now: datetime
+    claim: Claim[list[Receipt]] | None
+    receipts: list[Receipt]
+
+    def __call__(self, arrivals: list[_Arrival], changes: Changes) -> None:
+        kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
+        # A push is of one codec.
+        codec = kept[0].group.codec if kept else storage.JSON_CODEC
+        written = storage.write_contents([arrival.group.content for arrival in kept], codec=codec)
+        for arrival, place in zip(kept, written, strict=True):
+            arrival.place = place
+        inline = [
+            (arrival.item_id, arrival.place, arrival.group.content)
+            for arrival in kept
+            if not arrival.place.object
+        ]
+        with transaction.atomic() if inline else nullcontext():
+            self._insert(arrivals, changes)
+            storage.insert_contents(ItemKind.GROUPS, inline)
+
+    def _insert(self, arrivals: list[_Arrival], changes: Changes) -> None:
+        params = changes.params() | {
+            "now": self.now,
+            "producer": self.producer[:200],
+            # One parameter: the driver takes a third of a millisecond to write nineteen arrays.
+            "rows": msgspec.json.encode([_row(arrival) for arrival in arrivals]).decode(),
+        }
+        with storage.cursor() as cursor:
+            if self.claim is None:
+                cursor.execute(_INSERT, params, prepare=True)
+                return
+            params |= self.claim.params(self.receipts)
+            self.claim.made(cursor.execute(_CLAIM_AND_INSERT, params, prepare=True).fetchone())
 
 
 def _row(arrival: _Arrival) -> dict[str, Any]:

@@ -16,13 +16,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import xxhash
 from django.db import connection, transaction
 from psycopg.types.json import Jsonb
 
-from buffer import storage
 from buffer.models import UnansweredPush
 from buffer.services.senders import is_alive, this_process
 
@@ -31,7 +30,7 @@ RETRIED_WITHIN: Final = timedelta(minutes=10)
 NOTED_WITHIN_SECONDS: Final = 0.25
 _FORGOTTEN_AT_ONCE: Final = 1000
 _POLL_SECONDS: Final = 0.02
-_CLAIM: Final = """
+CLAIM: Final = """
     INSERT INTO buffer_unansweredpush AS known (run_id, fingerprint, sender, answer, accepted_at)
     VALUES (%(run)s, %(fingerprint)s, %(sender)s, %(answer)s, %(now)s)
     ON CONFLICT (run_id, fingerprint) DO UPDATE
@@ -42,6 +41,7 @@ _CLAIM: Final = """
 logger = logging.getLogger(__name__)
 
 Key = tuple[int, bytes]
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,48 +78,72 @@ class Told:
     replayed: bool
 
 
-class _Retried(Exception):
-    """The answer to the same push may not have arrived."""
+class Retried(Exception):
+    """The answer to the same push may not have arrived; the push is not stored again."""
 
 
-def once_without_key(
-    *, push: KeylessPush, now: datetime, store: Callable[[], dict[str, Any]]
-) -> Told:
-    """Return the answer of `store`, or of the same push if that answer may have been lost."""
+class Claim(Generic[R]):
+    """The row of a push that is about to be stored and answered.
+
+    Whoever stores the push makes the claim in the same statement or transaction: it executes
+    :data:`CLAIM` with :meth:`params` and hands what came back to :meth:`made`.
+    """
+
+    def __init__(
+        self, push: KeylessPush, *, now: datetime, answer: Callable[[R], dict[str, Any]]
+    ) -> None:
+        """Claim nothing yet; `answer` makes the content of the answer from the receipts."""
+        self.push = push
+        self.row_id = 0
+        self.content: dict[str, Any] = {}
+        self._now = now
+        self._answer = answer
+
+    def params(self, receipts: R) -> dict[str, Any]:
+        """Return the parameters of :data:`CLAIM`."""
+        self.content = self._answer(receipts)
+        return {
+            "run": self.push.run_id,
+            "fingerprint": self.push.fingerprint,
+            "sender": this_process(),
+            "answer": Jsonb(self.content),
+            "now": self._now,
+            "delivered": _deliveries.row_of(self.push.key),
+            "too_old": self._now - RETRIED_WITHIN,
+        }
+
+    def made(self, row: tuple[Any, ...] | None) -> None:
+        """Take what the statement returned.
+
+        Raises:
+            Retried: If it was nothing: the same push is being answered, or was.
+        """
+        if row is None:
+            raise Retried
+        self.row_id = int(row[0])
+
+
+def once_without_key(*, claim: Claim[Any], store: Callable[[], object]) -> Told:
+    """Return the answer of a push, or of the same push before if that may have been lost.
+
+    Args:
+        claim: Of the push; `store` makes it.
+        store: Stores the push.
+    """
     while True:
         try:
-            with transaction.atomic():
-                content = store()
-                return Told(content=content, row_id=_claim(push, content, now), replayed=False)
-        except _Retried:
-            first = _first_answer(push)
+            store()
+        except Retried:
+            first = _first_answer(claim.push)
         except Exception:
             # The run may be full or over by now; what was stored before is stored all the same.
-            first = _first_answer(push)
+            first = _first_answer(claim.push)
             if first is None:
                 raise
+        else:
+            return Told(content=claim.content, row_id=claim.row_id, replayed=False)
         if first is not None:
             return first
-
-
-def _claim(push: KeylessPush, content: dict[str, Any], now: datetime) -> int:
-    """Leave a row for a push that is about to be answered; waits for the same push at work."""
-    with storage.cursor() as cursor:
-        row = cursor.execute(
-            _CLAIM,
-            {
-                "run": push.run_id,
-                "fingerprint": push.fingerprint,
-                "sender": this_process(),
-                "answer": Jsonb(content),
-                "now": now,
-                "delivered": _deliveries.row_of(push.key),
-                "too_old": now - RETRIED_WITHIN,
-            },
-        ).fetchone()
-    if row is None:
-        raise _Retried
-    return int(row[0])
 
 
 def _first_answer(push: KeylessPush) -> Told | None:

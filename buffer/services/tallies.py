@@ -18,20 +18,24 @@ from buffer.core.mixing import NO_ENVIRONMENT
 SHARDS: Final = 8
 _QUEUES: Final = frozenset({Fate.QUEUED, Fate.WAITING})
 
-ADD: Final = f"""
+_ADD: Final = f"""
     INSERT INTO buffer_tally AS t
         (run_id, kind, fate, reason, epoch, env_id, environment, size, shard,
          items, sequences, size_bytes)
-    SELECT %s, %s, fate, reason, epoch, env_id, environment, size, pg_backend_pid() %% {SHARDS},
-        items, sequences, size_bytes
-    FROM json_to_recordset(%s) AS c(
+    SELECT %(run)s, %(kind)s, fate, reason, epoch, env_id, environment, size,
+        pg_backend_pid() %% {SHARDS}, items, sequences, size_bytes
+    FROM json_to_recordset(%(counts)s) AS c(
         fate text, reason text, epoch int, env_id int, environment text, size int,
         items bigint, sequences bigint, size_bytes bigint)
+    {{condition}}
     ORDER BY fate, reason, epoch, env_id, environment, size
     ON CONFLICT (run_id, kind, fate, reason, epoch, env_id, environment, size, shard)
     DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
         size_bytes = t.size_bytes + excluded.size_bytes
-"""  # noqa: S608 the only thing put in is a constant
+"""  # noqa: S608 the only things put in are constants
+ADD: Final = _ADD.format(condition="")
+# As part of a statement that has to claim something first.
+ADD_IF_CLAIMED: Final = _ADD.format(condition="WHERE EXISTS (SELECT FROM claimed)")
 
 
 class Counted(NamedTuple):
@@ -99,7 +103,7 @@ class Changes:
         self._sequences[key] += count * item.sequences
         self._bytes[key] += count * item.size_bytes
 
-    def params(self) -> list[Any]:
+    def params(self) -> dict[str, Any]:
         """Return the parameters of :data:`ADD`, one row for each count that changes."""
         sums = (self._items, self._sequences, self._bytes)
         rows = [
@@ -107,7 +111,11 @@ class Changes:
             for key in self._items
             if any(summed[key] for summed in sums)
         ]
-        return [self._run_id, str(self._kind), msgspec.json.encode(rows).decode()]
+        return {
+            "run": self._run_id,
+            "kind": str(self._kind),
+            "counts": msgspec.json.encode(rows).decode(),
+        }
 
     def write(self) -> None:
         """Add everything to the counts."""
