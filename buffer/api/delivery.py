@@ -20,7 +20,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 PUSH_PATHS: Final = ("/scored_data", "/scored_data_list")
 KEY: Final = "rolldeck.delivery"
 # A client that has hung up is heard of within a few turns of the event loop.
-LOOP_TURNS: Final = 5
+LOOP_TURNS: Final = 8
 
 
 class Deliveries:
@@ -43,33 +43,29 @@ class Delivery:
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
-        self._leaving: asyncio.Future[Message] | None = None
-        self._is_cut = False
+        self._client_was_there: bool | None = None
         self.on_delivered: Callable[[], None] | None = None
         """Called in the event loop when the last byte was handed over."""
 
     async def send(self, message: Message) -> None:
         """Hand a message over, and note the last one unless the client had left before."""
-        if self.on_delivered is None:
+        if self.on_delivered is None or message["type"] != "http.response.body":
             await self._send(message)
             return
-        await self._look_for_client(message)
+        # Asked once, before the first piece: with the whole content a client may leave.
+        if self._client_was_there is None:
+            self._client_was_there = await self._client_is_there()
         await self._send(message)
-        if message["type"] == "http.response.body" and not message.get("more_body"):
-            if self._leaving is not None:
-                self._leaving.cancel()
-            if not self._is_cut:
-                self.on_delivered()
+        if self._client_was_there and not message.get("more_body"):
+            self.on_delivered()
 
-    async def _look_for_client(self, message: Message) -> None:
-        if self._leaving is None:
-            # The whole body has come, so there is no other news than the end.
-            self._leaving = asyncio.ensure_future(self._receive())
-            for _ in range(LOOP_TURNS):
-                await asyncio.sleep(0)
-        # Once a client has the whole content it may leave: that is no cut.
-        if message.get("body") or message["type"] == "http.response.start":
-            self._is_cut = self._is_cut or self._leaving.done()
+    async def _client_is_there(self) -> bool:
+        """Return whether nobody has hung up; the body has come, so there is no other news."""
+        leaving = asyncio.ensure_future(self._receive())
+        for _ in range(LOOP_TURNS):
+            await asyncio.sleep(0)
+        leaving.cancel()
+        return not leaving.done()
 
 
 def delivery_of(request: Request) -> Delivery | None:
