@@ -70,7 +70,7 @@ def _bytes(request: Request, lease: services.Lease, share: Share) -> HttpRespons
     accept = request.headers.get("Accept", "")
     if "application/json" in accept:
         return StoredAnswer(json_answer(head, stored), content_type="application/json")
-    items = groups_as(_group_form(accept), stored)
+    items = groups_as(group_form(accept), stored)
     return StoredAnswer(msgpack_answer(head, items), content_type=BATCH_TYPE)
 
 
@@ -82,7 +82,7 @@ def _places(batch: Batch, share: Share) -> range:
     return shard(sizes, rank=share.rank, world_size=share.world_size)
 
 
-def _group_form(accept: str) -> GroupForm:
+def group_form(accept: str) -> GroupForm:
     """Return the parameter ``groups`` of the batch's media type; clients without it read JSON."""
     for name, _, value in (part.partition("=") for part in accept.replace(",", ";").split(";")):
         if name.strip().lower() == "groups" and value.strip() in set(GroupForm):

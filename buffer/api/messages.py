@@ -160,26 +160,6 @@ class AckFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
 
 
-class PriorityUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How urgent a fragment is; of several in one chunk the most urgent counts."""
-
-    id: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
-    priority: Annotated[float, Meta(gt=0, le=1e300)]
-
-
-class UpdatePriorities(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Priorities of fragments, by the ids in a batch's head; with `batch`, of that batch only."""
-
-    batch: str | None = None
-    updates: Annotated[list[PriorityUpdate], Meta(min_length=1, max_length=65_536)]
-
-
-class PrioritiesUpdated(Struct, frozen=True, kw_only=True):
-    """Chunks that have a new priority; others cannot be sampled any more, or are not there."""
-
-    updated: int
-
-
 class Acked(Struct, frozen=True, kw_only=True):
     """Answer to a confirmation: batches handed out so far."""
 

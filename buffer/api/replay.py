@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer import services
-from buffer.api import messages
+from buffer.api import replay_messages as messages
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, read
 from runs.api.openapi import problems

@@ -5,6 +5,7 @@ from django.urls import path
 from buffer.api import (
     archives,
     batches,
+    followers,
     fragments,
     groups,
     ledger,
@@ -35,6 +36,10 @@ urlpatterns = [
     path("runs/<slug:run>/archives/<small:archive>", archives.ArchiveView.as_view()),
     path("runs/<slug:run>/archives/<small:archive>/file", archives.ArchiveFileView.as_view()),
     path("runs/<slug:run>/restorations", archives.RestorationsView.as_view()),
+    path("runs/<slug:run>/followers", followers.FollowersView.as_view()),
+    path("runs/<slug:run>/followers/<slug:follower>", followers.FollowerView.as_view()),
+    path("runs/<slug:run>/followers/<slug:follower>/fetch", followers.FetchFollowedView.as_view()),
+    path("runs/<slug:run>/followers/<slug:follower>/ack", followers.AckFollowedView.as_view()),
     path("runs/<slug:run>/ledger", ledger.LedgerView.as_view()),
     path("runs/<slug:run>/bias", ledger.BiasView.as_view()),
 ]

@@ -9,7 +9,7 @@ import msgspec
 
 from rolldeck.group_encoding import to_json, to_msgpack
 from rolldeck.groups import JSON, MSGPACK, InvalidGroup, read_json, read_msgpack
-from rolldeck.wire import SCHEMA_VERSION, BatchHead
+from rolldeck.wire import SCHEMA_VERSION, BatchHead, FollowHead
 
 
 class Coded(Protocol):
@@ -59,8 +59,12 @@ def _group_as(form: GroupForm, group: Coded) -> Item:
     return Item(group.codec, group.content)
 
 
-def msgpack_answer(head: BatchHead, items: Sequence[Coded]) -> list[bytes]:
+def msgpack_answer(
+    head: BatchHead | FollowHead, items: Sequence[Coded], *, key: str = "batch"
+) -> list[bytes]:
     """Return a :class:`rolldeck.wire.BatchAnswer` in msgpack, in parts to send one after another.
+
+    With the key ``follower`` it is a :class:`rolldeck.wire.FollowAnswer`.
 
     The items are written as msgpack binaries (0xC6, four bytes of length, the bytes).
     """
@@ -69,7 +73,7 @@ def msgpack_answer(head: BatchHead, items: Sequence[Coded]) -> list[bytes]:
         [
             b"\x84",
             encode("schema") + encode(SCHEMA_VERSION),
-            encode("batch") + encode(head),
+            encode(key) + encode(head),
             encode("codecs") + encode([item.codec for item in items]),
             encode("items") + b"\xdd" + pack(">I", len(items)),
         ]
@@ -80,9 +84,11 @@ def msgpack_answer(head: BatchHead, items: Sequence[Coded]) -> list[bytes]:
     return parts
 
 
-def json_answer(head: BatchHead, groups: Iterable[Coded]) -> list[bytes]:
+def json_answer(
+    head: BatchHead | FollowHead, groups: Iterable[Coded], *, key: str = "batch"
+) -> list[bytes]:
     """Return ``{"batch": head, "items": [group, …]}`` with every group in JSON, in parts."""
-    begin = b'{"batch":%b,"items":[' % msgspec.json.encode(head)
+    begin = b'{"%b":%b,"items":[' % (key.encode(), msgspec.json.encode(head))
     return [begin, *_separated(groups, b","), b"]}"]
 
 

@@ -12,12 +12,13 @@ from buffer.models.items import (
 )
 from buffer.models.payloads import Payload, Segment
 from buffer.models.pushes import IdempotencyRecord, UnansweredPush
-from buffer.models.replay import BatchUse
+from buffer.models.replay import BatchUse, Follower
 
 __all__ = [
     "ArchiveJob",
     "Batch",
     "BatchUse",
+    "Follower",
     "FragmentChunk",
     "IdempotencyRecord",
     "Item",

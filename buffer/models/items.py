@@ -9,7 +9,11 @@ from django.db.models.functions import Coalesce
 
 from buffer.core.fates import IN_A_BATCH, BatchState, Fate, ItemKind
 from buffer.core.mixing import NO_ENVIRONMENT, padded_share
+from buffer.models.transaction_ids import CURRENT_TRANSACTION, TransactionIdField
 from runs.models import Run, Trainer
+
+KEPT = Q(segment__isnull=False)
+"""Bytes were kept; those that came too late to train on have a row only."""
 
 
 def choices(words: type[Fate] | type[BatchState] | type[ItemKind]) -> list[tuple[str, str]]:
@@ -117,6 +121,8 @@ class Item(models.Model):
     origin = models.CharField(
         max_length=60, blank=True, db_default="", help_text="Of a restored item: its run and id."
     )
+    # Followers read in the order (written_in, id), see buffer.services.followers.
+    written_in = TransactionIdField(db_default=CURRENT_TRANSACTION, editable=False)
 
     class Meta:
         abstract = True
@@ -197,6 +203,7 @@ class TrajectoryGroup(Item):
                 condition=Q(segment__isnull=False),
                 name="group_newest_first",
             ),
+            models.Index(fields=["run", "written_in", "id"], condition=KEPT, name="group_stream"),
             # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.
             BrinIndex(
                 fields=["segment"], pages_per_range=16, autosummarize=True, name="group_by_segment"
@@ -287,6 +294,9 @@ class FragmentChunk(Item):
                 F("id").desc(),
                 condition=Q(segment__isnull=False),
                 name="fragment_newest_first",
+            ),
+            models.Index(
+                fields=["run", "written_in", "id"], condition=KEPT, name="fragment_stream"
             ),
             # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.
             BrinIndex(

@@ -34,6 +34,15 @@ from buffer.services.batches import (
 )
 from buffer.services.corruption import BatchCorrupt, contents_of
 from buffer.services.expiry import drop_expired
+from buffer.services.followers import (
+    CursorBehind,
+    Filter,
+    FollowerExists,
+    Start,
+    confirm_read,
+    follow,
+    unfollow,
+)
 from buffer.services.fragments import InvalidFragments, accept_fragments, decode_push
 from buffer.services.groups import (
     Receipt,
@@ -83,8 +92,11 @@ __all__ = [
     "BatchCorrupt",
     "BatchNotFound",
     "Claim",
+    "CursorBehind",
     "DiskFull",
     "ExportReport",
+    "Filter",
+    "FollowerExists",
     "InvalidFragments",
     "InvalidKey",
     "KeyInFlight",
@@ -99,6 +111,7 @@ __all__ = [
     "RestoreReport",
     "RetentionReport",
     "RunNotAccepting",
+    "Start",
     "TooManyArchives",
     "TrainerNotRegistered",
     "UnknownEnvironment",
@@ -112,6 +125,7 @@ __all__ = [
     "ask_for_restoration",
     "audit_ledgers",
     "confirm",
+    "confirm_read",
     "contents_of",
     "decode_push",
     "discard",
@@ -119,6 +133,7 @@ __all__ = [
     "drop_open",
     "drop_other_epochs",
     "export_run",
+    "follow",
     "forget_deliveries",
     "forget_old_keys",
     "forget_old_pushes",
@@ -143,6 +158,7 @@ __all__ = [
     "take",
     "take_for_stock",
     "turn_segment",
+    "unfollow",
     "update_priorities",
     "work_on_archives",
 ]

@@ -80,6 +80,15 @@ class Batch:
     def __len__(self) -> int:
         return len(self.items)
 
+    @property
+    def importance_weights(self) -> NDArray[np.float32]:
+        """How much each item should count in the loss, ``[N]``, the largest 1.
+
+        All are 1 unless the run's sampler is ``prioritized``.
+        """
+        weights = self.head.importance_weights
+        return np.asarray(weights or [1.0] * len(self), dtype=np.float32)
+
     def __repr__(self) -> str:
         return f"<Batch {self.head.ordinal}: {len(self)} {self.head.kind}, fence {self.head.fence}>"
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rolldeck.batches import Batch
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswer
+from rolldeck.followers import Follower
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer, TrainerRegistration
 from rolldeck.wire import (
@@ -28,7 +29,7 @@ from rolldeck.wire import (
     pack_array,
 )
 
-__all__ = ["ReplayBufferInterface", "pack_fragment"]
+__all__ = ["Follower", "ReplayBufferInterface", "pack_fragment"]
 
 
 class ReplayBufferInterface(Closing):
@@ -41,7 +42,8 @@ class ReplayBufferInterface(Closing):
         buffer.update_training_session()
         buffer.update_model_version(weights, step=0)
         while (batch := buffer.fetch(16, wait_seconds=30)) is not None:
-            weights = learn(batch.stack())
+            weights, errors = learn(batch.stack(), batch.importance_weights)
+            buffer.update_priorities(batch, errors)
             buffer.update_model_version(weights, step=batch.head.policy_step + 1)
             buffer.ack(batch)
     """
@@ -92,10 +94,10 @@ class ReplayBufferInterface(Closing):
             raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error
 
     def fetch(self, count: int, wait_seconds: float = 0.0) -> Batch | None:
-        """Return `count` fragments on lease, oldest first, or None if too few came in time.
+        """Return `count` fragments on lease, as the run samples, or None if too few came in time.
 
         Args:
-            count: Fragments, all or none.
+            count: Fragments, all or none; a multiple of the run's `fragments_per_chunk`.
             wait_seconds: 0 to 60.
         """
         call = Call(
@@ -116,6 +118,28 @@ class ReplayBufferInterface(Closing):
         """
         body = {"batch": batch.head.id, "fence": batch.head.fence}
         self._connection.send(Call(method="POST", path=f"{self._root}/ack", json=body))
+
+    def update_priorities(self, batch: Batch, priorities: Sequence[float]) -> int:
+        """Say how urgent the fragments of a sampled batch are; return how many chunks took it.
+
+        Nothing is sent for a batch that was not sampled. Chunks that are sampled no more are
+        passed over.
+
+        Args:
+            batch: A fetched batch, confirmed or not.
+            priorities: One for each of its items, greater than 0; of a chunk's fragments the
+                greatest counts.
+        """
+        if not batch.head.item_ids:
+            return 0
+        updates = [
+            {"id": item_id, "priority": float(priority)}
+            for item_id, priority in zip(batch.head.item_ids, priorities, strict=True)
+        ]
+        body = {"batch": batch.head.id, "updates": updates}
+        call = Call(method="POST", path=f"{self._root}/priorities", json=body)
+        answer = self._connection.json(call)
+        return int(answer["updated"]) if isinstance(answer, dict) else 0
 
     def update_model_version(
         self, weights: Mapping[str, NDArray[Any]] | bytes, *, step: int

@@ -17,6 +17,7 @@ SCHEMA_VERSION: Final = 1
 FRAGMENTS_TYPE: Final = "application/vnd.rolldeck.fragments+msgpack"
 GROUPS_TYPE: Final = "application/vnd.rolldeck.groups+msgpack"
 BATCH_TYPE: Final = "application/vnd.rolldeck.batch+msgpack"
+FOLLOW_TYPE: Final = "application/vnd.rolldeck.following+msgpack"
 
 DTYPES: Final = frozenset(
     {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
@@ -178,6 +179,28 @@ class BatchAnswer(Struct, frozen=True, kw_only=True):
     codecs: list[Literal["json", "msgpack"]] = []
     """What each item is: an encoded :class:`Fragment` or :class:`Group`, or Atropos' JSON. Left
     out by older servers, whose groups are all JSON."""
+    items: list[bytes]
+
+
+class FollowHead(Struct, frozen=True, kw_only=True):
+    """What a follower must know of the items that come with it."""
+
+    name: str
+    kind: Literal["groups", "fragments"]
+    count: int
+    """Items that came."""
+    cursor: str
+    """Place of the last of them in the stream; confirm it to get those after it."""
+    item_ids: list[int]
+
+
+class FollowAnswer(Struct, frozen=True, kw_only=True):
+    """Items of a run in the order in which they were accepted, for one follower."""
+
+    schema: int = SCHEMA_VERSION
+    follower: FollowHead
+    codecs: list[Literal["json", "msgpack"]] = []
+    """What each item is, as in :class:`BatchAnswer`."""
     items: list[bytes]
 
 

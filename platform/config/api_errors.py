@@ -15,6 +15,8 @@ from buffer import services as buffer_services
 from buffer.api.batches import WrongKind
 from buffer.core.archive_window import InvalidWindow
 from buffer.core.shards import RankOutsideWorld
+from buffer.core.stream_cursor import InvalidCursor
+from buffer.selectors.followers import FollowerNotFound
 from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
 from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
@@ -96,6 +98,10 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     PayloadStorageDown: ApiError(503, "storage_down", "The storage of payloads is away"),
     PayloadExpired: ApiError(410, "payload_expired", "Retention let the bytes go"),
     PayloadMissing: ApiError(410, "payload_missing", "The bytes are lost"),
+    InvalidCursor: ApiError(400, "invalid", "Invalid request"),
+    FollowerNotFound: ApiError(404, "not_found", "Not found"),
+    buffer_services.FollowerExists: ApiError(409, "follower_exists", "Name taken"),
+    buffer_services.CursorBehind: ApiError(409, "cursor_behind", "A later place is confirmed"),
     buffer_services.LeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
     buffer_services.NotQuarantined: ApiError(409, "not_quarantined", "Not in quarantine"),
     buffer_services.TrainerNotRegistered: ApiError(409, "trainer_not_registered", "Register first"),

@@ -91,6 +91,12 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/archives/<small:archive>"): READ_RUN,
     ("GET", "runs/<slug:run>/archives/<small:archive>/file"): OPERATE,
     ("POST", "runs/<slug:run>/restorations"): OPERATE,
+    ("GET", "runs/<slug:run>/followers"): READ_RUN,
+    ("GET", "runs/<slug:run>/followers/<slug:follower>"): TRAIN,
+    ("PUT", "runs/<slug:run>/followers/<slug:follower>"): TRAIN,
+    ("DELETE", "runs/<slug:run>/followers/<slug:follower>"): TRAIN,
+    ("POST", "runs/<slug:run>/followers/<slug:follower>/fetch"): TRAIN,
+    ("POST", "runs/<slug:run>/followers/<slug:follower>/ack"): TRAIN,
     ("GET", "runs/<slug:run>/fleet"): READ_RUN,
     ("GET", "runs/<slug:run>/fleet/control"): WORK,
     ("POST", "runs/<slug:run>/fleet/report"): WORK,
@@ -101,6 +107,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
 
 SAMPLES: Final[dict[str, Any]] = {
     "run": "alpha",
+    "follower": "eve",
     "token": 1,
     "epoch": 1,
     "step": 0,

@@ -401,6 +401,76 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/followers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List followers with how far behind each is. */
+        get: operations["followers_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/followers/{follower}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return a follower with how far behind it is. */
+        get: operations["followers_get"];
+        /** @description Make a follower; one that is there already keeps its place. */
+        put: operations["followers_put"];
+        post?: never;
+        /** @description Forget a follower. */
+        delete: operations["followers_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/followers/{follower}/ack": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Advance a follower behind what it has read; an older place is refused. */
+        post: operations["followers_ack"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/followers/{follower}/fetch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Return the next items, waiting for the first; until confirmed they come again. */
+        post: operations["followers_fetch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/fragments": {
         parameters: {
             query?: never;
@@ -1234,6 +1304,13 @@ export interface components {
             fence: number;
         };
         /**
+         * AckFollowed
+         * @description The cursor that came with the items.
+         */
+        AckFollowedRequest: {
+            cursor: string;
+        };
+        /**
          * AckFragments
          * @description Confirmation of fetched fragments.
          */
@@ -1597,6 +1674,16 @@ export interface components {
             results: components["schemas"]["Event"][];
         };
         /**
+         * FetchFollowed
+         * @description How many items to return at most, and how long to wait for the first.
+         */
+        FetchFollowedRequest: {
+            /** @default 64 */
+            count: number;
+            /** @default 0 */
+            wait_seconds: number;
+        };
+        /**
          * FetchFragments
          * @description How many fragments to lease, and how long to wait for them.
          */
@@ -1680,6 +1767,27 @@ export interface components {
             env_steps_total: number;
             /** @default [] */
             workers: components["schemas"]["WorkerState"][];
+        };
+        /**
+         * FollowerList
+         * @description Followers by name.
+         */
+        FollowerList: {
+            results: components["schemas"]["FollowerRow"][];
+        };
+        /**
+         * FollowerRow
+         * @description A follower and its place; `lag` counts the items behind it, up to 100,000.
+         */
+        FollowerRow: {
+            name: string;
+            env_id: number | null;
+            environment: string;
+            min_score: number | null;
+            cursor: string;
+            lag: number;
+            created_at: string;
+            acked_at: string | null;
         };
         /**
          * FragmentReceipt
@@ -1964,6 +2072,23 @@ export interface components {
             buffered: number | null;
             /** @default null */
             last_buffer_size: number | null;
+        };
+        /**
+         * PutFollower
+         * @description What a follower reads: of groups `env_id` and `min_score` count, of fragments the other.
+         */
+        PutFollowerRequest: {
+            /**
+             * @default earliest
+             * @enum {unknown}
+             */
+            start: "earliest" | "latest";
+            /** @default null */
+            env_id: number | null;
+            /** @default  */
+            environment: string;
+            /** @default null */
+            min_score: number | null;
         };
         /**
          * QuantitySummary
@@ -3865,6 +3990,342 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    followers_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FollowerList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    followers_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                follower: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FollowerRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    followers_put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                follower: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PutFollowerRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FollowerRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    followers_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                follower: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    followers_ack: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                follower: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AckFollowedRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FollowerRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    followers_fetch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                follower: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["FetchFollowedRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.rolldeck.following+msgpack": string;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
