@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.db import connection
 
+from buffer import storage
 from buffer.core.fates import OPEN, DropReason, Fate, ItemKind
 from buffer.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.services.retiring import retire
@@ -18,10 +19,10 @@ _TABLES: Final = {
 
 
 _MOVE: Final = """
-    UPDATE {table} SET state = %(to)s, drop_reason = %(reason)s,
-        batch_id = CASE WHEN %(to)s <> 'queued' THEN batch_id END,
-        position = CASE WHEN %(to)s <> 'queued' THEN position END
-    WHERE batch_id = %(batch)s AND state = %(source)s
+    UPDATE {table} SET state = %(to)s::text, drop_reason = %(reason)s::text,
+        batch_id = CASE WHEN %(to)s::text <> 'queued' THEN batch_id END,
+        position = CASE WHEN %(to)s::text <> 'queued' THEN position END
+    WHERE batch_id = %(batch)s AND state = %(source)s::text
     AND (%(only)s::int[] IS NULL OR position = ANY(%(only)s::int[]))
     RETURNING {columns}"""
 _MOVE_OF: Final = {
@@ -102,8 +103,8 @@ def _move(
         "reason": reason,
         "only": None if only is None else list(only),
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_MOVE_OF[kind], values)
+    with storage.cursor() as cursor:
+        cursor.execute(_MOVE_OF[kind], values, prepare=True)
         moved = [counted(*row) for row in cursor.fetchall()]
     changes = Changes(batch.run_id, kind)
     changes.move(moved, source, to, reason=reason)

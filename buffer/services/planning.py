@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from django.db import connection
-
+from buffer import storage
 from buffer.core.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
 from buffer.core.mixing import EnvironmentQueue, QueuedGroup, forecast
 from runs.core.lifecycle import RunStatus
@@ -124,8 +123,8 @@ def read_queues(run_id: int) -> list[EnvironmentQueue]:
 
 
 def _state(run_id: int) -> list[_StateRow]:
-    with connection.cursor() as cursor:
-        cursor.execute(_STATE, {"run": run_id})
+    with storage.cursor() as cursor:
+        cursor.execute(_STATE, {"run": run_id}, prepare=True)
         return [_StateRow(*row) for row in cursor.fetchall()]
 
 
@@ -149,8 +148,9 @@ def _lengths(queues: Iterable[EnvironmentQueue], batch_size: int) -> dict[int, i
 
 def _windows(run_id: int, lengths: Mapping[int, int]) -> dict[int, list[QueuedGroup]]:
     windows: dict[int, list[QueuedGroup]] = {env_id: [] for env_id in lengths}
-    with connection.cursor() as cursor:
-        cursor.execute(_WINDOWS, [list(lengths), list(lengths.values()), run_id])
+    with storage.cursor() as cursor:
+        wanted = [list(lengths), list(lengths.values()), run_id]
+        cursor.execute(_WINDOWS, wanted, prepare=True)
         for env_id, group_id, sequences in cursor.fetchall():
             windows[env_id].append(QueuedGroup(group_id, sequences))
     return windows
@@ -172,6 +172,6 @@ def _behind_ids(run_id: int, parts: Sequence[Behind]) -> list[int]:
     columns = zip(
         *[(part.env_id, part.sequences, part.after, part.count) for part in parts], strict=True
     )
-    with connection.cursor() as cursor:
-        cursor.execute(_BEHIND, [*map(list, columns), run_id])
+    with storage.cursor() as cursor:
+        cursor.execute(_BEHIND, [*map(list, columns), run_id], prepare=True)
         return [group_id for (group_id,) in cursor.fetchall()]

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from django.db import connection
 
+from buffer import storage
 from buffer.core.fates import Fate, ItemKind
 from buffer.core.ledger import ACCEPTED
 from buffer.core.mixing import NO_ENVIRONMENT
@@ -119,5 +119,5 @@ class Changes:
 
     def write(self) -> None:
         """Add everything to the counts."""
-        with connection.cursor() as cursor:
-            cursor.execute(ADD, self.params())
+        with storage.cursor() as cursor:
+            cursor.execute(ADD, self.params(), prepare=True)
