@@ -26,6 +26,10 @@ COPY --from=dashboard /app/frontend/dist frontend/dist
 
 FROM source AS web
 RUN pip install -c constraints.txt -e '.[s3]'
+# As config/embedded/parts.py says of its web processes.
+ENV MALLOC_MMAP_THRESHOLD_=33554432 \
+    MALLOC_TRIM_THRESHOLD_=67108864 \
+    MALLOC_ARENA_MAX=2
 USER rolldeck
 EXPOSE 8000
 CMD ["uvicorn", "config.asgi:application", "--host", "0.0.0.0", "--port", "8000"]

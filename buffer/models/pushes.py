@@ -10,7 +10,7 @@ class IdempotencyRecord(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=255)
-    body_sha256 = models.CharField(max_length=64)
+    body_fingerprint = models.CharField(max_length=64)
     answer = models.JSONField()
     created_at = models.DateTimeField(db_index=True)
 

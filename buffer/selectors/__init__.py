@@ -23,12 +23,15 @@ from buffer.models import (
     Tally,
     TrajectoryGroup,
 )
+from buffer.selectors.admission import admission as admission
+from buffer.selectors.admission import admission_remaining as admission_remaining
+from buffer.selectors.admission import holdings as holdings
+from buffer.selectors.admission import kind_of
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import InvalidGroup, read_msgpack
 from rolldeck.pacing import PauseRule
 from rolldeck.wire import Fragment
-from runs.core.versions import NO_POLICY_STEP, admission_capacity, trained_steps
-from runs.models import Environment, PolicyVersion, Run, RunKind
+from runs.models import Environment, Run
 
 PREVIEW_BYTES: Final = 4096
 DECODED_BYTES: Final = 1 << 20
@@ -104,10 +107,6 @@ def counts(run_id: int, kind: ItemKind, **which: Any) -> list[CountRow]:
     return [CountRow(*row) for row in rows.order_by()]
 
 
-def _kind_of(run: Run) -> ItemKind:
-    return ItemKind.FRAGMENTS if run.kind == RunKind.FLEET else ItemKind.GROUPS
-
-
 def open_items(run_id: int, kind: ItemKind) -> int:
     """Return how many items of a run are neither served nor dropped."""
     return sum(count.items for count in counts(run_id, kind, fate__in=OPEN))
@@ -142,13 +141,13 @@ def pause_rule(run: Run) -> PauseRule | None:
 def queue_depth(run_id: int) -> QueueDepth:
     """Return how much waits in a run."""
     run = Run.objects.get(pk=run_id)
-    rows = counts(run_id, _kind_of(run))
+    rows = counts(run_id, kind_of(run))
     items: Counter[str] = Counter()
     for row in rows:
         items[row.fate] += row.items
     sequences = sum(row.sequences for row in rows if row.fate == Fate.QUEUED)
     rule = pause_rule(run)
-    remaining, running = _admission(run, rows), running_items(run_id)
+    remaining, running = admission_remaining(run_id), running_items(run_id)
     return QueueDepth(
         queued=items[Fate.QUEUED],
         queued_sequences=sequences,
@@ -184,54 +183,6 @@ def running_items(run_id: int) -> int:
     return sum(counter(run_id) for counter in _running)
 
 
-def admission_remaining(run_id: int) -> int:
-    """Return how many more items may come in without any becoming too stale.
-
-    Counts sequences of an outside run, fragments of a fleet. Those already started are not
-    taken off: a fleet knows better than its last report what it has under way. Items that were
-    dropped will train nothing, so they take no room.
-    """
-    run = Run.objects.get(pk=run_id)
-    return _admission(run, counts(run_id, _kind_of(run), **_of_epoch(run)))
-
-
-def _of_epoch(run: Run) -> dict[str, int]:
-    """Return which counts share the epoch's versions: all where batches count as versions."""
-    if run.kind == RunKind.OUTSIDE and run.policy_step <= NO_POLICY_STEP:
-        return {}
-    return {"epoch": run.epoch}
-
-
-def _admission(run: Run, rows: list[CountRow]) -> int:
-    if run.batch_size is None:
-        return 0
-    signs = {ACCEPTED: 1, Fate.DROPPED: -1}
-    epoch = _of_epoch(run).get("epoch")
-    admitted = sum(
-        signs.get(row.fate, 0) * row.sequences for row in rows if epoch in {None, row.epoch}
-    )
-    return admission_capacity(
-        batches_ahead=run.off_policy_tolerance
-        if run.max_staleness is None
-        else run.max_staleness + 1,
-        trained=_trained(run),
-        per_batch=run.batch_size,
-        accepted=admitted,
-        running=0,
-    )
-
-
-def _trained(run: Run) -> int:
-    """Return the train steps that the run's versions stand for."""
-    if run.policy_step <= NO_POLICY_STEP:
-        return run.served_steps if run.kind == RunKind.OUTSIDE else 0
-    if run.policy_step <= 0:
-        return 0
-    published = PolicyVersion.objects.filter(run=run, epoch=run.epoch)
-    first = published.order_by("step").values_list("step", flat=True).first()
-    return trained_steps(policy_step=run.policy_step, first_step=first or 0)
-
-
 def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
     """Return whether asking for a batch may be worth it, or the asking itself must be noted.
 
@@ -252,7 +203,7 @@ def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
 def is_drained(run_id: int) -> bool:
     """Return whether no batch is out and none can be made of what is queued."""
     run = Run.objects.get(pk=run_id)
-    rows = counts(run_id, _kind_of(run), fate__in=[Fate.QUEUED, Fate.LEASED])
+    rows = counts(run_id, kind_of(run), fate__in=[Fate.QUEUED, Fate.LEASED])
     leased = sum(row.items for row in rows if row.fate == Fate.LEASED)
     queued = sum(row.sequences for row in rows if row.fate == Fate.QUEUED)
     return leased == 0 and queued < (run.batch_size or 1)

@@ -7,17 +7,11 @@ them carries, and by no more.
 
 import shutil
 from pathlib import Path
-from typing import Final
 
 from django.conf import settings
-from django.db import connection
 
-from buffer.core.fates import OPEN, ItemKind
+from buffer.core.fates import ItemKind
 from runs.models import Run
-
-_HELD: Final = """
-    SELECT COALESCE(SUM(items) FILTER (WHERE kind = %s), 0), COALESCE(SUM(size_bytes), 0)
-    FROM buffer_tally WHERE run_id = %s AND fate = ANY(%s)"""
 
 
 class QueueFull(Exception):
@@ -30,14 +24,6 @@ class DiskFull(Exception):
     """The disk has less room left than this deck keeps free."""
 
     retry_after_seconds = 60
-
-
-def check_room_for_fragments(run: Run) -> None:
-    """Accept that a push of fragments is stored for the run, see :func:`check_room`."""
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD, [str(ItemKind.FRAGMENTS), run.pk, [str(fate) for fate in OPEN]])
-        items, size_bytes = cursor.fetchone()
-    check_room(run, ItemKind.FRAGMENTS, items=items, size_bytes=size_bytes)
 
 
 def check_room(run: Run, kind: ItemKind, *, items: int, size_bytes: int) -> None:

@@ -10,6 +10,7 @@ from django.db import transaction
 from buffer import selectors, storage
 from buffer.core import fragment_rules
 from buffer.core.fates import DropReason, Fate, ItemKind
+from buffer.core.ledger import ACCEPTED
 from buffer.services import backpressure
 from buffer.services.chunks import queue_whole_chunks
 from buffer.services.groups import RunNotAccepting
@@ -20,6 +21,7 @@ from runs import live
 from runs.core.lifecycle import ACCEPTING
 from runs.core.replay_config import ReplayConfig, replay_of
 from runs.models import Run, RunKind
+from runs.rows import first_row
 
 # Rows in one order, so that two pushes of the same fragments do not wait in a circle.
 _INSERT: Final = """
@@ -27,15 +29,13 @@ _INSERT: Final = """
         (run_id, received_at, state, drop_reason, epoch, size_bytes, slot, number, contiguous,
          environment, worker, version_min, version_max, steps,
          codec, crc32, segment, object, "offset")
-    SELECT %s, %s, r.state, r.drop_reason, r.epoch, r.size_bytes, r.slot, r.number, r.contiguous,
-         r.environment, r.worker, r.version_min, r.version_max, r.steps,
+    SELECT %(run)s, %(now)s, r.state, r.drop_reason, r.epoch, r.size_bytes, r.slot, r.number,
+         r.contiguous, r.environment, r.worker, r.version_min, r.version_max, r.steps,
          r.codec, r.crc32, r.segment, r.object, r."offset"
-    FROM unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::text[], %s::bigint[], %s::bool[],
-                %s::text[], %s::text[], %s::int[], %s::int[], %s::int[],
-                %s::text[], %s::bigint[], %s::int[], %s::text[], %s::bigint[])
-        WITH ORDINALITY AS r(state, drop_reason, epoch, size_bytes, slot, number, contiguous,
-            environment, worker, version_min, version_max, steps,
-            codec, crc32, segment, object, "offset", place)
+    FROM json_to_recordset(%(rows)s) AS r(
+        state text, drop_reason text, epoch int, size_bytes int, slot text, number bigint,
+        contiguous bool, environment text, worker text, version_min int, version_max int,
+        steps int, codec text, crc32 bigint, segment int, object text, "offset" bigint, place int)
     ORDER BY r.slot, r.number, r.place
     ON CONFLICT (run_id, slot, number) DO NOTHING RETURNING id, slot, number"""
 _decode_push = msgspec.msgpack.Decoder(FragmentPush).decode
@@ -106,12 +106,15 @@ def accept_fragments(
         QueueFull: If the run holds as many fragments or bytes as it may.
         DiskFull: If the disk is nearly full.
     """
-    run = Run.objects.get(pk=run.pk)
+    run = _now(run)
     if run.kind != RunKind.FLEET:
         raise RunNotAccepting(f"{run.name} takes trajectory groups, not fragments")
     if run.status not in ACCEPTING or run.archived_at is not None:
         raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
-    backpressure.check_room_for_fragments(run)
+    held = selectors.holdings(run)
+    backpressure.check_room(
+        run, ItemKind.FRAGMENTS, items=held.open_items, size_bytes=held.open_bytes
+    )
     reasons = [
         fragment_rules.drop_reason(
             fragment,
@@ -143,19 +146,38 @@ def accept_fragments(
         item = Counted(fragment.epoch, None, 1, len(content), fragment.environment)
         changes.accept([item], to, reason=reason or "")
     arrived = [fragment for _, fragment, _, _, reason in fresh if reason is None]
-    _admit_to_sampling(run, replay, arrived, changes)
+    _admit_to_sampling(run, replay, arrived, changes, queued_before=held.queued_items)
     changes.write()
     live.announce(run.pk, "queue", "ledger")
     return FragmentReceipt(
         accepted=sum(reason is None for *_, reason in fresh),
         duplicates=len(fragments) - len(fresh),
         dropped=dict(Counter(str(reason) for *_, reason in fresh if reason is not None)),
-        admission_remaining=selectors.admission_remaining(run.pk),
+        admission_remaining=selectors.admission(
+            run,
+            admitted=held.admitted
+            + changes.sequences(ACCEPTED, epoch=run.epoch)
+            - changes.sequences(Fate.DROPPED, epoch=run.epoch),
+            trained=held.trained,
+        ),
     )
 
 
+def _now(run: Run) -> Run:
+    """Return the run as it is in this transaction."""
+    found = first_row(Run, "id = %s", [run.pk])
+    if found is None:
+        raise RunNotAccepting(f"{run.name} is gone")
+    return found
+
+
 def _admit_to_sampling(
-    run: Run, replay: ReplayConfig, arrived: list[Fragment], changes: Changes
+    run: Run,
+    replay: ReplayConfig,
+    arrived: list[Fragment],
+    changes: Changes,
+    *,
+    queued_before: int,
 ) -> None:
     """Queue the chunks that are whole now, and make room for them."""
     if not arrived:
@@ -166,7 +188,9 @@ def _admit_to_sampling(
         length = replay.fragments_per_chunk
         queued = queue_whole_chunks(run, slots, length=length, changes=changes)
     environments = {fragment.environment for fragment in arrived}
-    keep_within_capacity(run, changes, environments=environments, arriving=queued)
+    keep_within_capacity(
+        run, changes, environments=environments, queued=queued_before, arriving=queued
+    )
 
 
 def _places(
@@ -189,25 +213,32 @@ def _insert(
     if not fragments:
         return []
     rows = [
-        (
-            str(fate),
-            str(reason or ""),
-            fragment.epoch,
-            len(content),
-            fragment.slot,
-            fragment.number,
-            fragment.contiguous,
-            fragment.environment,
-            fragment.worker,
-            fragment.version_min,
-            fragment.version_max,
-            fragment.steps,
-            *place[:5],
+        {
+            "state": fate,
+            "drop_reason": reason or "",
+            "epoch": fragment.epoch,
+            "size_bytes": len(content),
+            "slot": fragment.slot,
+            "number": fragment.number,
+            "contiguous": fragment.contiguous,
+            "environment": fragment.environment,
+            "worker": fragment.worker,
+            "version_min": fragment.version_min,
+            "version_max": fragment.version_max,
+            "steps": fragment.steps,
+            "codec": place.codec,
+            "crc32": place.crc32,
+            "segment": place.segment,
+            "object": place.object,
+            "offset": place.offset,
+            "place": index,
+        }
+        for index, ((fragment, content), (fate, reason, place)) in enumerate(
+            zip(fragments, ends, strict=True)
         )
-        for (fragment, content), (fate, reason, place) in zip(fragments, ends, strict=True)
     ]
-    columns = [list(column) for column in zip(*rows, strict=True)]
+    params = {"run": run.pk, "now": now, "rows": msgspec.json.encode(rows).decode()}
     with storage.cursor() as cursor:
-        cursor.execute(_INSERT, [run.pk, now, *columns])
-        fresh = {(slot, number): item_id for item_id, slot, number in cursor.fetchall()}
+        found = cursor.execute(_INSERT, params, prepare=True).fetchall()
+    fresh = {(slot, number): item_id for item_id, slot, number in found}
     return [fresh.pop((fragment.slot, fragment.number), None) for fragment, _ in fragments]

@@ -3,15 +3,25 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any, Final
 
-from django.db import connection, transaction
+import msgspec
+import xxhash
+from django.db import transaction
+from psycopg.types.json import Jsonb
 
+from buffer import storage
 from buffer.models import IdempotencyRecord
 
 KEPT_FOR: Final = timedelta(hours=24)
 FORGOTTEN_AT_ONCE: Final = 1000
+_LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('rolldeck.key'), hashtext(%s))"
+_FIND: Final = """
+    SELECT body_fingerprint, answer::text FROM buffer_idempotencyrecord
+    WHERE run_id = %s AND key = %s"""
+_KEEP: Final = """
+    INSERT INTO buffer_idempotencyrecord (run_id, key, body_fingerprint, answer, created_at)
+    VALUES (%s, %s, %s, %s, %s)"""
 
 
 class KeyReused(Exception):
@@ -37,7 +47,8 @@ class PushKey:
     """What tells two pushes apart: the client's key and a hash of the body."""
 
     key: str
-    body_sha256: str
+    body_fingerprint: str
+    """XXH3-128 in hexadecimal: it guards a client against its own accidents, no more."""
 
     @classmethod
     def of(cls, key: str | None, body: bytes) -> "PushKey | None":
@@ -50,7 +61,7 @@ class PushKey:
             return None
         if not 0 < len(key) <= 255 or not key.isprintable():
             raise InvalidKey("a key has 1 to 255 printable characters")
-        return cls(key=key, body_sha256=sha256(body).hexdigest())
+        return cls(key=key, body_fingerprint=xxhash.xxh3_128_hexdigest(body))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,27 +88,22 @@ def once(
 
 
 def _once(run_id: int, key: PushKey, now: datetime, push: Callable[[], dict[str, Any]]) -> Answer:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_try_advisory_xact_lock(hashtext('rolldeck.key'), hashtext(%s))",
-            [f"{run_id}:{key.key}"],
+    with storage.cursor() as cursor:
+        (free,) = cursor.execute(_LOCK, [f"{run_id}:{key.key}"], prepare=True).fetchone() or (
+            False,
         )
-        (free,) = cursor.fetchone() or (False,)
-    if not free:
-        raise KeyInFlight(f"the push with key {key.key!r} has not been answered yet")
-    known = IdempotencyRecord.objects.filter(run_id=run_id, key=key.key).first()
-    if known is not None:
-        if known.body_sha256 != key.body_sha256:
-            raise KeyReused(f"key {key.key!r} was used for another body")
-        return Answer(content=known.answer, replayed=True)
-    content = push()
-    IdempotencyRecord.objects.create(
-        run_id=run_id,
-        key=key.key,
-        body_sha256=key.body_sha256,
-        answer=content,
-        created_at=now,
-    )
+        if not free:
+            raise KeyInFlight(f"the push with key {key.key!r} has not been answered yet")
+        # After the lock, by a statement of its own: it must see what its last holder wrote.
+        known = cursor.execute(_FIND, [run_id, key.key], prepare=True).fetchone()
+        if known is not None:
+            fingerprint, first_answer = known
+            if fingerprint != key.body_fingerprint:
+                raise KeyReused(f"key {key.key!r} was used for another body")
+            return Answer(content=msgspec.json.decode(first_answer), replayed=True)
+        content = push()
+        record = [run_id, key.key, key.body_fingerprint, Jsonb(content), now]
+        cursor.execute(_KEEP, record, prepare=True)
     return Answer(content=content)
 
 

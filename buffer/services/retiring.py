@@ -73,7 +73,12 @@ def retire(
 
 
 def keep_within_capacity(
-    run: Run, changes: Changes, *, environments: Iterable[str] = (), arriving: int = 0
+    run: Run,
+    changes: Changes,
+    *,
+    environments: Iterable[str] = (),
+    queued: int | None = None,
+    arriving: int = 0,
 ) -> int:
     """Retire the oldest chunks beyond the run's capacities; return how many fragments went.
 
@@ -83,18 +88,22 @@ def keep_within_capacity(
         run: The run.
         changes: Where the moves are counted; the caller writes them.
         environments: Those whose own capacity may be exceeded now.
+        queued: Fragments of the run's epoch that were queued a moment ago, if the caller knows.
         arriving: Fragments queued by this transaction and counted in `changes`.
     """
     replay = replay_of(run.config)
-    if not _beyond_capacity(run, replay, environments=environments, arriving=arriving):
+    if queued is None:
+        queued = selectors.queued_fragments(run.pk, run.epoch)
+    if not _beyond_capacity(run, replay, environments=environments, queued=queued + arriving):
         return 0
     lock_run(run.pk)
-    heads = _beyond_capacity(run, replay, environments=environments, arriving=arriving)
+    queued = selectors.queued_fragments(run.pk, run.epoch) + arriving
+    heads = _beyond_capacity(run, replay, environments=environments, queued=queued)
     return retire(heads, reason=DropReason.CAPACITY, states=[Fate.QUEUED], changes=changes)
 
 
 def _beyond_capacity(
-    run: Run, replay: ReplayConfig, *, environments: Iterable[str], arriving: int
+    run: Run, replay: ReplayConfig, *, environments: Iterable[str], queued: int
 ) -> set[int]:
     """Return the ids of the chunks that are too many."""
     heads: set[int] = set()
@@ -104,10 +113,7 @@ def _beyond_capacity(
             most = replay.max_chunks_per_environment
             heads |= _found(_BEYOND, which | {"environment": environment, "most": most})
     if replay.max_chunks is not None:
-        queued = (selectors.queued_fragments(run.pk, run.epoch) + arriving) // (
-            replay.fragments_per_chunk
-        )
-        over = queued - replay.max_chunks - len(heads)
+        over = queued // replay.fragments_per_chunk - replay.max_chunks - len(heads)
         if over > 0:
             heads |= _found(_OLDEST, which | {"over": over, "gone": list(heads)})
     return heads

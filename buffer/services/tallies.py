@@ -117,7 +117,17 @@ class Changes:
             "counts": msgspec.json.encode(rows).decode(),
         }
 
+    def sequences(self, fate: str, *, epoch: int) -> int:
+        """Return by how many sequences (or fragments) of an epoch a fate changes."""
+        return sum(
+            summed
+            for (changed, _, of_epoch, *_), summed in self._sequences.items()
+            if changed == fate and of_epoch == epoch
+        )
+
     def write(self) -> None:
         """Add everything to the counts."""
+        if not self._items:
+            return
         with storage.cursor() as cursor:
             cursor.execute(ADD, self.params(), prepare=True)
