@@ -10,6 +10,7 @@ FROM python:3.11-slim-bookworm AS source
 ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PIP_NO_CACHE_DIR=1 \
+    MALLOC_ARENA_MAX=2 \
     DJANGO_SETTINGS_MODULE=config.settings.base \
     ROLLDECK_VAR=/var/lib/rolldeck
 RUN useradd --system --uid 10001 --home-dir /var/lib/rolldeck --create-home rolldeck
@@ -32,7 +33,7 @@ ENV MALLOC_MMAP_THRESHOLD_=33554432 \
     MALLOC_ARENA_MAX=2
 USER rolldeck
 EXPOSE 8000
-CMD ["uvicorn", "config.asgi:application", "--host", "0.0.0.0", "--port", "8000"]
+CMD ["python", "-m", "config.web", "0.0.0.0:8000", "2"]
 
 FROM source AS worker
 # For GPUs, name the index of the torch build that fits the driver, for example

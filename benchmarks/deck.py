@@ -104,7 +104,7 @@ class Deck(AtroposApi):
     def web_pids(self) -> list[int]:
         """Return the processes that serve requests: with several workers, not their parent."""
         lines = processes.descendants(self.pid)
-        web = [pid for pid, line in lines.items() if "config.embedded.web" in line]
+        web = [pid for pid, line in lines.items() if "config.web" in line]
         spawned = [child for pid in web for child in processes.descendants(pid)]
         serving = [pid for pid in spawned if "resource_tracker" not in lines.get(pid, "")]
         return sorted(serving or web)

@@ -15,7 +15,7 @@ import httpx
 from django.db import connection
 
 ROOT = Path(__file__).resolve().parents[1]
-EMBEDDED = ("config.embedded.web", "{fd}", "1")
+EMBEDDED = ("config.web", "{fd}", "1")
 
 
 def database_url() -> str:

@@ -214,7 +214,7 @@ def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, deck: Dec
     page = signed_in
     page.evaluate("window.stays = true")
     page.locator("[data-live=live]").wait_for()
-    for pid in deck.children("config.embedded.web"):
+    for pid in deck.children("config.web"):
         os.kill(pid, signal.SIGKILL)
 
     expect(page.locator("[data-live=live]")).to_have_count(0)

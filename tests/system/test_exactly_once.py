@@ -81,7 +81,7 @@ def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path
         for pusher in pushers:
             pusher.start()
         wait_until(lambda: acknowledged(pushers) > 20, seconds=30, what="pushes are acknowledged")
-        kill(deck, "config.embedded.web")
+        kill(deck, "config.web")
         wait_until(lambda: acknowledged(pushers) > 40, seconds=60, what="the web is back")
         kill(deck, "postgres", "-D")
         wait_until(lambda: acknowledged(pushers) > 60, seconds=60, what="PostgreSQL is back")

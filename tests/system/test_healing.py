@@ -89,7 +89,7 @@ def test_a_learning_run_survives_the_death_of_every_part(deck: Deck) -> None:
         heals(deck, env_worker, healed=lambda: len(set(slot_pids(deck)) - set(env_worker)) == 2)
         wrapper = worker_pids(deck)[:1]
         heals(deck, wrapper, healed=lambda: len(set(worker_pids(deck)) - set(wrapper)) == 2)
-        for part in (("celery", "worker"), ("config.embedded.web",)):
+        for part in (("celery", "worker"), ("config.web",)):
             old = set(deck.children(*part))
             heals(deck, sorted(old), healed=lambda part=part, old=old: is_new(deck, part, old))
 

@@ -119,7 +119,7 @@ def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
     with ready_deck(tmp_path, free_port()) as deck:
         wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
         for words in [
-            ("config.embedded.web",),
+            ("config.web",),
             ("celery", "worker"),
             ("celery", "beat"),
             ("valkey-server",),
@@ -142,7 +142,7 @@ def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
 def test_a_connection_waits_while_the_web_process_starts_again(tmp_path: Path) -> None:
     with ready_deck(tmp_path, free_port()) as deck:
         wait_until(lambda: "web" in deck.log(), seconds=10, what="the deck knows that web is ready")
-        os.kill(deck.children("config.embedded.web")[0], signal.SIGKILL)
+        os.kill(deck.children("config.web")[0], signal.SIGKILL)
         time.sleep(0.1)
 
         assert deck.get("/api/runs")["results"] == []

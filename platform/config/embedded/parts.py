@@ -61,7 +61,7 @@ def web_part(listener: socket.socket, *, workers: int, environment: Mapping[str,
         argv=(
             sys.executable,
             "-m",
-            "config.embedded.web",
+            "config.web",
             str(listener.fileno()),
             str(workers),
         ),

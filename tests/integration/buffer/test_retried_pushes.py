@@ -70,6 +70,7 @@ def send_and_hang_up(web: WebProcess) -> None:
             b"Content-Length: %d\r\n\r\n" % len(PUSH) + PUSH
         )
         until(lambda: stored() > before)
+    time.sleep(0.1)  # until the server's loop has seen the hang-up
 
 
 def in_background(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:

@@ -1,7 +1,8 @@
-"""Serve the platform on a socket that the supervisor has bound.
+"""Serve the platform, with every bound that the server itself has to keep.
 
-Run as ``python -m config.embedded.web FD WORKERS``. The supervisor keeps the socket open: while
-the web process is started again, connections wait instead of being refused.
+``python -m config.web 0.0.0.0:8000 2`` serves on an address with two processes.
+``python -m config.web 7 1`` serves on a socket that the supervisor has bound and passed on as
+file 7: while the web process is started again, connections wait there instead of being refused.
 """
 
 import socket
@@ -12,6 +13,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 GRACE_SECONDS: Final = 2
+BACKLOG: Final = 2048
 # Live pages send a few words; trainers and fleets use HTTP.
 MAX_SOCKET_MESSAGE_BYTES: Final = 64 * 1024
 
@@ -38,5 +40,15 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         Multiprocess(config, sockets=[listener]).run()
 
 
+def listener_at(place: str) -> socket.socket:
+    """Return a socket: the passed file of that number, or a new one at ``host:port``."""
+    if place.isdigit():
+        return socket.socket(fileno=int(place))
+    host, _, port = place.rpartition(":")
+    listener = socket.create_server((host, int(port)), backlog=BACKLOG)
+    listener.set_inheritable(True)
+    return listener
+
+
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), workers=int(sys.argv[2]))
+    serve(listener_at(sys.argv[1]), workers=int(sys.argv[2]))
