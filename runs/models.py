@@ -15,6 +15,13 @@ class RunKind(models.TextChoices):
     OUTSIDE = "outside", "outside: pushed by environments that run elsewhere"
 
 
+class AdvantageRule(models.TextChoices):
+    """How the advantages of a group are estimated from its scores."""
+
+    RLOO = "rloo", "RLOO: less the mean of the others"
+    GRPO = "grpo", "GRPO: less the mean, over the deviation"
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     """Questions about runs."""
 
@@ -74,6 +81,15 @@ class Run(models.Model):
     )
     lease_seconds = models.FloatField(default=600.0)
     lenient = models.BooleanField(default=False)
+    advantages = models.CharField(
+        max_length=8,
+        blank=True,
+        choices=AdvantageRule,
+        help_text="Rule by which groups get the advantages that they do not bring; empty for none.",
+    )
+    drop_zero_variance = models.BooleanField(
+        default=False, help_text="Drop groups whose scores are all equal."
+    )
     dry_deadline_seconds = models.FloatField(
         null=True,
         blank=True,
@@ -107,6 +123,10 @@ class Run(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(status__in=list(RunStatus)), name="run_status_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(advantages__in=["", *AdvantageRule.values]),
+                name="run_advantage_rule_is_known",
             ),
             models.CheckConstraint(
                 condition=Q(batch_size=None) | Q(batch_size__gte=1),

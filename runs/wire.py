@@ -62,6 +62,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     exact_queue_size: bool
     lease_seconds: float
     dry_deadline_seconds: float | None
+    advantages: Literal["", "rloo", "grpo"]
+    drop_zero_variance: bool
     served_steps: int
     epoch: int
     policy_step: int
@@ -113,6 +115,10 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a trainer may hold a batch."""
     lenient: bool | UnsetType = UNSET
     """Accept groups that break a rule, and note it."""
+    advantages: Literal["", "rloo", "grpo"] | UnsetType = UNSET
+    """Rule by which groups get the advantages that they do not bring; empty for none."""
+    drop_zero_variance: bool | UnsetType = UNSET
+    """Drop groups whose scores are all equal as they come."""
     reason: Reason = ""
     """Why, for the run's history."""
 

@@ -225,6 +225,15 @@ class StatusEnvView(AtroposView):
 class PushView(AtroposView):
     """Takes groups in, each push once."""
 
+    def rules(self) -> dict[str, Any]:
+        """Return by what groups are judged, and completed."""
+        run = self.find_run()
+        return {
+            "limits": selectors.limits(),
+            "lenient": run.lenient,
+            "advantages": run.advantages,
+        }
+
     def accept(self, request: Request, groups: list[Group], *, many: bool) -> HttpResponse:
         """Store the groups of one push and answer, or answer as the first time."""
         run = self.find_run()
@@ -294,8 +303,7 @@ class ScoredDataView(PushView):
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Queue a group; one of another size than its environment's waits for others."""
-        lenient = self.find_run().lenient
-        group = decode_group(request.body, limits=selectors.limits(), lenient=lenient)
+        group = decode_group(request.body, **self.rules())
         return self.accept(request, [group], many=False)
 
 
@@ -309,8 +317,7 @@ class ScoredDataListView(PushView):
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Queue groups, all or none."""
-        lenient = self.find_run().lenient
-        groups = decode_groups(request.body, limits=selectors.limits(), lenient=lenient)
+        groups = decode_groups(request.body, **self.rules())
         return self.accept(request, groups, many=True)
 
 

@@ -39,7 +39,12 @@ class GroupsView(APIView):
         found = runs_selectors.run_named(run)
         if found.kind != RunKind.OUTSIDE:
             raise services.RunNotAccepting(f"{run} takes fragments, not trajectory groups")
-        groups = decode_push(body, limits=selectors.limits(), lenient=found.lenient)
+        groups = decode_push(
+            body,
+            limits=selectors.limits(),
+            lenient=found.lenient,
+            advantages=found.advantages,
+        )
         key = services.PushKey.of(request.headers.get("Idempotency-Key"), body)
         now = timezone.now()
 

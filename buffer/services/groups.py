@@ -87,7 +87,8 @@ def accept_groups(
 ) -> list[Receipt]:
     """Store groups of one push, all or none, and queue those that need not wait.
 
-    What cannot train the run's policy any more keeps its row, dropped and without bytes.
+    What cannot train the run's policy any more, or by the run's wish has nothing to teach it, keeps
+    its row, dropped and without bytes.
 
     Args:
         run: The run.
@@ -187,6 +188,7 @@ class _Plan:
     def __init__(self, run: Run, sizes: dict[int, int]) -> None:
         self._run_id = run.pk
         self._max_staleness = run.max_staleness
+        self._drop_zero_variance = run.drop_zero_variance
         self._current = version_in_force(
             epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
         )
@@ -202,6 +204,8 @@ class _Plan:
             claimed_epoch=group.epoch, claimed_step=group.policy_step, current=self._current
         )
         reason = drop_reason(version, current=self._current, max_staleness=self._max_staleness)
+        if reason is None and self._drop_zero_variance and group.zero_variance:
+            reason = DropReason.ZERO_VARIANCE
         arrival = _Arrival(
             item_id=item_id, group=group, version=version, receipt=Receipt(dropped=reason)
         )

@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from buffer.core import group_rules
+from buffer.core import advantages, group_rules
 from buffer.core.group_rules import Lengths, Violation
 from buffer.core.limits import Limits
 
@@ -16,6 +16,20 @@ class Rules(Struct, frozen=True, kw_only=True):
 
     limits: Limits
     lenient: bool
+    advantages: str = ""
+    """Rule of :data:`buffer.core.advantages.RULES` for groups that bring none; empty for none."""
+
+    def advantages_of(self, lengths: Lengths, scores: NDArray[Any]) -> NDArray[np.float64] | None:
+        """Return ``[S]`` what to add to a group, or None.
+
+        Nothing is added to a group that brings its own, nor to one that a lenient run forgave a
+        wrong number of scores, nor what no JSON could tell.
+        """
+        missing = self.advantages and "advantages" not in lengths.rows
+        if not missing or not 0 < len(scores) == len(lengths.rows["tokens"]):
+            return None
+        found = advantages.RULES[self.advantages](scores)
+        return found if np.isfinite(found).all() else None
 
 
 class Group(Struct, frozen=True, kw_only=True):
@@ -33,6 +47,8 @@ class Group(Struct, frozen=True, kw_only=True):
     score_max: float
     score_std: float
     notes: list[str]
+    zero_variance: bool = False
+    """It has two sequences or more, and their scores are equal."""
     policy_step: int | None = None
     """Version that sampled it, as its producer says; Atropos has no such field."""
     epoch: int | None = None
@@ -56,6 +72,7 @@ def checked_group(
     step, epoch = version
     is_epoch = type(epoch) is int and 0 <= epoch < 1 << 31
     rows = lengths.rows["tokens"]
+    zero_variance = len(scores) == len(rows) and advantages.has_zero_variance(scores)
     scores = np.asarray(scores if len(scores) else [0.0], dtype=np.float64)
     with np.errstate(all="ignore"):
         mean, std = float(scores.mean()), float(scores.std())
@@ -72,6 +89,7 @@ def checked_group(
         score_std=std,
         notes=[f"{violation.path[0]}: {violation.kind}" for violation in broken]
         + group_rules.notes(lengths),
+        zero_variance=zero_variance,
         policy_step=step,
         epoch=epoch if step is not None and is_epoch else None,
     )

@@ -7,6 +7,8 @@ for the optional fields that are absent; only a field that used a leniency (a nu
 Almost every group is plain, and is checked without making a Python object of any of its numbers
 (0.9 ms of CPU for 8 × 2,048 tokens, masks and logprobs; field by field it takes 2.8). The others
 are decoded field by field, and so are all that are refused: that reader writes the messages.
+
+A run may ask for advantages where a group brings none: they take the place of the null.
 """
 
 import math
@@ -16,6 +18,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import numpy as np
 from msgspec import Meta, Raw
+from numpy.typing import NDArray
 
 from buffer.core import group_rules, text_limits
 from buffer.core.group_rules import Lengths
@@ -82,17 +85,21 @@ _OPEN: Final = frozenset(
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
-def decode_group(body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False) -> Group:
-    """Return the group of a ``POST /scored_data`` body.
+def decode_group(
+    body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
+) -> Group:
+    """Return the group of a ``POST /scored_data`` body, with `advantages` if it brings none.
 
     Raises:
         InvalidBody: If it is none or over a limit, or breaks a rule and the run is not `lenient`.
     """
-    rules = Rules(limits=limits, lenient=lenient)
+    rules = Rules(limits=limits, lenient=lenient, advantages=advantages)
     return _groups([body.strip()], loc=lambda _: ("body",), rules=rules)[0]
 
 
-def decode_groups(body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False) -> list[Group]:
+def decode_groups(
+    body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
+) -> list[Group]:
     """Return the groups of a ``POST /scored_data_list`` body, all or none.
 
     Raises:
@@ -108,7 +115,7 @@ def decode_groups(body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = Fal
     if len(slices) > limits.groups_per_push:
         too_many = text_limits.too_many(limits.groups_per_push, "groups", "groups_per_push")
         refuse(too_many, ("body",))
-    rules = Rules(limits=limits, lenient=lenient)
+    rules = Rules(limits=limits, lenient=lenient, advantages=advantages)
     return _groups(slices, loc=lambda index: ("body", index), rules=rules)
 
 
@@ -150,9 +157,11 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | Non
     refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
     if refused or (broken and not rules.lenient) or message_problems(messages, ()):
         return None
-    absent = set(OPTIONAL) - plain.present
+    added = _advantages(rules, lengths, plain.scores)
+    if added is not None and "advantages" in plain.present:
+        return None  # in place of a null that came
     return checked_group(
-        _with_nulls(content, absent),
+        _completed(content, set(OPTIONAL) - plain.present, added),
         codec=JSON,
         env_id=plain.env_id,
         lengths=lengths,
@@ -177,12 +186,17 @@ def _thorough_group(content: bytes, loc: Loc, rules: Rules) -> Group:
     broken += group_rules.mask_violations(_token_rows(fields["masks"]))
     if refused or (broken and not rules.lenient):
         raise InvalidBody(problem_from(violation, loc) for violation in refused + broken)
+    scores = np.asarray(fields["scores"], dtype=np.float64)
+    added = _advantages(rules, lengths, scores)
+    if added is not None and "advantages" in parts:
+        fields["advantages"] = added
+        coerced.add("advantages")
     return checked_group(
-        _kept(content, parts, fields, coerced),
+        _kept(content, parts, fields, coerced, added),
         codec=JSON,
         env_id=fields.get("env_id"),
         lengths=lengths,
-        scores=np.asarray(fields["scores"], dtype=np.float64),
+        scores=scores,
         broken=broken,
         version=(fields.get("policy_step"), fields.get("epoch")),
     )
@@ -273,16 +287,33 @@ def message_problems(messages: Any, loc: Loc) -> list[BodyProblem]:
     ]
 
 
+def _advantages(rules: Rules, lengths: Lengths, scores: NDArray[Any]) -> Raw | None:
+    """Return the advantages to add as Atropos has them, ``[S][T]``: one number for each token."""
+    found = rules.advantages_of(lengths, scores)
+    if found is None:
+        return None
+    rows = zip(found.tolist(), lengths.rows["tokens"], strict=True)
+    written = [b",".join([msgspec.json.encode(value)] * length) for value, length in rows]
+    return Raw(b"[[" + b"],[".join(written) + b"]]")
+
+
 def _kept(
-    content: bytes, parts: dict[str, Raw], fields: dict[str, Any], coerced: set[str]
+    content: bytes,
+    parts: dict[str, Raw],
+    fields: dict[str, Any],
+    coerced: set[str],
+    added: Raw | None,
 ) -> bytes:
-    """Return the bytes to keep: as they came, absent optional fields as null."""
+    """Return the bytes to keep: as they came, absent optional fields as null or as `added`."""
     if coerced:
         kept = {name: fields[name] if name in coerced else raw for name, raw in parts.items()}
         content = msgspec.json.encode(kept)
-    return _with_nulls(content, set(OPTIONAL) - parts.keys())
+    return _completed(content, set(OPTIONAL) - parts.keys(), added)
 
 
-def _with_nulls(content: bytes, absent: set[str]) -> bytes:
-    nulls = [f', "{name}": null' for name in OPTIONAL if name in absent]
-    return b"".join((memoryview(content)[:-1], "".join(nulls).encode(), b"}"))
+def _completed(content: bytes, absent: set[str], added: Raw | None) -> bytes:
+    values = dict.fromkeys((name for name in OPTIONAL if name in absent), b"null")
+    if added is not None and "advantages" in absent:
+        values["advantages"] = bytes(added)
+    appended = [b', "%s": %s' % (name.encode(), value) for name, value in values.items()]
+    return b"".join((memoryview(content)[:-1], *appended, b"}"))

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
+from msgspec import Raw
+from numpy.typing import NDArray
 
 from buffer.core import group_rules, text_limits
 from buffer.core.group_rules import Lengths, Violation
@@ -15,9 +18,10 @@ from buffer.wire.bodies import InvalidBody
 from buffer.wire.groups import Group, Rules, checked_group
 from buffer.wire.groups_json import message_problems, open_value
 from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroup, read_msgpack
-from rolldeck.wire import SCHEMA_VERSION, GroupPush
+from rolldeck.wire import SCHEMA_VERSION, GroupPush, pack_array
 
 _decode_push = msgspec.msgpack.Decoder(GroupPush).decode
+_decode_parts = msgspec.msgpack.Decoder(dict[str, Raw]).decode
 
 
 class InvalidGroups(ValueError):
@@ -29,8 +33,12 @@ class InvalidGroups(ValueError):
         self.message = message
 
 
-def decode_push(body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False) -> list[Group]:
+def decode_push(
+    body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
+) -> list[Group]:
     """Return the groups of a :class:`rolldeck.wire.GroupPush`, all or none.
+
+    Those that bring no advantages get them by the rule `advantages`, if there is one.
 
     Raises:
         InvalidGroups: At the first thing that is not what :mod:`rolldeck.wire` says or is over a
@@ -47,7 +55,7 @@ def decode_push(body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False
     if len(push.groups) > limits.groups_per_push:
         most = text_limits.too_many(limits.groups_per_push, "groups", "groups_per_push")
         raise InvalidGroups("groups", most.message)
-    rules = Rules(limits=limits, lenient=lenient)
+    rules = Rules(limits=limits, lenient=lenient, advantages=advantages)
     return [_group(content, ("groups", index), rules) for index, content in enumerate(push.groups)]
 
 
@@ -62,8 +70,9 @@ def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:
     broken = group_rules.violations(lengths) + group_rules.token_violations(arrays.rows["tokens"])
     for violation in refused + ([] if rules.lenient else broken):
         raise InvalidGroups(_path((*place, *violation.path)), violation.message)
+    added = rules.advantages_of(lengths, arrays.scores)
     return checked_group(
-        content,
+        content if added is None else _with_advantages(content, added),
         codec=MSGPACK,
         env_id=arrays.env_id,
         lengths=lengths,
@@ -71,6 +80,12 @@ def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:
         broken=broken,
         version=(arrays.policy_step, arrays.epoch),
     )
+
+
+def _with_advantages(content: bytes, advantages: NDArray[np.float64]) -> bytes:
+    """Return an encoded group with ``[S]`` advantages; every other value keeps its bytes."""
+    added = Raw(msgspec.msgpack.encode(pack_array(advantages)))
+    return msgspec.msgpack.encode(_decode_parts(content) | {"advantages": added})
 
 
 def _messages(arrays: GroupArrays, place: tuple[str | int, ...], limits: Limits) -> Any:

@@ -14,6 +14,8 @@ from runs.services.registry import RunIsOver
 
 CHANGEABLE: Final = frozenset(
     {
+        "advantages",
+        "drop_zero_variance",
         "dry_deadline_seconds",
         "exact_queue_size",
         "lease_seconds",

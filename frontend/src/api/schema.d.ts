@@ -1981,6 +1981,9 @@ export interface components {
             exact_queue_size?: boolean;
             lease_seconds?: number;
             lenient?: boolean;
+            /** @enum {unknown} */
+            advantages?: "" | "grpo" | "rloo";
+            drop_zero_variance?: boolean;
             /** @default  */
             reason: string;
         };
@@ -2200,6 +2203,9 @@ export interface components {
             exact_queue_size: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
+            /** @enum {unknown} */
+            advantages: "" | "grpo" | "rloo";
+            drop_zero_variance: boolean;
             served_steps: number;
             epoch: number;
             policy_step: number;
@@ -2263,6 +2269,9 @@ export interface components {
             exact_queue_size: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
+            /** @enum {unknown} */
+            advantages: "" | "grpo" | "rloo";
+            drop_zero_variance: boolean;
             served_steps: number;
             epoch: number;
             policy_step: number;

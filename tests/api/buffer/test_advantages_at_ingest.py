@@ -1,0 +1,286 @@
+"""A run may have advantages added to what comes in, and groups without signal dropped."""
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from django.test import Client
+
+from buffer import selectors
+from buffer.models import Payload, TrajectoryGroup
+from rolldeck import wire
+from rolldeck.group_encoding import pack_group
+from rolldeck.groups import read
+from rolldeck.wire import BATCH_TYPE, GROUPS_TYPE, BatchAnswer
+from runs.models import Run
+from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
+from tests.factories import make_run, make_token, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LEAVE_ONE_OUT = [1.5, -1.5]  # of the scores 1.0 and -0.5
+# One of each further field that a group may carry.
+FIELDS: dict[str, Any] = {
+    "scores": [1.0, -0.5],
+    "inference_logprobs": [[-0.1, -1e-7, -2.0]] * 2,
+    "messages": [[{"role": "user", "content": 'é "advantages": null'}], []],
+    "mine": {"b": 1.50, "advantages": None},
+}
+
+
+class Deck:
+    """One outside run, as its environment, its trainer and its operator see it."""
+
+    def __init__(self) -> None:
+        self.run: Run = make_run(name="demo", kind="outside", status="running")
+        self.http = Client()
+        self.env = f"Bearer {make_token('env', run=self.run)[1]}"
+        self.trainer = f"Bearer {make_token('trainer', run=self.run)[1]}"
+        self.operator = Client()
+        self.operator.force_login(make_user(username="olga", role="operator"))
+        self.call("/atropos/demo/register", body(REGISTRATION), self.trainer)
+
+    def call(self, path: str, data: bytes, token: str, kind: str = "application/json") -> Any:
+        return self.http.post(path, data=data, content_type=kind, headers={"Authorization": token})
+
+    def change(self, **settings: Any) -> Any:
+        answer = self.operator.patch(
+            "/api/runs/demo", data=body(settings), content_type="application/json"
+        )
+        self.run.refresh_from_db()
+        return answer
+
+    def push_json(self, *contents: bytes | dict[str, Any]) -> Any:
+        texts = [one if isinstance(one, bytes) else body(one) for one in contents]
+        path = "/atropos/demo/scored_data_list"
+        return self.call(path, b"[" + b",".join(texts) + b"]", self.env).json()
+
+    def push(self, *contents: bytes) -> Any:
+        data = wire.encode(wire.GroupPush(groups=list(contents)))
+        return self.call("/api/runs/demo/groups", data, self.env, GROUPS_TYPE).json()
+
+    def push_as(self, codec: str, *groups: dict[str, Any]) -> Any:
+        if codec == "json":
+            return self.push_json(*groups)
+        return self.push(*[wire.encode(pack_group(one)) for one in groups])
+
+    def stored(self) -> list[bytes]:
+        """Lease the next batch as it is kept."""
+        answer = self.http.post(
+            "/api/runs/demo/batches/next",
+            data=b"{}",
+            content_type="application/json",
+            headers={"Authorization": self.trainer, "Accept": f"{BATCH_TYPE}; groups=stored"},
+        )
+        assert answer.status_code == 200
+        return msgspec.msgpack.decode(answer.content, type=BatchAnswer).items
+
+    def ledger(self) -> Any:
+        assert selectors.miscounts(self.run.pk) == []
+        return selectors.ledger_part(self.run.pk)["groups"]
+
+
+@pytest.fixture
+def deck() -> Deck:
+    return Deck()
+
+
+def advantages_in(content: bytes, codec: str) -> list[list[float]]:
+    rows = read(content, codec).rows["advantages"]
+    return [row.tolist() for row in np.split(rows.values, np.cumsum(rows.lengths)[:-1])]
+
+
+def test_both_settings_are_off_until_an_operator_asks(deck: Deck) -> None:
+    sent = body(group(scores=[0.5, 0.5]))
+
+    answer = deck.push_json(sent, group(scores=[0.0, 1.0]))
+    shown = deck.operator.get("/api/runs/demo").json()
+
+    assert "dropped" not in answer
+    assert (shown["advantages"], shown["drop_zero_variance"]) == ("", False)
+    assert all(json.loads(content)["advantages"] is None for content in deck.stored())
+
+
+def test_an_operator_changes_them_and_the_run_shows_them(deck: Deck) -> None:
+    answer = deck.change(advantages="grpo", drop_zero_variance=True)
+
+    assert (answer.status_code, answer.json()["advantages"]) == (200, "grpo")
+    assert answer.json()["drop_zero_variance"] is True
+    assert deck.change(advantages="").json()["advantages"] == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [({"advantages": "gae"}, "advantages"), ({"drop_zero_variance": "no"}, "drop_zero_variance")],
+)
+def test_what_is_no_rule_is_refused_by_name(deck: Deck, wrong: dict[str, Any], field: str) -> None:
+    answer = deck.change(**wrong)
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == field
+    assert deck.run.advantages == ""
+
+
+def test_json_gets_one_number_for_each_token_behind_the_bytes_that_came(deck: Deck) -> None:
+    deck.change(advantages="rloo")
+    sent = body(group(**FIELDS))
+
+    deck.push_json(sent, sent)
+
+    for content in deck.stored():
+        assert content.startswith(sent[:-1])
+        found = json.loads(content)
+        assert found["advantages"] == [[value] * 3 for value in LEAVE_ONE_OUT]
+        assert {name: found[name] for name in json.loads(sent)} == json.loads(sent)
+        assert content.count(b'"ref_logprobs": null') == 1
+
+
+@pytest.mark.parametrize("extra", [{}, {"distill_token_ids": [[[1], [2], [3]]] * 2}])
+def test_a_null_that_came_makes_room_and_every_other_value_keeps_its_bytes(
+    deck: Deck, extra: dict[str, Any]
+) -> None:
+    deck.change(advantages="rloo")
+    sent = body(group(advantages=None, **FIELDS, **extra))
+
+    deck.push_json(sent, sent)
+
+    for content in deck.stored():
+        before = msgspec.json.decode(sent, type=dict[str, msgspec.Raw])
+        after = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        rows = msgspec.json.decode(after["advantages"])
+        assert rows == [[value] * 3 for value in LEAVE_ONE_OUT]
+        assert content.count(b'"advantages":') == sent.count(b'"advantages":')
+        for name in before.keys() - {"advantages"}:
+            assert bytes(after[name]) == bytes(before[name])
+
+
+def test_the_binary_form_gets_one_number_for_each_sequence(deck: Deck) -> None:
+    deck.change(advantages="rloo")
+    sent = wire.encode(pack_group(group(**FIELDS)))
+    left_out = msgspec.msgpack.decode(sent)
+    del left_out["advantages"]
+
+    deck.push(sent, msgspec.msgpack.encode(left_out))
+
+    for content in deck.stored():
+        before = msgspec.msgpack.decode(sent, type=dict[str, msgspec.Raw])
+        after = msgspec.msgpack.decode(content, type=dict[str, msgspec.Raw])
+        added = msgspec.msgpack.decode(after.pop("advantages"), type=wire.Array)
+        assert wire.unpack_array(added).tolist() == LEAVE_ONE_OUT
+        assert (added.dtype, added.shape) == ("float64", (2,))
+        assert after.keys() == before.keys() - {"advantages"}
+        assert all(bytes(after[name]) == bytes(before[name]) for name in after)
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+def test_grpo_divides_by_the_deviation(deck: Deck, codec: str) -> None:
+    deck.change(advantages="grpo")
+
+    deck.push_as(codec, *[group(scores=[3.0, 1.0])] * 2)
+
+    for content in deck.stored():
+        firsts = [row[0] for row in advantages_in(content, codec)]
+        assert firsts == pytest.approx([1.0, -1.0], rel=2e-6)
+        assert firsts[0] < 1.0
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+def test_a_group_that_brings_its_own_keeps_them(deck: Deck, codec: str) -> None:
+    deck.change(advantages="rloo")
+    own = [[0.25, 0.5, 1.0], [-1.0, 0.0, 2.0]]
+
+    deck.push_as(codec, *[group(advantages=own, scores=[1.0, 0.0])] * 2)
+
+    assert [advantages_in(content, codec) for content in deck.stored()] == [own, own]
+
+
+def test_rows_of_any_length_are_filled(deck: Deck) -> None:
+    deck.change(advantages="rloo")
+    rows = [[1, 2, 3, 4], [5], [6, 7], [8, 9]]
+    scores = [1.0, 0.0, 0.0, 0.0]
+
+    deck.push_json({"tokens": rows, "masks": rows, "scores": scores})
+
+    (content,) = deck.stored()
+    found = json.loads(content)["advantages"]
+    assert [len(row) for row in found] == [4, 1, 2, 2]
+    assert [row[0] for row in found] == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
+
+
+def test_a_lenient_run_adds_nothing_where_scores_are_missing(deck: Deck) -> None:
+    deck.change(advantages="rloo", drop_zero_variance=True, lenient=True)
+
+    answer = deck.push_json(group(scores=[1.0]), group(scores=[]))
+
+    assert "dropped" not in answer
+    assert all(json.loads(content)["advantages"] is None for content in deck.stored())
+
+
+def test_advantages_that_no_json_could_tell_are_left_out(deck: Deck) -> None:
+    deck.change(advantages="rloo")
+
+    deck.push_json(*[group(scores=[1.7e308, -1.7e308])] * 2)
+
+    assert all(json.loads(content)["advantages"] is None for content in deck.stored())
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+def test_groups_without_variance_are_dropped_told_and_counted(deck: Deck, codec: str) -> None:
+    deck.change(drop_zero_variance=True, advantages="rloo")
+
+    answer = deck.push_as(
+        codec, group(scores=[0.1, 0.1]), group(scores=[0.1, 0.2]), group(scores=[1.0, 1.0])
+    )
+
+    assert answer["dropped"] == {"zero_variance": 2}
+    assert (deck.ledger()["dropped"], deck.ledger()["queued"]) == ({"zero_variance": 2}, 1)
+    rows = TrajectoryGroup.objects.filter(state="dropped", drop_reason="zero_variance")
+    assert rows.count() == 2
+    assert Payload.objects.count() == 1
+
+
+def test_a_group_of_one_and_one_that_waits_for_others(deck: Deck) -> None:
+    deck.change(drop_zero_variance=True)
+    deck.http.get("/atropos/demo/batch", headers={"Authorization": deck.trainer})
+    deck.call("/atropos/demo/register-env", body(ENVIRONMENT | {"group_size": 4}), deck.env)
+
+    single = deck.push_json(group(sequences=1, scores=[0.5]))
+    halves = deck.push_json(group(env_id=0, scores=[0.0, 0.0]), group(env_id=0, scores=[0.0, 1.0]))
+
+    assert "dropped" not in single
+    assert (halves["dropped"], halves["buffered"]) == ({"zero_variance": 1}, 1)
+    assert deck.ledger()["waiting"] == 1
+
+
+def test_what_is_stale_is_dropped_for_that(deck: Deck) -> None:
+    deck.change(drop_zero_variance=True)
+
+    answer = deck.push_json(group(policy_step=7, scores=[0.0, 0.0]))
+
+    assert answer["dropped"] == {"future": 1}
+
+
+def test_a_push_repeated_after_the_setting_changed_is_answered_as_before(deck: Deck) -> None:
+    data = body(group(scores=[0.0, 0.0]))
+    headers = {"Authorization": deck.env, "Idempotency-Key": "k"}
+    path = "/atropos/demo/scored_data"
+
+    first = deck.http.post(path, data=data, content_type="application/json", headers=headers)
+    deck.change(drop_zero_variance=True)
+    again = deck.http.post(path, data=data, content_type="application/json", headers=headers)
+
+    assert again.json() == first.json()
+    assert deck.ledger()["queued"] == 1
+
+
+def test_the_arrays_of_a_batch_hold_what_was_added(deck: Deck) -> None:
+    deck.change(advantages="rloo")
+    deck.push_as("json", group(scores=[1.0, -0.5]))
+    deck.push_as("msgpack", group(scores=[1.0, -0.5]))
+
+    contents = zip(deck.stored(), ["json", "msgpack"], strict=True)
+
+    firsts = [np.array([row[0] for row in advantages_in(*one)]) for one in contents]
+    assert np.array_equal(firsts[0], firsts[1])
