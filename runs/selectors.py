@@ -7,6 +7,7 @@ import msgspec
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
+from django.db import connection
 
 from runs.core.lifecycle import ACTIVE, RunStatus, allowed_verbs
 from runs.core.rights import Caller, Role
@@ -38,6 +39,14 @@ def run_named(name: str) -> Run:
     if run is None:
         raise RunNotFound(f"there is no run {name!r}")
     return run
+
+
+def served_steps(run_id: int) -> int:
+    """Return how many batches of a run were handed out; 0 when it is gone."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT served_steps FROM runs_run WHERE id = %s", [run_id])
+        row = cursor.fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _fields(run: Run) -> dict[str, Any]:

@@ -198,8 +198,7 @@ def _acked(run: Run, batch_id: str, fence: int) -> HttpResponse:
     except ValueError:
         raise services.BatchNotFound(f"there is no batch {batch_id!r}") from None
     services.confirm(run_id=run.pk, batch_id=wanted, fence=fence)
-    served_steps = Run.objects.values_list("served_steps", flat=True).get(pk=run.pk)
-    return answer(messages.Acked(served_steps=served_steps))
+    return answer(messages.Acked(served_steps=runs_selectors.served_steps(run.pk)))
 
 
 class AckFragmentsView(APIView):

@@ -18,7 +18,6 @@ from buffer.core.pacing import is_over
 from buffer.core.status_env import EnvironmentShare
 from buffer.models import (
     Batch,
-    BatchUse,
     FragmentChunk,
     Tally,
     TrajectoryGroup,
@@ -49,6 +48,13 @@ _BATCH_IN_SIGHT: Final = """
     )
     FROM runs_run r LEFT JOIN runs_trainer t ON t.run_id = r.id AND t.identity = %(identity)s
     WHERE r.id = %(run)s"""
+
+_QUEUED_FRAGMENTS: Final = """
+    SELECT COALESCE(SUM(items), 0)::bigint FROM buffer_tally
+    WHERE run_id = %s AND kind = 'fragments' AND fate = 'queued' AND epoch = %s"""
+_USES: Final = """
+    SELECT item_id, importance_weight FROM buffer_batchuse
+    WHERE batch_id = %s ORDER BY position"""
 
 
 class UnknownEnvironmentId(Exception):
@@ -127,8 +133,9 @@ def queued_groups(run_id: int) -> int:
 
 def queued_fragments(run_id: int, epoch: int) -> int:
     """Return how many fragments of an epoch are queued."""
-    rows = counts(run_id, ItemKind.FRAGMENTS, fate=Fate.QUEUED, epoch=epoch)
-    return sum(count.items for count in rows)
+    with storage.cursor() as cursor:
+        row = cursor.execute(_QUEUED_FRAGMENTS, [run_id, epoch], prepare=True).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def pause_rule(run: Run) -> PauseRule | None:
@@ -279,8 +286,8 @@ def queue_part(run_id: int) -> dict[str, Any] | None:
 
 def uses_of(batch: Batch) -> list[tuple[int, float]]:
     """Return id and importance weight of each item of a sampled batch, in their order."""
-    rows = BatchUse.objects.filter(batch=batch).order_by("position")
-    return list(rows.values_list("item_id", "importance_weight"))
+    with storage.cursor() as cursor:
+        return cursor.execute(_USES, [batch.pk], prepare=True).fetchall()
 
 
 def batches(*, run_id: int, limit: int) -> list[Batch]:

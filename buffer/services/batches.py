@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from buffer import storage
 from buffer.core.delivery import Delivery, Next
 from buffer.core.fates import (
     OPEN_BATCHES,
@@ -49,7 +50,7 @@ _LEASE: Final = """
     RETURNING fence, leased_at, lease_expires_at, sending_since"""
 _CONFIRM: Final = """
     UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
-    WHERE id = %s AND state = ANY(%s)"""
+    WHERE id = %s AND state = ANY(%s::text[])"""
 _DELIVERED: Final = """
     UPDATE buffer_batch
     SET delivered_at = statement_timestamp(), sending_since = NULL, sender = ''
@@ -213,7 +214,7 @@ def dissolve(
 
 
 def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
-    """Write the lease of a fresh or repeated batch; each lease has a higher fence."""
+    """Lease a batch again; each lease has a higher fence."""
     wanted: dict[str, Any] = {
         "batch": batch.pk,
         "trainer": trainer.pk,
@@ -238,9 +239,9 @@ def _handed_out(run: Run, batch: Batch) -> Lease:
 def _next(run: Run, trainer: Trainer, *, count: int | None, sender: str) -> Lease | None:
     """Form a new batch and lease it, or return None when there is no whole one."""
     if run.kind == RunKind.FLEET:
-        batch = forming.form(run, trainer, count=count)
-        return None if batch is None else _lease(run, batch, trainer, sender=sender)
-    batch = group_batches.form_and_lease(run, trainer, sender=sender)
+        batch = forming.form_and_lease(run, trainer, sender=sender, count=count)
+    else:
+        batch = group_batches.form_and_lease(run, trainer, sender=sender)
     return None if batch is None else _handed_out(run, batch)
 
 
@@ -268,8 +269,8 @@ def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
 def _confirm(batch: Batch) -> None:
     was = Fate.QUARANTINED if batch.state == BatchState.QUARANTINED else Fate.LEASED
     unsettled = [str(state) for state in UNSETTLED_BATCHES]
-    with connection.cursor() as cursor:
-        cursor.execute(_CONFIRM, [batch.pk, unsettled])
+    with storage.cursor() as cursor:
+        cursor.execute(_CONFIRM, [batch.pk, unsettled], prepare=True)
     batch.state = BatchState.CONFIRMED
     serve_items(batch, source=was)
     live.announce(batch.run_id, "queue", "ledger")

@@ -39,17 +39,18 @@ class ChunksMoved(RuntimeError):
     """Somebody took chunks of a run out of sampling without holding its lock."""
 
 
-def form_of_sample(run: Run, trainer: Trainer, count: int) -> Batch | None:
-    """Return a batch of `count` sampled fragments, or None when there are too few.
+def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
+    """Return a batch of `count` sampled fragments, leased, or None when there are too few.
 
-    The caller holds the run's lock and writes the lease. The same state of a run always gives
+    The caller holds the run's lock. The same state of a run always gives
     the same batch.
     """
     replay = replay_of(run.config)
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
-    keep_within_capacity(run, changes)
+    queued = selectors.queued_fragments(run.pk, run.epoch)
+    queued -= keep_within_capacity(run, changes, queued=queued)
     chunks_wanted, left_over = divmod(count, replay.fragments_per_chunk)
-    if left_over or selectors.queued_fragments(run.pk, run.epoch) < count:
+    if left_over or queued < count:
         changes.write()
         return None
     chunks = _load(run, replay, chunks_wanted)
@@ -58,7 +59,8 @@ def form_of_sample(run: Run, trainer: Trainer, count: int) -> Batch | None:
         return None
     rng = np.random.default_rng([run.config.get("seed", run.pk), run.epoch, run.served_steps])
     rule = SamplerRule(name=replay.sampler, alpha=replay.alpha, beta=replay.beta)
-    batch = _create(run, trainer, replay, rule.sample(chunks, chunks_wanted, rng), changes)
+    sample = rule.sample(chunks, chunks_wanted, rng)
+    batch = _create(run, trainer, sample, changes, sender=sender)
     if batch.items != count:
         raise ChunksMoved(f"{batch} has {batch.items} fragments instead of {count}")
     changes.write()
@@ -74,7 +76,7 @@ def _load(run: Run, replay: ReplayConfig, wanted: int) -> Chunks:
         limit=f"LIMIT {wanted}" if replay.sampler == "fifo" else "",
     )
     with storage.cursor() as cursor:
-        cursor.execute(query.encode(), [run.pk, run.epoch], binary=True)
+        cursor.execute(query.encode(), [run.pk, run.epoch], binary=True, prepare=True)
         result = cursor.pgresult
         ids, values = (result.get_value(0, column) for column in (0, 1)) if result else (None, None)
     dtype = np.float64 if needs == "priorities" else np.int64
@@ -89,9 +91,8 @@ def _read(raw: bytes | None, dtype: type[Any]) -> NDArray[Any]:
     return np.frombuffer((raw or b"")[_ARRAY_HEADER_BYTES:], elements)["value"].astype(dtype)
 
 
-def _create(
-    run: Run, trainer: Trainer, replay: ReplayConfig, sample: Sample, changes: Changes
-) -> Batch:
+def _create(run: Run, trainer: Trainer, sample: Sample, changes: Changes, *, sender: str) -> Batch:
+    replay = replay_of(run.config)
     batch_id = uuid.uuid4()
     rows = take_uses(
         batch_id,
@@ -107,4 +108,6 @@ def _create(
     ]
     changes.move(ended, Fate.QUEUED, Fate.LEASED)
     members = [Member(version, environment, size) for version, environment, size, _ in rows]
-    return create_batch(run, trainer, members, batch_id=batch_id, sampler=replay.sampler)
+    return create_batch(
+        run, trainer, members, sender=sender, batch_id=batch_id, sampler=replay.sampler
+    )

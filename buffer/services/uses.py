@@ -8,8 +8,7 @@ waits for its last open batch.
 from typing import Final
 from uuid import UUID
 
-from django.db import connection
-
+from buffer import storage
 from buffer.core.fates import Fate, ItemKind
 from buffer.models import Batch
 from buffer.services.tallies import Changes, counted
@@ -45,6 +44,7 @@ _TAKE: Final = """
         SELECT %(batch)s, id, place, weight FROM taken
     )
     SELECT version_min, environment, size_bytes, state FROM taken"""
+_TAKE_OF: Final = {False: _TAKE.format(key="id"), True: _TAKE.format(key="chunk")}
 # version_min, environment, size_bytes, state
 TakenRow = tuple[int, str, int, str]
 
@@ -61,10 +61,11 @@ def take_uses(
         max_reuse: With so many uses a fragment is sampled no more.
         chunked: Whether several fragments make a chunk.
     """
-    with connection.cursor() as cursor:
+    with storage.cursor() as cursor:
         cursor.execute(
-            _TAKE.format(key="chunk" if chunked else "id"),
+            _TAKE_OF[chunked],
             {"batch": batch_id, "ids": ids, "weights": weights, "max_reuse": max_reuse},
+            prepare=True,
         )
         rows: list[TakenRow] = cursor.fetchall()
     return rows
@@ -72,8 +73,8 @@ def take_uses(
 
 def settle_uses(batch: Batch, *, confirmed: bool) -> None:
     """Count a sampled batch as trained on, or give its uses back."""
-    with connection.cursor() as cursor:
-        cursor.execute(_CONFIRM if confirmed else _GIVE_BACK, {"batch": batch.pk})
+    with storage.cursor() as cursor:
+        cursor.execute(_CONFIRM if confirmed else _GIVE_BACK, {"batch": batch.pk}, prepare=True)
         moved = cursor.fetchall()
     changes = Changes(batch.run_id, ItemKind.FRAGMENTS)
     for source, to, *columns in moved:
