@@ -3,6 +3,7 @@
 import itertools
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -48,17 +49,30 @@ def insert(url: str, *, items: int, clients: int) -> float:
     return timed_threads(client, clients, gate)
 
 
-def sample(url: str, *, items: int) -> float:
-    """Return the seconds in which a trainer samples items, and confirms each batch."""
-    with ReplayBufferInterface(url, RUN, TOKEN) as buffer:
-        buffer.update_training_session(resume=True)
-        began = time.perf_counter()
-        for _ in range(items // ITEMS_A_SAMPLE):
-            batch = buffer.fetch(ITEMS_A_SAMPLE, wait_seconds=10)
-            if batch is None or len(batch.fragments) != ITEMS_A_SAMPLE:
-                raise ValueError(f"not a whole batch: {batch}")
-            buffer.ack(batch)
-        return time.perf_counter() - began
+def sample(url: str, *, items: int, tokens: Sequence[str]) -> float:
+    """Return the seconds in which trainers sample items, and confirm each batch.
+
+    There are as many trainers as tokens: each has a batch of its own on lease, as the peer's
+    clients each have a sampler of their own.
+    """
+    left = iter(range(items // ITEMS_A_SAMPLE))
+    lock = threading.Lock()
+
+    def trainer(index: int) -> None:
+        with ReplayBufferInterface(url, RUN, tokens[index], name=f"trainer {index}") as buffer:
+            buffer.update_training_session(resume=True)
+            gate.wait()
+            while True:
+                with lock:
+                    if next(left, None) is None:
+                        return
+                batch = buffer.fetch(ITEMS_A_SAMPLE, wait_seconds=10)
+                if batch is None or len(batch.fragments) != ITEMS_A_SAMPLE:
+                    raise ValueError(f"not a whole batch: {batch}")
+                buffer.ack(batch)
+
+    gate = threading.Barrier(len(tokens) + 1)
+    return timed_threads(trainer, len(tokens), gate)
 
 
 def open_session(url: str) -> None:

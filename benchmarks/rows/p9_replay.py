@@ -15,7 +15,7 @@ BATCH_SIZE = 64
 
 def take(bench: Bench) -> Figures:
     with bench.deck() as deck, other_process() as load, running_reverb() as reverb:
-        _begin(deck, load)
+        tokens = _begin(deck, load)
 
         def inserts() -> float:
             with bench.metered(deck, per=INSERTS):
@@ -25,7 +25,7 @@ def take(bench: Bench) -> Figures:
 
         def samples() -> float:
             with bench.metered(deck, per=SAMPLES):
-                return SAMPLES / load.run(replaying.sample, deck.url, items=SAMPLES)
+                return SAMPLES / load.run(replaying.sample, deck.url, items=SAMPLES, tokens=tokens)
 
         inserted = bench.compare(
             "inserts", ours=inserts, peer=lambda: _of(reverb, "insert", INSERTS), better="more"
@@ -37,11 +37,20 @@ def take(bench: Bench) -> Figures:
     return inserted | {"samples": sampled, "worst_ratio": worst}
 
 
-def _begin(deck: Deck, load: OtherProcess) -> None:
-    """Start a run whose fleet is us: the platform has no Ray to launch one on."""
+def _begin(deck: Deck, load: OtherProcess) -> list[str]:
+    """Start a run whose fleet is us: the platform has no Ray to launch one on.
+
+    Returns a token for each trainer: it is by them that trainers are told apart.
+    """
     wanted = {"name": replaying.RUN, "config": replaying.CONFIG, "start": True}
     deck.call("POST", "/api/runs", wanted, is_admin=True)
     load.run(replaying.open_session, deck.url)
+    return [_trainer_token(deck, f"trainer {index}") for index in range(CLIENTS)]
+
+
+def _trainer_token(deck: Deck, name: str) -> str:
+    wanted = {"name": name, "scopes": ["trainer"]}
+    return str(deck.call("POST", "/api/tokens", wanted, is_admin=True)["token"])
 
 
 def _of(reverb: Reverb, verb: str, count: int) -> float:
@@ -50,7 +59,7 @@ def _of(reverb: Reverb, verb: str, count: int) -> float:
 
 ROW = Row(
     name="P9",
-    measure="replay: items of 8 × 2,048 inserted durably (and sampled) a second",
+    measure="replay: items of 8 × 2,048 inserted durably by 4 clients (and sampled by 4) a second",
     peer="Reverb's server, in memory",
     unit="items/s",
     better="more",
