@@ -29,8 +29,7 @@ FROM source AS web
 RUN pip install -c constraints.txt -e '.[s3]'
 # As config/embedded/parts.py says of its web processes.
 ENV MALLOC_MMAP_THRESHOLD_=33554432 \
-    MALLOC_TRIM_THRESHOLD_=67108864 \
-    MALLOC_ARENA_MAX=2
+    MALLOC_TRIM_THRESHOLD_=67108864
 USER rolldeck
 EXPOSE 8000
 CMD ["python", "-m", "config.web", "0.0.0.0:8000", "2"]

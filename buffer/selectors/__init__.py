@@ -22,6 +22,7 @@ from buffer.models import (
     Tally,
     TrajectoryGroup,
 )
+from buffer.selectors.admission import Holdings as Holdings
 from buffer.selectors.admission import admission as admission
 from buffer.selectors.admission import admission_remaining as admission_remaining
 from buffer.selectors.admission import holdings as holdings

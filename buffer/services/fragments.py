@@ -106,11 +106,7 @@ def accept_fragments(
         QueueFull: If the run holds as many fragments or bytes as it may.
         DiskFull: If the disk is nearly full.
     """
-    run = _now(run)
-    if run.kind != RunKind.FLEET:
-        raise RunNotAccepting(f"{run.name} takes trajectory groups, not fragments")
-    if run.status not in ACCEPTING or run.archived_at is not None:
-        raise RunNotAccepting(f"{run.name} is {run.status} and takes no data")
+    run = _accepting(run)
     held = selectors.holdings(run)
     backpressure.check_room(
         run, ItemKind.FRAGMENTS, items=held.open_items, size_bytes=held.open_bytes
@@ -153,21 +149,28 @@ def accept_fragments(
         accepted=sum(reason is None for *_, reason in fresh),
         duplicates=len(fragments) - len(fresh),
         dropped=dict(Counter(str(reason) for *_, reason in fresh if reason is not None)),
-        admission_remaining=selectors.admission(
-            run,
-            admitted=held.admitted
-            + changes.sequences(ACCEPTED, epoch=run.epoch)
-            - changes.sequences(Fate.DROPPED, epoch=run.epoch),
-            trained=held.trained,
-        ),
+        admission_remaining=_remaining(run, held, changes),
     )
 
 
-def _now(run: Run) -> Run:
-    """Return the run as it is in this transaction."""
+def _remaining(run: Run, held: selectors.Holdings, changes: Changes) -> int:
+    """Return how many more fragments may come in, after these changes to what was held."""
+    arrived = changes.sequences(ACCEPTED, epoch=run.epoch)
+    dropped = changes.sequences(Fate.DROPPED, epoch=run.epoch)
+    return selectors.admission(
+        run, admitted=held.admitted + arrived - dropped, trained=held.trained
+    )
+
+
+def _accepting(run: Run) -> Run:
+    """Return the run as it is in this transaction, if it takes fragments."""
     found = first_row(Run, "id = %s", [run.pk])
     if found is None:
         raise RunNotAccepting(f"{run.name} is gone")
+    if found.kind != RunKind.FLEET:
+        raise RunNotAccepting(f"{found.name} takes trajectory groups, not fragments")
+    if found.status not in ACCEPTING or found.archived_at is not None:
+        raise RunNotAccepting(f"{found.name} is {found.status} and takes no data")
     return found
 
 
