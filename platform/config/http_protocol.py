@@ -21,6 +21,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._head_bytes = 0
         self._in_head = True
+        self._is_websocket = False
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -41,6 +42,12 @@ class BoundedHttp(HttpToolsProtocol):
             self._head_bytes += len(data)
             self._check_size()
         self._wait_for_more()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Leave the connection to the websocket, which may be silent for long."""
+        self._is_websocket = True
+        self._stop_waiting()
+        super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         """Count a request from its first byte; a kept connection may have been silent before."""
@@ -79,7 +86,8 @@ class BoundedHttp(HttpToolsProtocol):
         """Be patient with blank lines between requests, which end uvicorn's own patience."""
         is_idle = self.cycle is None or self.cycle.response_complete
         unwatched = self._patience is None and self.timeout_keep_alive_task is None
-        if is_idle and unwatched and not self.transport.is_closing():
+        is_open = not (self._is_websocket or self.transport.is_closing())
+        if is_idle and unwatched and is_open:
             self._wait_for_head()
 
     def _wait_for_head(self) -> None:

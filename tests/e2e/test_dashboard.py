@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -45,12 +46,12 @@ def test_signing_in_leads_to_where_one_wanted_to_go(page: Page) -> None:
 
 
 def test_a_run_is_launched_watched_paused_and_resumed(signed_in: Page, deck: Deck) -> None:
-    page = signed_in
+    page, name = signed_in, f"from-the-form-{uuid4().hex[:6]}"
     page.get_by_role("link", name="Launch", exact=True).click()
-    page.get_by_label("Name", exact=True).fill("from-the-form")
+    page.get_by_label("Name", exact=True).fill(name)
     page.get_by_role("button", name="Launch", exact=True).click()
-    expect(page.get_by_role("heading", name="from-the-form")).to_be_visible()
-    trainer = deck.start_trainer("from-the-form")
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    trainer = deck.start_trainer(name)
     try:
         wait_until(lambda: points(page) >= 3, seconds=60, what="the return curve begins")
         seen = points(page)
@@ -68,7 +69,7 @@ def test_a_run_is_launched_watched_paused_and_resumed(signed_in: Page, deck: Dec
     finally:
         trainer.terminate()
         trainer.wait(10)
-        deck.post("/api/runs/from-the-form/kill")
+        deck.post(f"/api/runs/{name}/kill")
 
 
 def pause(page: Page) -> float:

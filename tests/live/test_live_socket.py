@@ -16,7 +16,7 @@ from runs.live import parts
 from runs.live.hub import FRAME_SECONDS, QUEUE_FRAMES, Socket, hub
 from runs.models import Run
 from tests.factories import NOON, bearer, make_run, make_token, make_user
-from tests.websockets import WebsocketCommunicator
+from tests.live_sockets import WebsocketCommunicator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
