@@ -1,17 +1,22 @@
 """Describe and check what a run is asked to do.
 
 The JSON Schema of :class:`RunConfig` is the launch form, the API reference and the check of
-every stored configuration: there is no second list of fields anywhere.
+every stored configuration: there is no second list of fields anywhere. Its parts have modules of
+their own: `environment_config`, `fleet_config`, `policy_config`, `buffer_config`.
 """
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from runs.core.buffer_config import BufferConfig
 from runs.core.config_field import described as _field
-from runs.core.replay_config import ReplayConfig, contradiction
+from runs.core.environment_config import EnvironmentConfig
+from runs.core.fleet_config import FleetConfig
+from runs.core.policy_config import PolicyConfig
+from runs.core.replay_config import contradiction
 
 
 class InvalidRunConfig(ValueError):
@@ -21,126 +26,6 @@ class InvalidRunConfig(ValueError):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
-
-
-class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which environment the fleet steps."""
-
-    spec: Annotated[
-        str,
-        _field(
-            "Environment",
-            "A registered environment, as gymnasium:<id>.",
-            pattern=r"^[a-z_]+:[\w./:-]{1,120}$",
-        ),
-    ] = "gymnasium:CartPole-v1"
-    kwargs: Annotated[
-        dict[str, Any], _field("Arguments", "Keyword arguments for the environment.")
-    ] = {}
-    restart_interval_seconds: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        _field(
-            "Restart interval",
-            "Restart an environment's process between episodes after this long; empty for never.",
-            unit="s",
-        ),
-    ] = None
-
-
-class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many workers roll out, and how."""
-
-    num_workers: Annotated[
-        int, _field("Workers", "Rollout workers, each a Ray actor with a policy.", ge=1, le=1024)
-    ] = 1
-    envs_per_worker: Annotated[
-        int, _field("Environments per worker", "Env slots of one worker.", ge=1, le=1024)
-    ] = 8
-    envs_per_process: Annotated[
-        int,
-        _field(
-            "Environments per process",
-            "Env slots that share one operating-system process; raise it for cheap environments.",
-            ge=1,
-            le=1024,
-        ),
-    ] = 8
-    inference_batch_size: Annotated[
-        int,
-        _field("Inference batch", "Observations that start an inference at once.", ge=1, le=1024),
-    ] = 8
-    batch_timeout_ms: Annotated[
-        float,
-        _field(
-            "Inference timeout",
-            "Start an inference with fewer observations after this long.",
-            unit="ms",
-            gt=0,
-            le=60_000,
-        ),
-    ] = 20.0
-    fragment_length: Annotated[
-        int, _field("Fragment length", "Env steps in one fragment.", unit="steps", ge=1, le=65_536)
-    ] = 128
-    to_send_queue_size: Annotated[
-        int, _field("Send queue", "Fragments a worker holds before it waits.", ge=1, le=4096)
-    ] = 16
-    num_cpus_per_worker: Annotated[
-        float, _field("CPUs per worker", "Ray CPUs one worker reserves.", ge=0, le=1024)
-    ] = 0.25
-    num_gpus_per_worker: Annotated[
-        float, _field("GPUs per worker", "Ray GPUs one worker reserves.", ge=0, le=64)
-    ] = 0.0
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"],
-        _field("Device", "Where the policy runs; auto takes a GPU if there is one."),
-    ] = "auto"
-
-
-class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The policy that fleet and trainer agree on."""
-
-    kind: Annotated[Literal["mlp"], _field("Policy", "Network architecture.")] = "mlp"
-    hidden_sizes: Annotated[
-        list[Annotated[int, Meta(ge=1, le=8192)]],
-        _field("Hidden layers", "Units of each hidden layer.", min_length=1, max_length=8),
-    ] = msgspec.field(default_factory=lambda: [64, 64])
-
-
-class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a train step consumes, and how old it may be."""
-
-    batch_size: Annotated[
-        int,
-        _field(
-            "Batch size", "Fragments one train step consumes.", unit="fragments", ge=1, le=1 << 20
-        ),
-    ] = 16
-    max_staleness: Annotated[
-        int,
-        _field(
-            "Maximum staleness",
-            "Versions by which data may trail the policy it trains.",
-            unit="versions",
-            ge=0,
-            le=1024,
-        ),
-    ] = 1
-    off_policy_tolerance: Annotated[
-        float,
-        _field(
-            "Off-policy tolerance",
-            "Batches that may wait in the queue before producers pause.",
-            unit="batches",
-            gt=0,
-            le=1024,
-        ),
-    ] = 3.0
-    lease_seconds: Annotated[
-        float,
-        _field("Lease", "How long a trainer may hold a batch.", unit="s", ge=1, le=86_400),
-    ] = 60.0
-    replay: ReplayConfig = ReplayConfig()
 
 
 class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

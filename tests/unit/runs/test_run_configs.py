@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 
 from runs.core import environment_specs, json_values, run_config
+from runs.core.buffer_config import BufferConfig
 from runs.core.replay_config import ReplayConfig, replay_of
-from runs.core.run_config import PRESETS, BufferConfig, InvalidRunConfig, RunConfig
+from runs.core.run_config import PRESETS, InvalidRunConfig, RunConfig
 
 
 def test_an_empty_configuration_means_the_defaults() -> None:

@@ -1,0 +1,31 @@
+"""Describe which environment a run steps."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from runs.core.config_field import described as _field
+
+
+class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which environment the fleet steps."""
+
+    spec: Annotated[
+        str,
+        _field(
+            "Environment",
+            "A registered environment, as gymnasium:<id>.",
+            pattern=r"^[a-z_]+:[\w./:-]{1,120}$",
+        ),
+    ] = "gymnasium:CartPole-v1"
+    kwargs: Annotated[
+        dict[str, Any], _field("Arguments", "Keyword arguments for the environment.")
+    ] = {}
+    restart_interval_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        _field(
+            "Restart interval",
+            "Restart an environment's process between episodes after this long; empty for never.",
+            unit="s",
+        ),
+    ] = None
