@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from buffer import services
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
 from tests.factories import make_run, make_token
@@ -54,6 +56,7 @@ def _populated(web: WebProcess) -> Platform:
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=web.url, headers=headers, timeout=30) as http:
         http.get("/status").raise_for_status()  # begins the default run
+        make_run(name="changing", kind="outside")
         for name in ("demo", "leased"):
             make_run(name=name, kind="outside")
             _post(http, f"/atropos/{name}/register", REGISTRATION)
@@ -62,10 +65,26 @@ def _populated(web: WebProcess) -> Platform:
         _post(http, "/atropos/leased/scored_data_list", [group(mark=mark) for mark in range(2)])
         leased = http.post("/api/runs/leased/batches/next", json={})
         leased.raise_for_status()
-    head = msgspec.msgpack.decode(leased.content)["batch"]
-    lease = {"run": "leased", "batch": head["id"], "fence": head["fence"]}
+        head = msgspec.msgpack.decode(leased.content)["batch"]
+        lease = {"run": "leased", "batch": head["id"], "fence": head["fence"]}
+        lease |= {"archive": _archived(http), "cursor": _followed(http)}
     return Platform(web=web, token=token, report=given, lease=lease)
 
 
-def _post(http: httpx.Client, path: str, body: Any) -> None:
-    http.post(path, json=body).raise_for_status()
+def _archived(http: httpx.Client) -> int:
+    """Return an archive that is written."""
+    asked = _post(http, "/api/runs/leased/archives", {})
+    assert services.work_on_archives(clock=lambda: datetime.now(UTC)) == 1
+    return int(asked["id"])
+
+
+def _followed(http: httpx.Client) -> str:
+    """Return the cursor behind what a follower has read."""
+    http.put("/api/runs/leased/followers/harvest", json={}).raise_for_status()
+    headers = {"Accept": "application/json"}
+    read = http.post("/api/runs/leased/followers/harvest/fetch", json={}, headers=headers)
+    return str(read.raise_for_status().json()["follower"]["cursor"])
+
+
+def _post(http: httpx.Client, path: str, body: Any) -> Any:
+    return http.post(path, json=body).raise_for_status().json()

@@ -119,6 +119,10 @@ def _calls(report: Mapping[str, Any], lease: Mapping[str, Any]) -> list[Request]
     config = {"environment": {"spec": "gymnasium:CartPole-v1"}}
     token = {"name": "t", "scopes": ["env"], "run": "demo", "expires_in_seconds": 60}
     alive = f"/api/runs/{lease['run']}/batches/{lease['batch']}/ack"
+    follower = f"/api/runs/{lease['run']}/followers/harvest"
+    settings = {"max_staleness": 3, "max_age_seconds": 600.5, "advantages": "rloo", "lenient": True}
+    window = {"states": ["served", "dropped"], "steps": "1:9", "env_ids": [0, 1]}
+    priorities = {"updates": [{"id": 1, "priority": 0.5}, {"id": 2, "priority": 2.0}]}
     return [
         _call("status-env by GET", "/atropos/demo/status-env", {"env_id": 0}, method="GET"),
         _call("disconnect-env", "/atropos/demo/disconnect-env", {"env_id": 0}),
@@ -144,13 +148,25 @@ def _calls(report: Mapping[str, Any], lease: Mapping[str, Any]) -> list[Request]
             {"batch": lease["batch"], "fence": lease["fence"]},
         ),
         _call("weights", "/api/runs/fleet/weights", MANIFEST, content_type=FORM_TYPE),
+        _call("run change", "/api/runs/changing", settings, method="PATCH"),
+        _call("priorities", "/api/runs/fleet/fragments/priorities", priorities),
+        _call("archive", f"/api/runs/{lease['run']}/archives", window),
+        _call("restoration", "/api/runs/changing/restorations", {"archive": lease["archive"]}),
+        _call(
+            "follower",
+            "/api/runs/demo/followers/made",
+            {"env_id": 0, "min_score": -1.5},
+            method="PUT",
+        ),
+        _call("followed", f"{follower}/fetch", {"count": 2, "wait_seconds": 0.0}),
+        _call("followed ack", f"{follower}/ack", {"cursor": lease["cursor"]}),
     ]
 
 
 PUSHES: Final = tuple(_pushes())
+NOTHING_LEASED: Final = {"run": "demo", "batch": "0", "fence": 1, "archive": 1, "cursor": ""}
 NAMES: Final = tuple(
-    [request.name for request in PUSHES]
-    + [request.name for request in _calls({}, {"run": "demo", "batch": "0", "fence": 1})]
+    [request.name for request in PUSHES] + [request.name for request in _calls({}, NOTHING_LEASED)]
 )
 
 

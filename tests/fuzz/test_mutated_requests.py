@@ -23,7 +23,7 @@ from rolldeck.groups import read
 from tests.fuzz.conftest import Platform
 from tests.fuzz.mutators import MUTATORS
 from tests.fuzz.observing import Memory, rows
-from tests.fuzz.requests import NAMES, Request, request_named
+from tests.fuzz.requests import NAMES, NOTHING_LEASED, Request, request_named
 
 # Only so that pytest-django makes the database; the platform lives through all tests of a module.
 pytestmark = pytest.mark.django_db
@@ -149,7 +149,7 @@ def test_nothing_was_unexpected_to_the_server(platform: Platform) -> None:
 
 
 def test_the_mutators_do_damage() -> None:
-    valid = request_named("json: messages", report={}, lease={"run": "", "batch": "", "fence": 1})
+    valid = request_named("json: messages", report={}, lease=NOTHING_LEASED)
     same = [
         kind
         for kind, mutate in MUTATORS.items()
