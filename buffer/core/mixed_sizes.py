@@ -2,13 +2,19 @@
 
 A group that is smaller than its environment's `group_size` waits; when waiting groups of the
 environment sum exactly to `group_size`, they go to the queue together. A larger one could never
-be completed and goes to the queue at once.
+be completed and goes to the queue at once. Sizes that never sum would wait for ever: once
+`MOST_WAITING` groups wait, the oldest goes to the queue as it is, whose batches are filled
+exactly from any sizes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from buffer.core.exact_fill import exact_fill
+
+MOST_WAITING: Final = 1024
+"""Groups of one environment that wait; every push of another reads them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,9 +29,11 @@ class WaitingGroups:
         return sequences < self.group_size
 
     def add(self, key: int, sequences: int) -> list[int]:
-        """Take one group in; return the keys of those that are complete now, oldest first."""
+        """Take one group in; return the keys of those that wait no longer, oldest first."""
         self.waiting.append((key, sequences))
         places = complete([size for _, size in self.waiting], group_size=self.group_size)
+        if not places and len(self.waiting) > MOST_WAITING:
+            places = [0]
         released = [self.waiting[place][0] for place in places]
         gone = set(places)
         self.waiting = [item for place, item in enumerate(self.waiting) if place not in gone]

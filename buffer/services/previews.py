@@ -6,13 +6,15 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 from buffer.core.batch_plan import BatchPlan, NoPlan
 from buffer.core.fates import BatchState
 from buffer.core.mixing import NO_ENVIRONMENT, EnvironmentQueue, padded_share, target_shares
 from buffer.models import Batch, MixingShare
+from buffer.services.expiry import drop_useless
 from buffer.services.group_batches import by_name
+from buffer.services.locks import lock_run
 from buffer.services.planning import group_ids, plan_next, read_queues
 from runs.models import Environment, Run
 
@@ -73,10 +75,23 @@ class Mixing:
     blocks_since: datetime | None
 
 
+@transaction.atomic
 def preview(run: Run) -> Preview:
-    """Return what the next batch of an outside run would be made of."""
+    """Return what the next batch of an outside run would be made of.
+
+    Whoever asks for a batch has the queue's stale items dropped first; so does the preview, in a
+    transaction that it takes back.
+    """
     if run.batch_size is None:
         return Preview(reason=UNREGISTERED)
+    lock_run(run.pk)
+    drop_useless(run)
+    found = _preview(run, run.batch_size)
+    transaction.set_rollback(True)
+    return found
+
+
+def _preview(run: Run, batch_size: int) -> Preview:
     queues = read_queues(run.pk)
     queued = sum(queue.sequences for queue in queues)
     returned = Batch.objects.filter(run=run, state=BatchState.RETURNED).order_by("ordinal").first()
@@ -89,7 +104,7 @@ def preview(run: Run) -> Preview:
             shares=returned.shares,
             groups=_about("batch_id = %s", [returned.pk]),
         )
-    plan = plan_next(run, batch_size=run.batch_size).plan
+    plan = plan_next(run, batch_size=batch_size).plan
     if isinstance(plan, NoPlan):
         return Preview(
             reason=str(plan.reason),

@@ -81,6 +81,24 @@ def test_a_sampled_batch_says_the_id_and_weight_of_each_item(api: Api) -> None:
     assert again.batch.importance_weights == first.batch.importance_weights
 
 
+def test_ranks_get_each_sampled_item_once_with_its_own_weight(api: Api) -> None:
+    api.push(0, 1)
+    ids = dict(FragmentChunk.objects.values_list("number", "id"))
+    api.prioritise((ids[0], 1.0), (ids[1], 4.0))
+
+    shards = [api.next(rank=rank, world_size=2) for rank in range(2)]
+
+    assert shards[0].batch.id == shards[1].batch.id
+    seen = {}
+    for shard in shards:
+        [item], [item_id] = shard.items, shard.batch.item_ids
+        number = msgspec.msgpack.decode(item, type=wire.Fragment).number
+        assert item_id == ids[number]
+        seen[number] = shard.batch.importance_weights
+    assert seen == {0: [pytest.approx(1.0)], 1: [pytest.approx(0.25)]}
+    assert api.next(rank=1, world_size=2).items == shards[1].items
+
+
 def test_a_queue_says_nothing_more_than_before() -> None:
     run = make_run(name="queue", config={"buffer": {"batch_size": 1}})
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)

@@ -277,3 +277,20 @@ def test_over_the_tolerance_environments_are_told_their_share_until_the_lower_ma
         client.post("/scored_data", group(env_id=0), content_type="application/json")
     assert (status(1)["queue_size"], "paced" in status(1)) == (11, False)
     assert Batch.objects.count() == 2
+
+
+def test_a_preview_leaves_out_what_the_next_request_would_drop(run: Run) -> None:
+    publish(run, 1)
+    push(run, count=2)
+    publish(run, 9)
+    push(run, policy_step=8)
+    fresh = TrajectoryGroup.objects.get(policy_step=8)
+    run = set_up(run, max_staleness=1)
+
+    seen = services.preview(run)
+    assert (seen.reason, seen.queued_sequences) == ("too_few", fresh.sequences)
+    assert dropped(run) == {}
+
+    push(run, policy_step=9)
+    assert services.preview(run).composition == {"": 4}
+    assert TrajectoryGroup.objects.filter(state="queued").count() == 4

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buffer.core.exact_fill import exact_fill
-from buffer.core.mixed_sizes import WaitingGroups, complete
+from buffer.core.mixed_sizes import MOST_WAITING, WaitingGroups, complete
 
 sizes = st.lists(st.integers(1, 9), max_size=7)
 
@@ -98,3 +98,13 @@ def test_first_come_first_taken_before_any_other_choice() -> None:
     assert complete([1, 2, 3], group_size=3) == [0, 1]
     assert complete([2, 2, 3], group_size=3) == [2]
     assert complete([2, 2], group_size=3) == []
+
+
+def test_sizes_that_never_sum_do_not_wait_for_ever() -> None:
+    waiting = WaitingGroups(group_size=4)
+
+    released = [waiting.add(key, 3) for key in range(MOST_WAITING + 3)]
+
+    assert released == [[]] * MOST_WAITING + [[0], [1], [2]]
+    assert waiting.sequences == 3 * MOST_WAITING
+    assert waiting.add(-1, 1) == [3, -1]
