@@ -1,12 +1,17 @@
 """Show what came in and where it is; payloads are read for one row at a time and in part."""
 
+from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
 
+from buffer import services
 from buffer.models import Batch, FragmentChunk, IdempotencyRecord, Segment, Tally, TrajectoryGroup
 from buffer.selectors import fragment_preview, group_preview
 
@@ -26,7 +31,7 @@ class ReadOnlyAdmin(ModelAdmin):
     paginator = UncountedPaginator
     show_full_result_count = False
     list_per_page = 50
-    actions = None
+    actions: tuple[str, ...] | None = None
 
     def has_add_permission(self, request: Any, obj: Any = None) -> bool:
         """Return False."""
@@ -43,7 +48,7 @@ class ReadOnlyAdmin(ModelAdmin):
 
 @admin.register(Batch)
 class BatchAdmin(ReadOnlyAdmin):
-    """Batches and their leases."""
+    """Batches and their leases; the actions decide about those in quarantine."""
 
     list_display = (
         "id",
@@ -60,6 +65,41 @@ class BatchAdmin(ReadOnlyAdmin):
     list_filter = ("kind", "state")
     list_select_related = ("run", "trainer")
     ordering = ("-leased_at",)
+    actions = ("release", "discard")
+
+    @admin.action(
+        description="Release from quarantine: queue the items again", permissions=["view"]
+    )
+    def release(self, request: HttpRequest, chosen: QuerySet[Batch]) -> None:
+        """Put the items of the chosen batches back at the head of the queue."""
+        _decide(request, chosen, services.release, "went back to the queue")
+
+    @admin.action(
+        description="Discard from quarantine: drop the items as poison", permissions=["view"]
+    )
+    def discard(self, request: HttpRequest, chosen: QuerySet[Batch]) -> None:
+        """Drop the items of the chosen batches for good; their rows stay."""
+        _decide(request, chosen, services.discard, "were dropped as poison")
+
+
+def _decide(
+    request: HttpRequest, chosen: QuerySet[Batch], verb: Callable[..., Batch], outcome: str
+) -> None:
+    """Apply `verb` to each quarantined batch; say which were not in quarantine."""
+    done = 0
+    for batch in chosen:
+        try:
+            verb(
+                run_id=batch.run_id,
+                batch_id=batch.pk,
+                actor=f"user:{request.user}",
+                now=timezone.now(),
+            )
+            done += 1
+        except services.NotQuarantined as refusal:
+            messages.warning(request, str(refusal))
+    if done:
+        messages.success(request, f"The items of {done} batches {outcome}.")
 
 
 @admin.register(TrajectoryGroup)

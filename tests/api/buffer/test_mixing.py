@@ -1,0 +1,151 @@
+"""What a person sees of the next batch, and how environments share batches."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from buffer.models import MixingShare
+from runs import services as runs_services
+from runs.models import Run, RunEvent
+from tests.api.buffer.words_deck import Deck, make_deck
+from tests.buffer_factories import ENVIRONMENT, body
+from tests.factories import NOON, make_run, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def deck() -> Deck:
+    return make_deck()
+
+
+def test_a_preview_shows_the_next_batch_and_takes_nothing(deck: Deck) -> None:
+    deck.push(mark=1)
+    deck.push(mark=2, tokens=9)
+    deck.push(mark=3)
+    before = deck.get("ledger")
+
+    seen = deck.get("batches/preview")
+
+    assert deck.get("ledger") == before
+    assert seen["reason"] is None
+    assert (seen["items"], seen["sequences"], seen["sizes"]) == (2, 4, {"2": 2})
+    assert (seen["composition"], seen["shares"]) == ({"": 4}, {"": 1.0})
+    assert seen["padding"] == pytest.approx(1 - (2 * 3 + 2 * 9) / (4 * 9))
+    assert seen["oldest_at"] <= seen["newest_at"]
+    batch = deck.next()
+    assert [item["tokens"][0][0] for item in batch["items"]] == [1, 2]
+    row = deck.get("batches")["results"][0]
+    assert (row["padding"], row["composition"]) == (seen["padding"], seen["composition"])
+
+
+def test_a_preview_says_why_there_is_no_batch(deck: Deck) -> None:
+    deck.push()
+    assert deck.get("batches/preview")["reason"] == "too_few"
+    deck.push(sequences=3)
+    assert deck.get("batches/preview")["reason"] == "no_exact_fill"
+    deck.push()
+    deck.next()
+    for _ in range(2):
+        deck.push()
+    runs_services.register_environment(
+        run_id=deck.run.pk,
+        desired_name="math",
+        weight=1.0,
+        max_token_length=64,
+        group_size=2,
+        min_batch_allocation=0.5,
+        now=NOON,
+    )
+
+    seen = deck.get("batches/preview")
+
+    assert (seen["reason"], seen["waiting_for"]) == ("waiting_for_minimum", [0])
+    assert seen["waits_until"] is not None
+    assert not MixingShare.objects.exclude(blocks_since=None).exists()
+
+
+def test_a_preview_names_the_batch_that_came_back(deck: Deck) -> None:
+    deck.push(mark=1)
+    deck.push(mark=2)
+    batch = deck.next()
+    deck.lapse()
+
+    seen = deck.get("batches/preview")
+
+    assert (seen["comes_again"], seen["items"]) == (batch["batch"]["id"], 2)
+
+
+def test_a_run_without_a_trainer_has_no_next_batch() -> None:
+    make_run(name="words", kind="outside")
+    operator = Client()
+    operator.force_login(make_user(role="operator"))
+
+    seen = operator.get("/api/runs/words/batches/preview").json()
+
+    assert (seen["reason"], seen["batch_size"]) == ("unregistered", None)
+
+
+def test_a_fleet_has_no_mixing(deck: Deck) -> None:
+    make_run(name="alpha")
+
+    for path in ("mixing", "batches/preview"):
+        answer = deck.operator.get(f"/api/runs/alpha/{path}")
+        assert (answer.status_code, answer.json()["code"]) == (409, "wrong_kind")
+
+
+def test_mixing_shows_targets_what_was_realised_and_debts(deck: Deck) -> None:
+    deck.push()
+    deck.push()
+    deck.next()
+    for weight in (3.0, 1.0):
+        deck.post("/atropos/words/register-env", ENVIRONMENT | {"weight": weight})
+    deck.push(env_id=1)
+
+    shown = deck.get("mixing")
+
+    assert (shown["batch_size"], shown["dry_deadline_seconds"]) == (4, 30.0)
+    rows = {row["env_id"]: row for row in shown["environments"]}
+    assert {e: row["target"] for e, row in rows.items()} == {None: 0.0, 0: 0.75, 1: 0.25}
+    assert {e: row["realised"] for e, row in rows.items()} == {None: 1.0, 0: 0.0, 1: 0.0}
+    assert (rows[1]["name"], rows[1]["queued_sequences"]) == ("math_1", 2)
+
+
+def change(deck: Deck, content: Any) -> Any:
+    return deck.operator.patch(
+        "/api/runs/words", data=body(content), content_type="application/json"
+    )
+
+
+def test_how_long_a_minimum_may_hold_batches_back_is_set_on_the_run(deck: Deck) -> None:
+    changed = change(deck, {"dry_deadline_seconds": None})
+
+    assert (changed.status_code, changed.json()["dry_deadline_seconds"]) == (200, None)
+    event = RunEvent.objects.get(kind="settings_changed")
+    assert event.details == {"dry_deadline_seconds": {"before": 30.0, "after": None}}
+    assert event.actor == "user:olga"
+    assert change(deck, {}).status_code == 200
+    assert change(deck, {"dry_deadline_seconds": None}).status_code == 200
+    assert RunEvent.objects.filter(kind="settings_changed").count() == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"dry_deadline_seconds": -1}, {"dry_deadline_seconds": "x"}, {"batch_size": 3}]
+)
+def test_an_impossible_setting_is_refused_and_changes_nothing(
+    deck: Deck, wrong: dict[str, Any]
+) -> None:
+    answer = change(deck, wrong)
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == next(iter(wrong))
+    assert Run.objects.get(pk=deck.run.pk).dry_deadline_seconds == 30.0
+
+
+def test_the_settings_of_a_run_that_is_over_are_history(deck: Deck) -> None:
+    Run.objects.filter(pk=deck.run.pk).update(status="stopped")
+
+    answer = change(deck, {"dry_deadline_seconds": 1})
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "run_over")

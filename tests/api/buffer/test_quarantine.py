@@ -1,0 +1,215 @@
+"""Poison and corrupt batches, and what a person decides about them."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.db.models.functions import Now
+from django.test import Client
+
+from buffer import jobs, selectors
+from buffer.models import Batch, TrajectoryGroup
+from rolldeck import wire
+from runs.models import RunEvent
+from tests.api.buffer.words_deck import Deck, make_deck
+from tests.buffer_factories import body, fragment, push
+from tests.factories import bearer, make_run, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def deck() -> Deck:
+    return make_deck()
+
+
+def corrupt(group_id: int) -> None:
+    """Flip one bit of a stored payload."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE buffer_payload
+            SET content = set_byte(content, 12, get_byte(content, 12) # 1)
+            WHERE kind = 'groups' AND item_id = %s""",
+            [group_id],
+        )
+        assert cursor.rowcount == 1
+
+
+def quarantined(deck: Deck) -> Any:
+    """Return a batch whose lease has lapsed three times."""
+    deck.push(mark=1)
+    deck.push(mark=2)
+    for _ in range(3):
+        batch = deck.next()
+        assert batch is not None
+        deck.lapse()
+    return batch
+
+
+def test_a_batch_that_lapses_three_times_is_quarantined_with_an_alert(deck: Deck) -> None:
+    batch = quarantined(deck)
+
+    assert deck.next() is None
+    (row,) = deck.get("batches")["results"]
+    assert (row["state"], row["lapses"], row["id"]) == ("quarantined", 3, batch["batch"]["id"])
+    ledger = deck.get("ledger")["groups"]
+    assert (ledger["quarantined"], ledger["leased"], ledger["balanced"]) == (2, 0, True)
+    assert selectors.miscounts(deck.run.pk) == []
+    alert = RunEvent.objects.get(kind="batch_quarantined")
+    assert (alert.level, alert.details["items"]) == ("error", 2)
+
+
+def test_one_batch_in_quarantine_does_not_stop_the_next(deck: Deck) -> None:
+    first = quarantined(deck)
+    deck.push(mark=3)
+    deck.push(mark=4)
+
+    second = deck.next()
+
+    assert second is not None
+    assert second["batch"]["ordinal"] == first["batch"]["ordinal"] + 1
+    assert [item["tokens"][0][0] for item in second["items"]] == [3, 4]
+
+
+def test_a_released_batch_goes_back_to_the_head_of_the_queue(deck: Deck) -> None:
+    batch = quarantined(deck)
+    deck.push(mark=3)
+
+    released = deck.decide("release", batch["batch"]["id"])
+
+    assert (released.status_code, released.json()["state"]) == (200, "dropped")
+    assert deck.get("mixing")["environments"][0]["sequences"] == 0
+    again = deck.next()
+    assert again is not None
+    assert [item["tokens"][0][0] for item in again["items"]] == [1, 2]
+    assert again["batch"]["id"] != batch["batch"]["id"]
+    assert deck.ack(again).status_code == 200
+    assert selectors.miscounts(deck.run.pk) == []
+    assert deck.get("ledger")["groups"]["served"] == 2
+
+
+def test_a_discarded_batch_is_dropped_as_poison(deck: Deck) -> None:
+    batch = quarantined(deck)
+
+    discarded = deck.decide("discard", batch["batch"]["id"])
+    twice = deck.decide("release", batch["batch"]["id"])
+
+    assert discarded.status_code == 200
+    assert (twice.status_code, twice.json()["code"]) == (409, "not_quarantined")
+    ledger = deck.get("ledger")["groups"]
+    assert (ledger["dropped"], ledger["quarantined"]) == ({"poison": 2}, 0)
+    assert deck.next() is None
+    assert selectors.miscounts(deck.run.pk) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "state", "fates"),
+    [("release", "queued", {"queued": 2}), ("discard", "dropped", {"dropped": {"poison": 2}})],
+)
+def test_an_administrator_decides_in_the_admin(
+    deck: Deck, action: str, state: str, fates: dict[str, Any]
+) -> None:
+    batch = quarantined(deck)["batch"]["id"]
+    staff = Client()
+    staff.force_login(make_user(username="alice", role="admin"))
+    person = User.objects.get(username="alice")
+    person.user_permissions.add(Permission.objects.get(codename="view_batch"))
+
+    for _ in range(2):
+        page = staff.post(
+            "/admin/buffer/batch/", {"action": action, "_selected_action": [batch]}, follow=True
+        )
+
+    assert "not quarantined" in page.content.decode()
+    assert set(TrajectoryGroup.objects.values_list("state", flat=True)) == {state}
+    assert fates.items() <= deck.get("ledger")["groups"].items()
+    assert RunEvent.objects.filter(actor="user:alice").count() == 1
+
+
+def test_who_is_not_staff_decides_nothing_in_the_admin(deck: Deck) -> None:
+    batch = quarantined(deck)["batch"]["id"]
+
+    answer = deck.operator.post(
+        "/admin/buffer/batch/", {"action": "discard", "_selected_action": [batch]}
+    )
+
+    assert (answer.status_code, answer.headers["Location"][:13]) == (302, "/admin/login/")
+    assert Batch.objects.get(pk=batch).state == "quarantined"
+
+
+def test_who_trained_on_a_quarantined_batch_after_all_may_still_say_so(deck: Deck) -> None:
+    batch = quarantined(deck)
+
+    assert deck.ack(batch).status_code == 200
+
+    assert deck.get("ledger")["groups"]["served"] == 2
+    assert selectors.miscounts(deck.run.pk) == []
+
+
+def test_fragments_are_quarantined_and_released_as_well() -> None:
+    run = make_run(name="alpha", epoch=1, policy_step=0, batch_size=1, max_staleness=1)
+    client, trainer = Client(), bearer("trainer", run=run)
+    client.post(
+        "/api/runs/alpha/trainers",
+        data=body({"name": "t", "resume": True}),
+        content_type="application/json",
+        headers=trainer,
+    )
+    client.post(
+        "/api/runs/alpha/fragments",
+        data=push(fragment()),
+        content_type=wire.FRAGMENTS_TYPE,
+        headers=bearer("worker", run=run),
+    )
+    next_url = "/api/runs/alpha/batches/next"
+    for _ in range(3):
+        answer = client.post(next_url, content_type="application/json", headers=trainer)
+        assert answer.status_code == 200
+        Batch.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
+        jobs.reclaim_lapsed_leases()
+    assert selectors.ledger_part(run.pk)["fragments"]["quarantined"] == 1
+    head = msgspec.msgpack.decode(answer.content, type=wire.BatchAnswer).batch
+
+    released = client.post(f"/api/runs/alpha/batches/{head.id}/release", headers=bearer("admin"))
+
+    assert released.status_code == 200
+    answer = client.post(next_url, content_type="application/json", headers=trainer)
+    assert answer.status_code == 200
+    assert selectors.miscounts(run.pk) == []
+
+
+@pytest.mark.parametrize("stock", [False, True], ids=["by id", "stock"])
+def test_corrupt_bytes_are_never_served(deck: Deck, stock: bool) -> None:
+    for mark in range(3):
+        deck.push(mark=mark)
+    first = TrajectoryGroup.objects.order_by("id")[0]
+    corrupt(first.pk)
+
+    if stock:
+        answer = deck.client.get("/atropos/words/batch", headers=deck.trainer)
+        items = msgspec.json.decode(answer.content)["batch"]
+    else:
+        items = deck.next()["items"]
+
+    assert [item["tokens"][0][0] for item in items] == [1, 2]
+    first.refresh_from_db()
+    assert (first.state, first.drop_reason) == ("dropped", "corrupt")
+    assert RunEvent.objects.get(kind="items_corrupt").level == "error"
+    assert selectors.miscounts(deck.run.pk) == []
+    assert deck.get("mixing")["environments"][0]["sequences"] == 4
+
+
+def test_without_another_item_for_a_corrupt_one_there_is_no_batch_yet(deck: Deck) -> None:
+    deck.push(mark=1)
+    deck.push(mark=2)
+    corrupt(TrajectoryGroup.objects.order_by("id")[1].pk)
+
+    assert deck.next() is None
+
+    assert deck.get("ledger")["groups"]["queued"] == 1
+    deck.push(mark=3)
+    batch = deck.next()
+    assert [item["tokens"][0][0] for item in batch["items"]] == [1, 3]
