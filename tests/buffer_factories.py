@@ -54,6 +54,17 @@ def arrays(steps: int, **changed: NDArray[Any] | None) -> dict[str, wire.Array]:
     }
 
 
+def padded(steps: int, *, real: int, **changed: NDArray[Any] | None) -> dict[str, wire.Array]:
+    """Return the arrays of a fragment of which only the first `real` steps are real."""
+    mask = np.arange(steps) < real
+    plain = {
+        "reward": mask.astype(np.float32),
+        "truncated": np.arange(steps) == real - 1,
+        "mask": mask,
+    }
+    return arrays(steps, **(plain | changed))
+
+
 def fragment(
     *, slot: str = "w0-0@a", number: int = 0, steps: int = 4, **fields: Any
 ) -> wire.Fragment:

@@ -24,6 +24,8 @@ PER_STEP: Final[dict[str, str | None]] = {
     "policy_step": "int32",
     "episode_index": "int32",
 }
+# What padding must not have.
+_MARKS: Final = ("reward", "first", "terminated", "truncated")
 SCALAR_PER_STEP: Final = [name for name, dtype in PER_STEP.items() if dtype is not None]
 
 Arrays = dict[str, NDArray[Any]]
@@ -53,6 +55,7 @@ def check(fragment: Fragment) -> None:
         raise BrokenFragment("slot", "names must not contain the NUL character")
     arrays = _unpacked(fragment)
     _check_shapes(fragment, arrays)
+    _check_mask(arrays)
     _check_boundary(arrays)
     _check_ranges(fragment, arrays)
 
@@ -85,6 +88,22 @@ def _check_shapes(fragment: Fragment, arrays: Arrays) -> None:
     for name in SCALAR_PER_STEP:
         if arrays[name].ndim != 1:
             raise BrokenFragment(f"arrays.{name}", "has more than one axis")
+
+
+def _check_mask(arrays: Arrays) -> None:
+    if "mask" not in arrays:
+        return
+    mask, steps = arrays["mask"], len(arrays["reward"])
+    if mask.dtype.name != "bool" or mask.shape != (steps,):
+        raise BrokenFragment("arrays.mask", f"must be bool [{steps}]")
+    real = int(mask.sum())
+    if not real or not mask[:real].all():
+        raise BrokenFragment("arrays.mask", "must be true for the first steps, at least one")
+    for name in _MARKS:
+        if arrays[name][real:].any():
+            raise BrokenFragment(f"arrays.{name}", "is not 0 behind the last real step")
+    if real < steps and not (arrays["terminated"][real - 1] or arrays["truncated"][real - 1]):
+        raise BrokenFragment("arrays.mask", "ends before its episode does")
 
 
 def _check_boundary(arrays: Arrays) -> None:
@@ -121,6 +140,12 @@ def _check_ranges(fragment: Fragment, arrays: Arrays) -> None:
     acted = arrays["policy_step"]
     if acted.min() < fragment.version_min or acted.max() > fragment.version_max:
         raise BrokenFragment("arrays.policy_step", "leaves version_min … version_max")
+
+
+def real_steps(fragment: Fragment) -> int:
+    """Return how many steps of a whole fragment are real, and not padding."""
+    mask = fragment.arrays.get("mask")
+    return fragment.steps if mask is None else int(unpack_array(mask).sum())
 
 
 def drop_reason(

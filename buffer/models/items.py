@@ -215,7 +215,7 @@ class TrajectoryGroup(Item):
 
 
 class FragmentChunk(Item):
-    """`steps` consecutive env steps of one slot. Ids order the queue."""
+    """`steps` consecutive env steps of one slot, padding not counted. Ids order the queue."""
 
     slot = models.CharField(max_length=120)
     number = models.PositiveBigIntegerField()

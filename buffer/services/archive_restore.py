@@ -17,6 +17,7 @@ from isal.isal_zlib import crc32
 from buffer import storage
 from buffer.core.archive_window import Window
 from buffer.core.fates import Fate, ItemKind
+from buffer.core.fragment_rules import real_steps
 from buffer.services.archive_export import kind_of
 from buffer.services.fragments import InvalidFragments, decode_fragment
 from buffer.services.groups import RunNotAccepting
@@ -277,7 +278,8 @@ def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: dateti
         rows.append(
             (
                 *(one.origin, f"{fragment.slot[:103]}~{source}", fragment.number),
-                *(fragment.contiguous, fragment.environment, fragment.worker, fragment.steps),
+                *(fragment.contiguous, fragment.environment, fragment.worker),
+                real_steps(fragment),
                 *place,
             )
         )

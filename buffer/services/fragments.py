@@ -228,7 +228,7 @@ def _insert(
             "worker": fragment.worker,
             "version_min": fragment.version_min,
             "version_max": fragment.version_max,
-            "steps": fragment.steps,
+            "steps": fragment_rules.real_steps(fragment),
             "codec": place.codec,
             "crc32": place.crc32,
             "segment": place.segment,

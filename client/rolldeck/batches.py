@@ -184,15 +184,18 @@ class Batch:
             :class:`rolldeck.wire.Fragment`. The K episodes that ended anywhere in the batch are
             ``final_obs [K, …]``, ``final_fragment [K]`` and ``final_step [K]``, int64: row k is
             the last observation of the episode that ended in step ``final_step[k]`` of fragment
-            ``final_fragment[k]``. Arrays that not every fragment has are left out. All are
-            copies and may be written.
+            ``final_fragment[k]``. ``mask [N, T]`` bool is true for real steps; the rest is
+            padding, on which nothing must be trained. The last real step of a padded fragment
+            ended its episode, so nothing follows it that an advantage could need. Arrays that
+            not every fragment has are left out. All are copies and may be written.
 
         Raises:
             InvalidMessage: If two fragments differ in length or in an array's shape.
         """
         views = self.fragments
-        shared = frozenset.intersection(*(view.names for view in views)) - RAGGED
+        shared = frozenset.intersection(*(view.names for view in views)) - RAGGED - {"mask"}
         arrays = {name: _stacked(name, [view[name] for view in views]) for name in sorted(shared)}
+        arrays["mask"] = np.stack([_mask_of(view) for view in views])
         arrays["contiguous"] = np.array([view.fragment.contiguous for view in views])
         arrays["version_min"] = np.array([view.fragment.version_min for view in views])
         arrays["version_max"] = np.array([view.fragment.version_max for view in views])
@@ -210,6 +213,10 @@ class Batch:
             "final_fragment": np.concatenate([empty, *owners]),
             "final_step": np.concatenate([empty, *steps]),
         }
+
+
+def _mask_of(view: FragmentView) -> NDArray[np.bool_]:
+    return view["mask"] if "mask" in view else np.ones(view.fragment.steps, dtype=np.bool_)
 
 
 def _stacked(name: str, arrays: list[NDArray[Any]]) -> NDArray[Any]:

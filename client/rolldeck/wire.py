@@ -55,7 +55,10 @@ class Fragment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Optional arrays:
         final_obs ``[K, …]`` and final_step ``[K]`` int32: the last observation of each episode
         that ended inside the fragment, and the step at which it ended;
-        in_state.<name> ``[…]``: recurrent state before step 0.
+        in_state.<name> ``[…]``: recurrent state before step 0;
+        mask ``[T]`` bool, true for real steps: they come first, at least one, and the rest is
+        padding, which repeats the last of them with reward 0 and without first, terminated and
+        truncated. Without a mask every step is real.
     """
 
     schema: int = SCHEMA_VERSION

@@ -1,7 +1,8 @@
 """Cut the steps of one env slot into fragments.
 
 Invariants:
-    - Every acted step is in exactly one fragment, or is counted as dropped.
+    - Every acted step is in exactly one fragment, or is counted as dropped. A slot that goes no
+      further sends what it has: padded to a whole fragment, with a mask.
     - Fragments of a slot are numbered from 0 without gaps; what was dropped between two of them
       shows in the later one's `contiguous`.
     - A fragment is cut when the observation of its boundary step is in: that observation is the
@@ -12,12 +13,19 @@ Invariants:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import Array, Fragment, pack_array
+
+_MARKS: Final = ("reward", "first", "terminated", "truncated")
+"""What padding does not repeat."""
+_PER_STEP: Final = (
+    *_MARKS,
+    *("obs", "action", "behavior_logprob", "value", "policy_step", "episode_index"),
+)
 
 
 class Outcome(NamedTuple):
@@ -88,6 +96,11 @@ class FragmentCutter:
     def buffered(self) -> int:
         """Acted steps since the last cut."""
         return len(self._steps.obs)
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether what followed the last action is still to come."""
+        return len(self._steps.reward) < len(self._steps.obs)
 
     def observe(
         self,
@@ -166,6 +179,23 @@ class FragmentCutter:
                 steps.finals.append((len(steps.obs) - 1, self._pending))
         self._pending = None
 
+    def flush(self) -> Fragment | None:
+        """End the episode here and return the buffered steps; None if there are none.
+
+        The fragment is padded to its length, as :class:`rolldeck.wire.Fragment` says.
+        """
+        pending = self._pending
+        self.abort()
+        steps = self._steps
+        if not steps.obs:
+            return None
+        if pending is None:
+            at, last = steps.finals[-1] if steps.finals else (-1, steps.obs[-1])
+            pending = last if at == len(steps.obs) - 1 else steps.obs[-1]
+        fragment = self._cut(pending)
+        self._contiguous = False
+        return fragment
+
     def drop(self) -> int:
         """Throw the buffered steps away; return how many. The episode goes on."""
         dropped = self.buffered
@@ -207,7 +237,7 @@ class FragmentCutter:
             version_max=max(steps.policy_step),
             steps=self._length,
             episode_ids=episode_ids,
-            arrays=_arrays(steps, next_obs, episode_ids),
+            arrays=_packed(_arrays(steps, next_obs, episode_ids), self._length),
         )
         self.number += 1
         self._contiguous = True
@@ -215,7 +245,9 @@ class FragmentCutter:
         return fragment
 
 
-def _arrays(steps: _Steps, next_obs: NDArray[Any], episode_ids: list[str]) -> dict[str, Array]:
+def _arrays(
+    steps: _Steps, next_obs: NDArray[Any], episode_ids: list[str]
+) -> dict[str, NDArray[Any]]:
     position = {episode_id: index for index, episode_id in enumerate(episode_ids)}
     arrays: dict[str, NDArray[Any]] = {
         "obs": np.stack(steps.obs),
@@ -235,4 +267,16 @@ def _arrays(steps: _Steps, next_obs: NDArray[Any], episode_ids: list[str]) -> di
         arrays["final_obs"] = np.stack([obs for _, obs in steps.finals])
     for name, state in steps.in_state.items():
         arrays[f"in_state.{name}"] = np.asarray(state)
+    return arrays
+
+
+def _packed(arrays: dict[str, NDArray[Any]], length: int) -> dict[str, Array]:
+    real = len(arrays["reward"])
+    if real < length:
+        rows = np.minimum(np.arange(length), real - 1)
+        for name in _PER_STEP:
+            arrays[name] = arrays[name][rows]
+        for name in _MARKS:
+            arrays[name][real:] = 0
+        arrays["mask"] = np.arange(length) < real
     return {name: pack_array(array) for name, array in arrays.items()}

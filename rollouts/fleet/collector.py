@@ -87,6 +87,7 @@ class Collector:
         self._epoch = 0
         self._newest_step = NO_STEP
         self._begins_fragments = True
+        self._is_draining = False
         self.env_steps = 0
         self.fragments_cut = 0
         self.dropped_steps: Counter[str] = Counter()
@@ -128,6 +129,20 @@ class Collector:
         if not self._begins_fragments:
             self._return_credits()
 
+    def drain(self) -> None:
+        """Send what every slot has, now or once its last action came back; begin nothing more."""
+        self._is_draining = True
+        for slot, cutter in enumerate(self._cutters):
+            if not cutter.is_acting:
+                self._flush(slot)
+
+    def end(self) -> None:
+        """Count what is still buffered as dropped: nobody will send it."""
+        for cutter in self._cutters:
+            dropped = cutter.drop()
+            if dropped:
+                self.dropped_steps["stopped"] += dropped
+
     def take_episodes(self) -> list[EpisodeWindow]:
         """Return the statistics of episodes that ended since the last call."""
         with self._lock:
@@ -157,6 +172,8 @@ class Collector:
             fragment = cutter.observe(came.obs[row], outcome=outcome, new_episode=new_episode)
             if fragment is not None:
                 enqueueing += self._hand_over(slot, fragment)
+            if self._is_draining:
+                self._flush(slot)
         self.env_steps += len(slots)
         self._monitor.record("cut", time.perf_counter() - start - enqueueing, time.monotonic())
 
@@ -181,21 +198,22 @@ class Collector:
     def aborted(self, slot: int) -> None:
         """End the slot's episode here: its environment is gone."""
         self._cutters[slot].abort()
-        if self._episodes[slot].policy_step > NO_STEP:
-            self._end_episode(slot, "aborted")
+        self._abort_episode(slot)
+        if self._is_draining:
+            self._flush(slot)
 
     def given_up(self, slot: int) -> None:
-        """Let go of what the slot had begun."""
-        dropped = self._cutters[slot].drop()
-        if dropped:
-            self.dropped_steps["slot_failed"] += dropped
+        """Send what the slot had begun; it needs no credit any more."""
+        self._flush(slot)
         if self._has_credit[slot]:
             self._has_credit[slot] = False
             self.grant(1)
 
     def admitted(self, slots: Sequence[int]) -> list[int]:
         """Return those slots that may act: inside a fragment, or with a credit for one."""
-        allowed = []
+        allowed: list[int] = []
+        if self._is_draining:
+            return allowed
         for slot in slots:
             if self._cutters[slot].buffered:
                 allowed.append(slot)
@@ -220,6 +238,12 @@ class Collector:
             self._credits -= 1
             return True
 
+    def _flush(self, slot: int) -> None:
+        fragment = self._cutters[slot].flush()
+        self._abort_episode(slot)
+        if fragment is not None:
+            self._hand_over(slot, fragment)
+
     def _hand_over(self, slot: int, fragment: Fragment) -> float:
         """Deliver `fragment`; return the seconds it took."""
         start = time.perf_counter()
@@ -235,6 +259,11 @@ class Collector:
         number = self._episodes[slot].number + 1
         self._episodes[slot] = _Episode(number=number)
         return f"{self._cutters[slot].slot[-48:]}/{number}"
+
+    def _abort_episode(self, slot: int) -> None:
+        """End the slot's episode as aborted, if it has one in which something was done."""
+        if self._episodes[slot].policy_step > NO_STEP:
+            self._end_episode(slot, "aborted")
 
     def _end_episode(
         self, slot: int, outcome: Literal["terminated", "truncated", "aborted"]

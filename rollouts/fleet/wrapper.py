@@ -102,6 +102,7 @@ class RolloutWorkerWrapper:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+        self._collector.end()
         self._sender.save()
         self._api.close()
 
@@ -150,7 +151,9 @@ class RolloutWorkerWrapper:
         )
         self._collector.forget_the_old()
         worker.epoch = orders.epoch
-        worker.is_paused = orders.desired in {"paused", "stopped"}
+        worker.is_paused = orders.desired != "running"
+        if orders.desired == "draining":
+            self._collector.drain()
         self._obeyed = orders
 
     def _state(self, *, is_reporting: bool) -> WorkerState:

@@ -140,7 +140,7 @@ MEANINGS = {
     RunVerb.START: "Start the run, or start it again after it was stopped or failed.",
     RunVerb.PAUSE: "Generate nothing new; what was made is still accepted and served.",
     RunVerb.RESUME: "Go on after a pause.",
-    RunVerb.DRAIN: "Finish open episodes, serve until empty, then complete.",
+    RunVerb.DRAIN: "Send what was begun, serve until empty, then complete.",
     RunVerb.STOP: "Drain with a deadline, then stop.",
     RunVerb.KILL: "Stop now; what is lost is counted.",
 }

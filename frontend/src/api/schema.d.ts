@@ -289,7 +289,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Finish open episodes, serve until empty, then complete.
+         * Send what was begun, serve until empty, then complete.
          * @description Ask the run to move.
          */
         post: operations["runs_drain"];

@@ -9,8 +9,9 @@ from django.test import Client
 from buffer import jobs, selectors
 from buffer.models import Batch, FragmentChunk
 from rolldeck import wire
+from rolldeck.batches import Batch as Received
 from runs.models import Run
-from tests.buffer_factories import arrays, body, fragment, group, push
+from tests.buffer_factories import arrays, body, fragment, group, padded, push
 from tests.factories import bearer, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -243,11 +244,48 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
         ),
         "arrays.value",
     ),
+    "a mask of numbers": (
+        lambda: push(fragment(arrays=arrays(4, mask=np.ones(4, np.float32)))),
+        "arrays.mask",
+    ),
+    "a mask of another length": (
+        lambda: push(fragment(arrays=arrays(4, mask=np.ones(3, bool)))),
+        "arrays.mask",
+    ),
+    "no real step": (
+        lambda: push(fragment(arrays=padded(4, real=0))),
+        "arrays.mask",
+    ),
+    "a real step behind padding": (
+        lambda: push(fragment(arrays=padded(4, real=2, mask=np.array([1, 0, 1, 0], bool)))),
+        "arrays.mask",
+    ),
+    "padding that is rewarded": (
+        lambda: push(fragment(arrays=padded(4, real=2, reward=np.ones(4, np.float32)))),
+        "arrays.reward",
+    ),
+    "padding in the middle of an episode": (
+        lambda: push(fragment(arrays=padded(4, real=2, truncated=np.zeros(4, bool)))),
+        "arrays.mask",
+    ),
     "the second one": (
         lambda: push(fragment(), fragment(number=1, arrays=arrays(4, obs=None))),
         "fragments[1].arrays.obs",
     ),
 }
+
+
+def test_a_padded_fragment_counts_its_real_steps(api: Api, run: Run) -> None:
+    api.register()
+    api.push(fragment(arrays=padded(4, real=3)), fragment(number=1))
+
+    batch = api.next()
+    stored = FragmentChunk.objects.order_by("id").values_list("steps", flat=True)
+
+    assert list(stored) == [3, 4]
+    assert batch is not None
+    stacked = Received.decode(wire.encode(batch)).stack()
+    assert stacked["mask"].tolist() == [[True, True, True, False], [True] * 4]
 
 
 @pytest.mark.parametrize(("content", "field"), BROKEN.values(), ids=BROKEN.keys())

@@ -12,9 +12,17 @@ OBS_SIZE = 4
 
 
 def make_arrays(
-    *, steps: int = 8, policy_step: int = 0, seed: int = 0, ends: dict[int, str] | None = None
+    *,
+    steps: int = 8,
+    policy_step: int = 0,
+    seed: int = 0,
+    ends: dict[int, str] | None = None,
+    real: int | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return a fragment's arrays; `ends` maps a step to "terminated" or "truncated"."""
+    """Return a fragment's arrays; `ends` maps a step to "terminated" or "truncated".
+
+    With `real`, the steps behind the first so many are padding.
+    """
     rng = np.random.default_rng(seed)
     ends = ends or {}
     first = np.zeros(steps, dtype=bool)
@@ -35,6 +43,10 @@ def make_arrays(
     if ends:
         arrays["final_obs"] = rng.normal(size=(len(ends), OBS_SIZE)).astype(np.float32)
         arrays["final_step"] = np.array(sorted(ends), dtype=np.int32)
+    if real is not None:
+        arrays["mask"] = np.arange(steps) < real
+        for name in ("reward", "first"):
+            arrays[name][real:] = 0
     return arrays
 
 

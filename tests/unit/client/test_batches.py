@@ -59,6 +59,17 @@ def test_a_batch_without_an_end_lists_none() -> None:
     assert arrays["final_fragment"].shape == (0,)
 
 
+def test_the_mask_tells_real_steps_from_padding() -> None:
+    padded = make_fragment(number=1, ends={4: "truncated"}, real=5)
+
+    batch = Batch.decode(make_batch_body([make_fragment(), padded]))
+    mask = batch.stack()["mask"]
+
+    assert mask.dtype == np.bool_
+    assert mask.sum(axis=1).tolist() == [8, 5]
+    assert mask[1].tolist() == [True] * 5 + [False] * 3
+
+
 def test_fragments_of_different_length_are_not_stacked() -> None:
     batch = Batch.decode(make_batch_body([make_fragment(), make_fragment(number=1, steps=9)]))
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from buffer.core.fragment_rules import check
 from rolldeck.wire import Fragment, unpack_array
 from rollouts.core.fragments import FragmentCutter, NotObserved, Outcome
 
@@ -192,6 +193,78 @@ def test_an_abort_at_the_boundary_breaks_contiguity() -> None:
     assert (fragment.number, fragment.contiguous) == (1, False)
 
 
+def flushed(cutter: FragmentCutter) -> Fragment:
+    fragment = cutter.flush()
+    assert fragment is not None
+    return fragment
+
+
+def test_a_slot_that_goes_no_further_sends_what_it_has_with_a_mask() -> None:
+    cutter = make_cutter(4)
+    cutter.observe(obs_of(0), new_episode="e")
+    for number in range(2):
+        act(cutter, number)
+        cutter.observe(obs_of(number + 1), outcome=Outcome(number + 1.0))
+    fragment = flushed(cutter)
+
+    assert fragment.steps == 4
+    assert array(fragment, "mask") == [True, True, False, False]
+    assert array(fragment, "obs") == [[0], [1], [1], [1]]
+    assert array(fragment, "reward") == [1, 2, 0, 0]
+    assert array(fragment, "first") == [True, False, False, False]
+    assert array(fragment, "truncated") == [False, True, False, False]
+    assert (array(fragment, "final_step"), array(fragment, "final_obs")) == ([1], [[2]])
+    assert array(fragment, "next_obs") == [2]
+    check(fragment)
+    assert (cutter.flush(), cutter.buffered) == (None, 0)
+
+
+def test_a_flush_behind_an_ending_adds_none() -> None:
+    cutter = make_cutter(4)
+    cutter.observe(obs_of(0), new_episode="e")
+    act(cutter, 0)
+    ended = Outcome(1.0, terminated=True, final_obs=obs_of(100))
+    cutter.observe(obs_of(9), outcome=ended, new_episode="f")
+    fragment = flushed(cutter)
+
+    assert array(fragment, "terminated") == [True, False, False, False]
+    assert array(fragment, "truncated") == [False] * 4
+    assert (array(fragment, "final_obs"), array(fragment, "next_obs")) == ([[100]], [9])
+    assert fragment.episode_ids == ["e"]
+    check(fragment)
+
+
+def test_a_flush_of_a_lost_environment_leaves_out_what_nobody_saw() -> None:
+    cutter = make_cutter(3)
+    cutter.observe(obs_of(0), new_episode="e")
+    act(cutter, 0)
+    cutter.observe(obs_of(1), outcome=Outcome(1.0))
+    act(cutter, 1)
+    cutter.abort()
+    fragment = flushed(cutter)
+
+    assert array(fragment, "reward") == [1, 0, 0]
+    assert array(fragment, "truncated") == [False, True, False]
+    assert "final_obs" not in fragment.arrays
+    assert array(fragment, "next_obs") == [1]
+    check(fragment)
+
+
+def test_what_comes_after_a_flush_is_numbered_on_and_not_contiguous() -> None:
+    cutter = make_cutter(1)
+    cutter.observe(obs_of(0), new_episode="e")
+    act(cutter, 0)
+    cutter.abort()
+    whole = flushed(cutter)
+    cutter.observe(obs_of(5), new_episode="f")
+    act(cutter, 1)
+    after = cutter.observe(obs_of(6), outcome=Outcome(1.0))
+
+    assert after is not None
+    assert "mask" not in whole.arrays
+    assert (whole.number, after.number, after.contiguous) == (0, 1, False)
+
+
 def test_nobody_acts_without_an_observation() -> None:
     cutter = make_cutter()
 
@@ -242,3 +315,9 @@ def test_fragments_put_together_are_the_stream(length: int, stream: list[str]) -
     assert joined["first"] == [n == 0 or stream[n - 1] != "goes on" for n in range(whole)]
     assert finals == [(n, 1000 + n) for n, ending in enumerate(kept) if ending != "goes on"]
     assert cutter.buffered == len(stream) - whole
+
+    tail = cutter.flush()
+    rest = [] if tail is None else np.array(array(tail, "reward"))[array(tail, "mask")].tolist()
+    assert rest == list(range(whole, len(stream)))
+    if tail is not None:
+        check(tail)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from small_platform import SmallPlatform, served
 
+from buffer.core.fragment_rules import real_steps
 from rollouts.fleet.local import LocalFleet
 from rollouts.fleet.settings import FleetSettings
 
@@ -76,7 +77,7 @@ def test_a_pause_a_resume_and_a_drain_are_carried_out(
         platform.desired = "draining"
         eventually(lambda: platform.reports[-1].state == "drained")
         worker = platform.reports[-1].workers[0]
-        assert worker.env_steps == 8 * len(platform.fragments)
+        assert worker.env_steps == sum(map(real_steps, platform.fragments.values()))
 
         platform.desired = "stopped"
         eventually(lambda: platform.reports[-1].state == "stopped")

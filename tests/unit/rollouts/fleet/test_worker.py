@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from buffer.core.fragment_rules import check, real_steps
 from rolldeck.wire import Fragment, FragmentReceipt, unpack_array
 from rollouts.fleet.acting import Decision
 from rollouts.fleet.messages import Orders, WorkerState
@@ -148,16 +149,57 @@ def test_a_pause_stops_within_one_step_and_a_resume_goes_on(
         eventually(lambda: b.steps() > after)
 
 
-def test_a_drain_finishes_what_was_begun_and_begins_nothing(
-    settings: WorkerSettings, eventually: Eventually
+def test_a_drain_sends_what_every_slot_has_and_begins_nothing(
+    make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
+    settings = make_worker_settings(
+        spec="odd:counting", kwargs={"seconds": 0.005, "length": 1000}, fragment_length=500
+    )
     with bench(settings) as b:
-        eventually(lambda: len(b.fragments) > 4)
+        eventually(lambda: b.steps() > 40)
         eventually(lambda: b.order("draining").is_drained)
         steps = b.order("draining").report.env_steps
         time.sleep(0.2)
+        assert steps == b.order("draining").report.env_steps
 
-        assert steps == 8 * len(b.fragments) == b.order("draining").report.env_steps
+    assert len(b.fragments) == 4
+    assert {fragment.steps for fragment in b.fragments} == {500}
+    for fragment in b.fragments:
+        check(fragment)
+    assert sum(real_steps(fragment) for fragment in b.fragments) == steps
+    assert b.aborted == 4
+    assert b.order("draining").report.dropped_steps == {}
+
+
+def test_a_drain_sends_what_a_lost_environment_left(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    settings = make_worker_settings(
+        spec="odd:counting", kwargs={"seconds": 0.005, "length": 1000}, fragment_length=500
+    )
+    with bench(settings) as b:
+        eventually(lambda: b.steps() > 40)
+        for pid in b.pids():
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: b.order("draining").is_drained)
+
+    # A step that was under way is in its fragment, though nobody heard what it led to.
+    assert 0 <= sum(map(real_steps, b.fragments)) - b.order("draining").report.env_steps <= 4
+
+
+def test_a_worker_that_is_stopped_at_once_counts_what_it_had_begun(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    settings = make_worker_settings(
+        spec="odd:counting", kwargs={"seconds": 0.005}, fragment_length=500
+    )
+    with bench(settings) as b:
+        eventually(lambda: b.steps() > 40)
+        b.worker.stop()
+        report = b.order().report
+
+    assert not b.fragments
+    assert 0 <= report.dropped_steps["stopped"] - report.env_steps <= 4
 
 
 def test_a_killed_env_process_is_stepping_again_within_five_seconds(
