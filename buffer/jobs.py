@@ -37,8 +37,10 @@ def turn_segments() -> dict[str, int]:
 # One archive may take minutes; the next pass finds what was asked for meanwhile.
 @shared_task(name="buffer.jobs.work_on_archives", soft_time_limit=3600, time_limit=3660)
 def work_on_archives() -> int:
-    """Write and restore the archives that were asked for."""
-    return services.work_on_archives(clock=timezone.now)
+    """Write and restore the archives that were asked for, and let old files go."""
+    done = services.work_on_archives(clock=timezone.now)
+    services.expire_archives(now=timezone.now())
+    return done
 
 
 def nudge_archives() -> None:

@@ -112,7 +112,9 @@ class RestorationsView(APIView):
 class ArchiveView(APIView):
     """One archive."""
 
-    permission_classes = [Readers]
+    def get_permissions(self) -> list[BasePermission]:
+        """Return who may do what: readers look, operators delete."""
+        return [Operators() if self.request.method == "DELETE" else Readers()]
 
     @extend_schema(
         operation_id="archives_get",
@@ -123,6 +125,21 @@ class ArchiveView(APIView):
         """Show how far it is."""
         found = runs_selectors.run_named(run)
         return answer(_shown(services.archive_job(run_id=found.pk, job_id=archive)))
+
+    @extend_schema(
+        operation_id="archives_delete",
+        responses={200: messages.ArchiveRow, **problems(401, 403, 404, 409)},
+        tags=["archives"],
+    )
+    def delete(self, request: Request, run: str, archive: int) -> HttpResponse:
+        """Remove the file; what the archive was stays known."""
+        job = services.delete_archive(
+            run_id=runs_selectors.run_named(run).pk,
+            job_id=archive,
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(_shown(job))
 
 
 class ArchiveFileView(APIView):

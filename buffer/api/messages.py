@@ -327,7 +327,7 @@ class ArchiveRow(Struct, frozen=True, kw_only=True):
     verb: Literal["export", "restore"]
     source: int | None
     """Of a restoration: the archive."""
-    state: Literal["queued", "working", "done", "failed"]
+    state: Literal["queued", "working", "done", "failed", "expired"]
     window: dict[str, Any]
     report: dict[str, Any]
     """Counts, as far as it is."""

@@ -22,6 +22,8 @@ class ArchiveState(StrEnum):
     WORKING = "working"
     DONE = "done"
     FAILED = "failed"
+    EXPIRED = "expired"
+    """It was written, and its file is gone again."""
 
 
 class ArchiveJob(models.Model):

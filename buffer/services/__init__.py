@@ -9,6 +9,8 @@ from buffer.services.archive_jobs import (
     archive_job,
     ask_for_archive,
     ask_for_restoration,
+    delete_archive,
+    expire_archives,
     work_on_archives,
 )
 from buffer.services.archive_restore import (
@@ -128,10 +130,12 @@ __all__ = [
     "confirm_read",
     "contents_of",
     "decode_push",
+    "delete_archive",
     "discard",
     "drop_expired",
     "drop_open",
     "drop_other_epochs",
+    "expire_archives",
     "export_run",
     "follow",
     "forget_deliveries",

@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 
 from buffer.core.archive_window import Window
 from buffer.models.archives import ArchiveJob, ArchiveState, ArchiveVerb
@@ -52,6 +52,7 @@ def ask_for_archive(*, run: Run, window: Window, asked_by: str, now: datetime) -
     return _ask(run, ArchiveVerb.EXPORT, None, window, asked_by=asked_by, now=now)
 
 
+@transaction.atomic
 def ask_for_restoration(
     *, run: Run, archive_id: int, window: Window, asked_by: str, now: datetime
 ) -> ArchiveJob:
@@ -62,7 +63,9 @@ def ask_for_restoration(
         ArchiveNotReady: If it is not written.
         TooManyArchives: If too many wait already.
     """
-    found = ArchiveJob.objects.filter(pk=archive_id, verb=ArchiveVerb.EXPORT).first()
+    exports = ArchiveJob.objects.filter(pk=archive_id, verb=ArchiveVerb.EXPORT)
+    # Locked: its file must not expire between this look and the new row.
+    found = exports.select_for_update().first()
     if found is None:
         raise ArchiveNotFound(f"there is no archive {archive_id}")
     archive_file(found)
@@ -113,6 +116,54 @@ def archive_file(job: ArchiveJob) -> Path:
     if job.verb != ArchiveVerb.EXPORT or job.state != ArchiveState.DONE or not path.is_file():
         raise ArchiveNotReady(f"archive {job.pk} is {job.state} and has no file")
     return path
+
+
+def delete_archive(*, run_id: int, job_id: int, actor: str, now: datetime) -> ArchiveJob:
+    """Remove the file of an archive; its row stays and says so.
+
+    Raises:
+        ArchiveNotFound: If the run has no such archive.
+        ArchiveNotReady: If it has no file, or one that is being restored.
+    """
+    job = archive_job(run_id=run_id, job_id=job_id)
+    archive_file(job)
+    if not _expire(job, actor=actor, now=now):
+        raise ArchiveNotReady(f"archive {job.pk} is being restored")
+    job.refresh_from_db(fields=["state"])
+    return job
+
+
+def expire_archives(*, now: datetime) -> int:
+    """Remove the files of archives that are older than the setting says; return how many."""
+    seconds = settings.ROLLDECK_ARCHIVE_SECONDS
+    if not seconds:
+        return 0
+    old = ArchiveJob.objects.filter(
+        verb=ArchiveVerb.EXPORT,
+        state=ArchiveState.DONE,
+        finished_at__lt=now - timedelta(seconds=seconds),
+    )
+    return sum(_expire(job, actor="retention", now=now) for job in old)
+
+
+@transaction.atomic
+def _expire(job: ArchiveJob, *, actor: str, now: datetime) -> bool:
+    """Remove an archive's file unless a restoration needs it; return whether it is gone."""
+    ArchiveJob.objects.select_for_update().get(pk=job.pk)
+    if ArchiveJob.objects.filter(source=job, state__in=_OPEN).exists():
+        return False
+    ArchiveJob.objects.filter(pk=job.pk).update(state=ArchiveState.EXPIRED)
+    runs_services.record_event(
+        run_id=job.run_id,
+        kind="archive_expired",
+        message=f"the file of archive {job.pk} is removed",
+        actor=actor,
+        details={"archive": job.pk},
+        now=now,
+    )
+    # Before the commit: a file that could not be removed leaves the row as it was.
+    _path(job).unlink(missing_ok=True)
+    return True
 
 
 def _path(job: ArchiveJob) -> Path:

@@ -89,6 +89,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/archives"): READ_RUN,
     ("POST", "runs/<slug:run>/archives"): OPERATE,
     ("GET", "runs/<slug:run>/archives/<small:archive>"): READ_RUN,
+    ("DELETE", "runs/<slug:run>/archives/<small:archive>"): OPERATE,
     ("GET", "runs/<slug:run>/archives/<small:archive>/file"): OPERATE,
     ("POST", "runs/<slug:run>/restorations"): OPERATE,
     ("GET", "runs/<slug:run>/followers"): READ_RUN,

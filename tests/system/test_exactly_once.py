@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,10 @@ def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path
         assert sorted(got) == everything
         found = ledger(deck)
         assert (found["accepted"], found["balanced"]) == (len(everything), True)
+        done = datetime.now(UTC).isoformat()
+        audited = wait_until(
+            lambda: (said := deck.get("/api/runs/default/ledger"))["audited_at"] > done and said,
+            seconds=120,
+            what="the rows are counted against the ledger",
+        )
+        assert audited["problem"] == ""

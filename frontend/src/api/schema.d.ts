@@ -120,7 +120,8 @@ export interface paths {
         get: operations["archives_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** @description Remove the file; what the archive was stays known. */
+        delete: operations["archives_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1342,7 +1343,7 @@ export interface components {
             verb: "export" | "restore";
             source: number | null;
             /** @enum {unknown} */
-            state: "done" | "failed" | "queued" | "working";
+            state: "done" | "expired" | "failed" | "queued" | "working";
             window: Record<string, unknown>;
             report: Record<string, unknown>;
             error: string;
@@ -3068,6 +3069,60 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    archives_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                archive: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArchiveRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

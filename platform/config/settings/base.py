@@ -108,6 +108,8 @@ ROLLDECK_SEGMENT_BYTES = env.integer("ROLLDECK_SEGMENT_BYTES", 1024**3, at_least
 ROLLDECK_RETENTION_SECONDS = env.integer("ROLLDECK_RETENTION_SECONDS", 7 * 24 * 3600)
 ROLLDECK_RETENTION_BYTES = env.integer("ROLLDECK_RETENTION_BYTES", 50 * 1024**3)
 ROLLDECK_RETENTION_ITEMS = env.integer("ROLLDECK_RETENTION_ITEMS", 0)
+# How long the files of archives are kept; 0: until somebody deletes them.
+ROLLDECK_ARCHIVE_SECONDS = env.integer("ROLLDECK_ARCHIVE_SECONDS", 0)
 
 # --- Nudges: Celery's broker and the channel layer; nothing in them is the truth ---
 CELERY_BROKER_URL = celery_broker(REDIS_URL)

@@ -1,12 +1,15 @@
+from datetime import timedelta
 from io import BytesIO
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from django.db.models.functions import Now
 from django.test import Client
 
 from buffer import jobs, storage
 from buffer.models import ArchiveJob, TrajectoryGroup
+from buffer.services import archive_file
 from runs.models import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import bearer, make_run
@@ -146,3 +149,46 @@ def test_a_right_to_one_run_reads_no_archive_of_another(api: Api) -> None:
 
     assert response.status_code == 404
     assert Run.objects.get(name="other").archive_jobs.count() == 0
+
+
+def test_a_deleted_archive_is_known_and_has_no_file(api: Api) -> None:
+    row = api.archive()
+    path = f"words/archives/{row['id']}"
+    file = archive_file(ArchiveJob.objects.get(pk=row["id"]))
+
+    gone = api.client.delete(f"/api/runs/{path}", headers=api.headers).json()
+
+    assert (gone["state"], gone["has_file"], gone["report"]) == ("expired", False, row["report"])
+    assert not file.exists()
+    assert api.get(f"{path}/file").status_code == 409
+    assert api.client.delete(f"/api/runs/{path}", headers=api.headers).status_code == 409
+
+
+def test_a_file_that_is_being_restored_stays(api: Api) -> None:
+    row = api.archive()
+    make_run(name="again", kind="outside")
+    assert api.post("again/restorations", {"archive": row["id"]}).status_code == 202
+
+    refused = api.client.delete(f"/api/runs/words/archives/{row['id']}", headers=api.headers)
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "archive_not_ready")
+    jobs.work_on_archives()
+    assert ArchiveJob.objects.get(verb="restore").state == "done"
+    assert (
+        api.client.delete(f"/api/runs/words/archives/{row['id']}", headers=api.headers).json()[
+            "state"
+        ]
+        == "expired"
+    )
+
+
+def test_archives_are_kept_as_long_as_the_setting_says(api: Api, settings: Any) -> None:
+    old, new = api.archive(), api.archive()
+    settings.ROLLDECK_ARCHIVE_SECONDS = 3600
+    ArchiveJob.objects.filter(pk=old["id"]).update(finished_at=Now() - timedelta(seconds=3601))
+
+    jobs.work_on_archives()
+
+    states = dict(ArchiveJob.objects.values_list("id", "state"))
+    assert states == {old["id"]: "expired", new["id"]: "done"}
+    assert archive_file(ArchiveJob.objects.get(pk=new["id"])).exists()
