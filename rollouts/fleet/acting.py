@@ -20,6 +20,10 @@ class WeightsDoNotFit(ValueError):
     """The tensors are not those of the policy."""
 
 
+class NoWeights(RuntimeError):
+    """A policy must not act before it was given weights."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What a policy chose for B observations."""
@@ -42,11 +46,19 @@ class Policy(Protocol):
     def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
         """Choose actions for ``obs [B, …]``; `first` marks where an episode begins."""
 
-    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take new weights, whole or not at all.
+    def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Any:
+        """Return these weights in the form that `adopt` takes; may take its time.
+
+        Any thread may call it, at any moment: nothing that acts is touched.
 
         Raises:
             WeightsDoNotFit: If names or shapes are not the policy's own.
+        """
+
+    def adopt(self, prepared: Any) -> None:
+        """Act with what `prepare` returned from now on; recurrent state stays what it is.
+
+        Called between two inferences by the thread that acts; takes microseconds.
         """
 
 

@@ -19,6 +19,7 @@ from rollouts.fleet.environments import Space
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.settings import WorkerSettings, derive_seed
 from rollouts.fleet.weights import WeightsStage
+from runs.core.policy_config import PolicyConfig
 
 PolicyFactory = Callable[[Space, Space], Policy]
 
@@ -68,7 +69,7 @@ class StepRolloutWorker:
         config = settings.fleet.config
         self._fleet = config.fleet
         base_seed = derive_seed(config.seed, "worker", settings.index)
-        self._make_policy = policy_factory or self._mlp(config.policy.hidden_sizes, base_seed)
+        self._make_policy = policy_factory or self._configured(config.policy, base_seed)
         # Importing torch takes seconds, in which environments can start.
         self._prepare = None if policy_factory else _import_torch
         self._crew = EnvCrew(config, base_seed=base_seed, events=events, listener=self)
@@ -188,14 +189,12 @@ class StepRolloutWorker:
         """Expect nothing more of the slot."""
         self._handler.given_up(slot)
 
-    def _mlp(self, hidden_sizes: list[int], base_seed: int) -> PolicyFactory:
+    def _configured(self, config: PolicyConfig, base_seed: int) -> PolicyFactory:
         def make(observation: Space, action: Space) -> Policy:
-            from rollouts.fleet.policies import TorchMlp
+            from rollouts.fleet.policies import make_policy
 
             seed = derive_seed(base_seed, "policy")
-            return TorchMlp(
-                observation, action, hidden_sizes=hidden_sizes, seed=seed, device=self._fleet.device
-            )
+            return make_policy(config, observation, action, seed=seed, device=self._fleet.device)
 
         return make
 

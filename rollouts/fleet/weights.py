@@ -88,7 +88,7 @@ class WeightsStage:
         if record is None or record is self._active or record.version == self._refused:
             return False
         try:
-            policy.load(record.tensors)
+            policy.adopt(policy.prepare(record.tensors))
         except ValueError:
             self._refused = record.version
             raise

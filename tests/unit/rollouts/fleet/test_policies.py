@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-from rollouts.fleet.acting import WeightsDoNotFit, for_environment
+from rollouts.fleet.acting import NoWeights, WeightsDoNotFit, for_environment
 from rollouts.fleet.environments import Space
 from rollouts.fleet.policies import MlpPolicy, TorchMlp
 from rollouts.fleet.settings import derive_seed
@@ -58,6 +59,32 @@ def test_weights_of_another_network_are_refused_whole() -> None:
 
     with pytest.raises(WeightsDoNotFit, match=r"policy_net\.0"):
         policy.load(tensors(MlpPolicy(4, 2, [16])))
+
+
+def test_a_policy_does_not_act_before_it_has_weights() -> None:
+    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
+
+    with pytest.raises(NoWeights):
+        policy.act(np.zeros((3, 4), dtype=np.float32), {}, FIRST)
+
+
+def test_prepared_weights_change_nothing_until_they_are_adopted() -> None:
+    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
+    policy.load(tensors(MlpPolicy(4, 2, [8])))
+    obs = np.ones((3, 4), dtype=np.float32)
+    before = policy.act(obs, {}, FIRST).values
+    other = MlpPolicy(4, 2, [8])
+    arrays = tensors(other)
+
+    prepared = policy.prepare(arrays)
+    # The trainer's memory is its own again at once.
+    with torch.no_grad():
+        expected = other(torch.from_numpy(obs))[1].numpy().copy()
+    arrays["value_net.0.weight"][:] = 0.0
+
+    assert np.array_equal(policy.act(obs, {}, FIRST).values, before)
+    policy.adopt(prepared)
+    assert policy.act(obs, {}, FIRST).values == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_seed_depends_on_what_it_is_for_and_on_nothing_else() -> None:

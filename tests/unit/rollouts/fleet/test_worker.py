@@ -341,9 +341,11 @@ class SlowToLoad:
             values=np.full(len(obs), self.loaded, dtype=np.float32),
         )
 
-    def load(self, tensors: Any) -> None:
-        label = float(tensors["label"][0])
+    def prepare(self, tensors: Any) -> float:
         time.sleep(0.1)
+        return float(tensors["label"][0])
+
+    def adopt(self, label: float) -> None:
         self.loaded = label
         self.loads.append(label)
 

@@ -1,0 +1,127 @@
+"""Do what every torch policy does in a rollout worker: take weights, act, keep its device."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rollouts.fleet.acting import Decision, NoWeights, State, WeightsDoNotFit
+from rollouts.fleet.environments import Space
+from rollouts.fleet.policies.heads import head_for
+
+
+class TorchPolicy(ABC):
+    """A torch module at work in a rollout worker.
+
+    The module it is given is only a template and never acts: each version of the weights gets a
+    module of its own in `prepare`, and `adopt` makes that the acting one.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        observation: Space,
+        action: Space,
+        seed: int,
+        device: str = "auto",
+    ) -> None:
+        """Have no weights yet.
+
+        Args:
+            module: Names, shapes and types of the weights; its values are never used.
+            observation: Form of observations.
+            action: Form of actions.
+            seed: Of the draws.
+            device: ``auto`` takes a GPU if there is one.
+        """
+        # One worker is one core: more threads would only fight with the other workers.
+        torch.set_num_threads(1)
+        name = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self._device = torch.device(name)
+        self._observation = observation
+        self._head = head_for(action)
+        self._template = module.to("meta")
+        self._acting: nn.Module | None = None
+        self._random = torch.Generator(device=self._device).manual_seed(seed)
+
+    def initial_state(self, batch: int) -> State:  # noqa: ARG002 the protocol's
+        """Return nothing: the policy remembers nothing."""
+        return {}
+
+    def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
+        """Draw an action for each of ``obs [B, …]``.
+
+        Raises:
+            NoWeights: If none were adopted yet.
+        """
+        module = self._acting
+        if module is None:
+            raise NoWeights("the policy was asked to act before it had weights")
+        with torch.inference_mode():
+            outputs, values, after = self._run(module, obs, state, first)
+            log_std = module.log_std if self._head.is_continuous else None
+            actions, logprobs = self._head.draw(outputs, log_std, self._random)
+            return Decision(
+                actions=actions.cpu().numpy(),
+                logprobs=logprobs.cpu().numpy(),
+                values=values.cpu().numpy(),
+                state={name: rows.cpu().numpy() for name, rows in after.items()},
+            )
+
+    def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> nn.Module:
+        """Return a module with these weights on the policy's device; from any thread.
+
+        Raises:
+            WeightsDoNotFit: If names or shapes are not the policy's own.
+        """
+        wanted = self._template.state_dict()
+        _check(wanted, tensors)
+        module = deepcopy(self._template)
+        # A copy: the arrays may be read-only views of a download.
+        state = {
+            name: torch.from_numpy(np.array(value)).to(self._device, wanted[name].dtype)
+            for name, value in tensors.items()
+        }
+        module.load_state_dict(state, assign=True)
+        return module.requires_grad_(requires_grad=False).eval()
+
+    def adopt(self, prepared: nn.Module) -> None:
+        """Act with what `prepare` returned from now on; recurrent state is kept."""
+        self._acting = prepared
+
+    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Prepare and adopt at once.
+
+        Raises:
+            WeightsDoNotFit: If names or shapes are not the policy's own.
+        """
+        self.adopt(self.prepare(tensors))
+
+    @abstractmethod
+    def _run(
+        self, module: nn.Module, obs: NDArray[Any], state: State, first: NDArray[np.bool_]
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Return outputs ``[B, outputs]``, values ``[B]`` and the state after this step."""
+
+    def _vectors(self, obs: NDArray[Any]) -> Tensor:
+        """Return observations as flat float32 numbers ``[B, size]`` on the device."""
+        if self._observation.kind == "discrete":
+            indices = torch.from_numpy(np.asarray(obs, dtype=np.int64))
+            flat = nn.functional.one_hot(indices - self._observation.start, self._observation.size)
+        else:
+            flat = torch.from_numpy(np.ascontiguousarray(obs).reshape(len(obs), -1))
+        return flat.to(self._device, torch.float32)
+
+
+def _check(wanted: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:
+    wanted_shapes = {name: tuple(value.shape) for name, value in wanted.items()}
+    given_shapes = {name: tuple(value.shape) for name, value in given.items()}
+    if wanted_shapes != given_shapes:
+        differing = sorted(dict(wanted_shapes.items() ^ given_shapes.items()))
+        raise WeightsDoNotFit(f"names or shapes differ: {', '.join(differing[:8])}")

@@ -1,0 +1,106 @@
+"""Turn the outputs of a network into actions and their probability."""
+
+import math
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import torch
+from torch import Generator, Tensor
+
+from rollouts.fleet.environments import Space
+
+LOG_2_PI: Final = math.log(2 * math.pi)
+
+
+class Head(Protocol):
+    """A distribution of actions, by the outputs of a network."""
+
+    outputs: int
+    """Numbers that the network gives for one observation."""
+    is_continuous: bool
+    """Whether the network has a `log_std [outputs]` beside its outputs."""
+
+    def draw(
+        self, outputs: Tensor, log_std: Tensor | None, random: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return actions ``[B, …]`` and their logprobs ``[B]`` for ``outputs [B, outputs]``."""
+
+    def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
+        """Return the logprobs ``[…]`` of given actions, for ``outputs […, outputs]``."""
+
+
+class ChoiceHead:
+    """One of n choices: the outputs are logits."""
+
+    is_continuous = False
+
+    def __init__(self, choices: int) -> None:
+        self.outputs = choices
+
+    def draw(
+        self,
+        outputs: Tensor,
+        log_std: Tensor | None,  # noqa: ARG002 the protocol's
+        random: Generator,
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``[B]`` int64 choices and their logprobs."""
+        logprobs = torch.log_softmax(outputs, dim=-1)
+        # The largest of logprob + Gumbel noise is distributed as the softmax.
+        noise = torch.empty_like(logprobs).exponential_(generator=random).log_()
+        chosen = (logprobs - noise).argmax(dim=-1)
+        return chosen, logprobs.gather(-1, chosen[..., None]).squeeze(-1)
+
+    def logprob(
+        self,
+        outputs: Tensor,
+        log_std: Tensor | None,  # noqa: ARG002 the protocol's
+        actions: Tensor,
+    ) -> Tensor:
+        """Return the logprobs of ``actions […]``."""
+        logprobs = torch.log_softmax(outputs, dim=-1)
+        return logprobs.gather(-1, actions[..., None].long()).squeeze(-1)
+
+
+class GaussianHead:
+    """Numbers drawn around the outputs, with a spread that no observation changes.
+
+    A logprob is that of the number as it was drawn: fragments keep that number, and only what
+    the environment gets is clipped to its bounds.
+    """
+
+    is_continuous = True
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        self.outputs = math.prod(shape)
+        self._shape = tuple(shape)
+
+    def draw(
+        self, outputs: Tensor, log_std: Tensor | None, random: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``[B, *shape]`` float32 actions and their logprobs."""
+        spread = _given(log_std)
+        noise = torch.empty_like(outputs).normal_(generator=random)
+        flat = outputs + noise * spread.exp()
+        return flat.reshape(-1, *self._shape), _gaussian(noise, spread)
+
+    def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
+        """Return the logprobs of ``actions […, *shape]``."""
+        spread = _given(log_std)
+        noise = (actions.reshape(outputs.shape) - outputs) * torch.exp(-spread)
+        return _gaussian(noise, spread)
+
+
+def head_for(action: Space) -> Head:
+    """Return the distribution that fits a form of actions."""
+    return GaussianHead(action.shape) if action.kind == "box" else ChoiceHead(action.choices)
+
+
+def _gaussian(noise: Tensor, log_std: Tensor) -> Tensor:
+    """Return the log density of ``noise`` standard deviations, summed over the last axis."""
+    return (-0.5 * (noise.square() + LOG_2_PI) - log_std).sum(-1)
+
+
+def _given(log_std: Tensor | None) -> Tensor:
+    if log_std is None:
+        raise ValueError("continuous actions need a log_std")
+    return log_std
