@@ -107,6 +107,14 @@ class FleetWorker(models.Model):
     dropped_steps = models.JSONField(default=dict, blank=True, help_text="Env steps by reason.")
     stages = models.JSONField(default=dict, blank=True, help_text="Windowed stage timings, ms.")
     verdict = models.TextField(blank=True, help_text="Where the worker's time goes.")
+    shares = models.JSONField(default=dict, blank=True, help_text="Part of the time by stage.")
+    # Its env processes included. Null: nobody measured.
+    cpu_percent = models.FloatField(null=True, blank=True, help_text="Of one core.")
+    memory_bytes = models.PositiveBigIntegerField(null=True, blank=True, help_text="Resident.")
+    gpu_percent = models.FloatField(null=True, blank=True, help_text="Of its device, by whomever.")
+    gpu_memory_bytes = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="Taken on its device, by whomever."
+    )
 
     class Meta:
         constraints = [

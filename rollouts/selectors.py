@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from buffer import selectors as buffer_selectors
 from rolldeck.wire import FleetControl
-from rollouts.core import control
+from rollouts.core import control, pipeline
 from rollouts.core.reconcile import Action, FleetView, decide, desired_of
 from rollouts.models import EpisodeWindow, Fleet, FleetWorker, MetricSample
 from rollouts.wire import (
@@ -85,7 +85,9 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     fleet = Fleet.objects.filter(run_id=run_id).first()
     if fleet is None:
         return FleetState(desired=desired_of(_status_of(run)), observed="none")
-    workers = FleetWorker.objects.filter(fleet=fleet).order_by("index").prefetch_related("slots")
+    found = FleetWorker.objects.filter(fleet=fleet).order_by("index").prefetch_related("slots")
+    workers = [_worker_state(worker, now=now) for worker in found]
+    shares = pipeline.mean_shares(one.shares for one in workers if one.state == "running")
     return FleetState(
         desired=desired_of(_status_of(run)),
         observed=_shown(fleet.observed, fleet.observed_at, now=now),
@@ -95,7 +97,10 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
         attempt=fleet.attempt,
         reason=fleet.reason,
         env_steps_total=fleet.env_steps_total,
-        workers=[_worker_state(worker, now=now) for worker in workers],
+        workers=workers,
+        verdict=pipeline.judge(shares),
+        shares=shares,
+        idle_share=pipeline.idle_share(shares),
     )
 
 

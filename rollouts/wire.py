@@ -128,6 +128,16 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     stages: dict[str, StageTiming]
     verdict: str
     slots: list[SlotState]
+    shares: dict[str, float]
+    """Part of the time, 0 to 1, that each stage took, and each reason to wait."""
+    cpu_percent: float | None
+    """Of one core, env processes included; null where nobody measured, as in all below."""
+    memory_bytes: int | None
+    """Resident, env processes included."""
+    gpu_percent: float | None
+    """Time in which the worker's device computed, for whomever."""
+    gpu_memory_bytes: int | None
+    """Taken on the worker's device, by whomever."""
 
 
 class FleetState(Struct, frozen=True, kw_only=True):
@@ -153,3 +163,9 @@ class FleetState(Struct, frozen=True, kw_only=True):
     reason: str = ""
     env_steps_total: int = 0
     workers: list[WorkerState] = []
+    verdict: str = ""
+    """Where the time of the fleet as a whole goes; empty while nobody measures."""
+    shares: dict[str, float] = {}
+    """Mean of the running workers' shares."""
+    idle_share: float | None = None
+    """Part of the time in which no slot was allowed to act, for want of room or weights."""

@@ -293,6 +293,16 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     stages: dict[str, StageTiming] = {}
     verdict: Note = ""
     slots: list[SlotReport] = []
+    shares: dict[str, float] = {}
+    """Part of the time, 0 to 1, that each stage took, and each reason to wait."""
+    cpu_percent: float | None = None
+    """Of one core, its env processes included; null where nobody measured, as in all below."""
+    memory_bytes: LargeCount | None = None
+    """Resident, its env processes included."""
+    gpu_percent: float | None = None
+    """Time in which the worker's device computed, for whomever."""
+    gpu_memory_bytes: LargeCount | None = None
+    """Taken on the worker's device, by whomever."""
 
 
 class EpisodeWindow(Struct, frozen=True, kw_only=True):

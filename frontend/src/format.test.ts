@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ageSeconds, count, duration, number, policyStep, utc, visible } from "./format";
+import { ageSeconds, bytes, count, duration, number, percent, policyStep, utc, visible } from "./format";
 
 describe("numbers", () => {
   it("keeps three meaningful digits and groups thousands", () => {
@@ -20,6 +20,16 @@ describe("numbers", () => {
     expect(count(950)).toBe("950");
     expect(count(12_400)).toBe("12.4 k");
     expect(count(3_100_000)).toBe("3.1 M");
+  });
+});
+
+describe("sizes and parts", () => {
+  it("are short and keep their unit", () => {
+    expect([0, 512, 1_400, 83_000_000, 1_414_000_000].map(bytes)).toEqual(["0 B", "512 B", "1.4 kB", "83 MB", "1.41 GB"]);
+    expect([0, 0.714, 2.5].map(percent)).toEqual(["0 %", "71 %", "250 %"]);
+  });
+  it("are not made up", () => {
+    expect([bytes(null), percent(undefined)]).toEqual(["–", "–"]);
   });
 });
 

@@ -26,6 +26,20 @@ export function count(value: number | null | undefined): string {
   return number(value);
 }
 
+/** Bytes in a unit that keeps them short: 512 B, 1.4 GB. */
+export function bytes(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  const power = value < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(value) / 3));
+  return `${number(value / 1000 ** power)} ${units[power]}`;
+}
+
+/** A part of the whole in percent: 0.714 is 71 %. */
+export function percent(part: number | null | undefined): string {
+  if (part === null || part === undefined || !Number.isFinite(part)) return NOTHING;
+  return `${Math.round(100 * part)} %`;
+}
+
 /** Seconds as people say them: 0.4 s, 12 s, 3 min, 2 h 05, 4 d. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;

@@ -23,6 +23,11 @@ START_SECONDS: Final = 90.0
 """How long its first answer may take, where nothing is in the way of starting it."""
 WEIGHTS_SECONDS: Final = 60.0
 SAY_WAITING_AFTER_SECONDS: Final = 5.0
+MEASURED: Final = (
+    *("stages", "verdict", "shares"),
+    *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes"),
+)
+"""Fields that come once a second and hold until the next time."""
 
 
 @dataclass(slots=True)
@@ -203,7 +208,7 @@ class Member:
         self._take(state)
 
     def _take(self, state: WorkerState) -> None:
-        if state.report.stages or state.episodes:
+        if state.report.stages or state.episodes or state.report.memory_bytes is not None:
             self._measured = state.report
         self.episodes += state.episodes
         for event in state.events:
@@ -211,10 +216,8 @@ class Member:
             self._events.pass_on(replace(event, details=details))
         self.obstacle = ""
         if self._measured is not None:
-            report = replace(
-                state.report, stages=self._measured.stages, verdict=self._measured.verdict
-            )
-            state = replace(state, report=report)
+            measured = {name: getattr(self._measured, name) for name in MEASURED}
+            state = replace(state, report=replace(state.report, **measured))
         self._state = state
 
     def _judge_silence(self, call: _Call, now: float) -> None:

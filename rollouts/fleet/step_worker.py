@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,13 +211,18 @@ class StepRolloutWorker:
         came = connection.wait([*self._crew.pipes, self._bell], longest_seconds)
         now = time.monotonic()
         if not self._stepping and not self.is_paused:
-            self._monitor.wait(now - began)
+            self._monitor.wait(now - began, wants=self._wants())
         if self._bell in came:
             os.read(self._bell, 4096)
             came.remove(self._bell)
         if came:
             self._crew.hear(came, now)
             self._monitor.record("recv", time.monotonic() - now, now)
+
+    def _wants(self) -> Literal["room", "weights"]:
+        """Return what keeps the slots from acting while none of them does."""
+        active = self._weights.active
+        return "weights" if active is None or active[0] != self.epoch else "room"
 
     def _load(self) -> None:
         if self._policy is None:

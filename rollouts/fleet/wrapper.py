@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 from typing import Final, Literal
 
-from rolldeck.wire import Fragment, WorkerReport, encode
-from rollouts.core.pipeline import PipelineMonitor
+from rolldeck.wire import Fragment, SlotReport, WorkerReport, encode
+from rollouts.core.pipeline import PipelineMonitor, judge
 from rollouts.fleet.collector import Collector
 from rollouts.fleet.loops import EventLog, Loop
 from rollouts.fleet.messages import IDLE, Orders, WorkerState
 from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.resources import ResourceMeter, Usage
 from rollouts.fleet.sender import Push, Sender
 from rollouts.fleet.settings import WorkerSettings
 from rollouts.fleet.spool import Spool
@@ -52,7 +53,12 @@ class RolloutWorkerWrapper:
         self._api = PlatformApi(settings.fleet)
         self._policy_factory = policy_factory
         self._events = EventLog()
-        self._monitor = PipelineMonitor(now=time.monotonic())
+        fleet = settings.fleet.config.fleet
+        self._monitor = PipelineMonitor(
+            now=time.monotonic(),
+            env_processes=-(-fleet.envs_per_worker // fleet.envs_per_process),
+        )
+        self._meter = ResourceMeter()
         self._weights = WeightsStage()
         self._sender = Sender(
             push or self._api.push,
@@ -172,6 +178,8 @@ class RolloutWorkerWrapper:
         worker, now = self._worker, time.monotonic()
         state, reason = self._condition(worker)
         staged, active = self._weights.staged, self._weights.active
+        slots = worker.reports() if worker else []
+        shares = self._monitor.shares(now) if is_reporting else {}
         return WorkerReport(
             index=self._settings.index,
             incarnation=self._settings.incarnation,
@@ -189,9 +197,15 @@ class RolloutWorkerWrapper:
             to_send=self._sender.waiting,
             dropped_steps=dict(self._collector.dropped_steps),
             stages=self._monitor.timings(now) if is_reporting else {},
-            verdict=self._monitor.verdict(now) if is_reporting else "",
-            slots=worker.reports() if worker else [],
+            verdict=judge(shares),
+            slots=slots,
+            shares=shares,
+            **(self._usage(slots)._asdict() if is_reporting else {}),
         )
+
+    def _usage(self, slots: list[SlotReport]) -> Usage:
+        """Return what this process and the env processes use."""
+        return self._meter.measure({os.getpid(), *(slot.pid for slot in slots if slot.pid)})
 
     def _condition(self, worker: StepRolloutWorker | None) -> tuple[Condition, str]:
         """Return the state of the worker and, where it is not what is wanted, the reason."""

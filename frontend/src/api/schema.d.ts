@@ -1768,6 +1768,14 @@ export interface components {
             env_steps_total: number;
             /** @default [] */
             workers: components["schemas"]["WorkerState"][];
+            /** @default  */
+            verdict: string;
+            /** @default {} */
+            shares: {
+                [key: string]: number;
+            };
+            /** @default null */
+            idle_share: number | null;
         };
         /**
          * FollowerList
@@ -2584,6 +2592,18 @@ export interface components {
             verdict: string;
             /** @default [] */
             slots: components["schemas"]["SlotReport"][];
+            /** @default {} */
+            shares: {
+                [key: string]: number;
+            };
+            /** @default null */
+            cpu_percent: number | null;
+            /** @default null */
+            memory_bytes: number | null;
+            /** @default null */
+            gpu_percent: number | null;
+            /** @default null */
+            gpu_memory_bytes: number | null;
         };
         /**
          * WorkerState
@@ -2617,6 +2637,13 @@ export interface components {
             };
             verdict: string;
             slots: components["schemas"]["SlotState"][];
+            shares: {
+                [key: string]: number;
+            };
+            cpu_percent: number | null;
+            memory_bytes: number | null;
+            gpu_percent: number | null;
+            gpu_memory_bytes: number | null;
         };
     };
     responses: never;

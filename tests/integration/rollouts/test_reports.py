@@ -45,6 +45,30 @@ def test_a_report_shows_workers_and_slots_as_they_are() -> None:
     assert [(slot.slot, slot.state, slot.pid) for slot in shown.slots] == [(0, "stepping", 7)]
 
 
+def test_a_fleet_is_judged_as_a_whole_by_its_running_workers() -> None:
+    run = launched(FakeCluster())
+    busy = worker(0, shares={"env_step": 0.7, "waiting_room": 0.1})
+    waiting = worker(1, shares={"waiting_room": 0.9})
+    lost = worker(2, state="respawning", shares={"infer": 1.0})
+
+    accept(run, report(run, busy, waiting, lost))
+
+    state = selectors.fleet_state(run.pk, now=NOON)
+    assert state.shares == {"env_step": 0.35, "waiting_room": 0.5}
+    assert state.verdict.startswith("Trainer-bound: 50% of the time")
+    assert state.idle_share == 0.5
+
+
+def test_what_a_worker_uses_is_shown_and_what_nobody_measured_is_null() -> None:
+    run = launched(FakeCluster())
+
+    accept(run, report(run, worker(cpu_percent=151.5, memory_bytes=7 << 30)))
+
+    [shown] = selectors.fleet_state(run.pk, now=NOON).workers
+    assert (shown.cpu_percent, shown.memory_bytes) == (151.5, 7 << 30)
+    assert (shown.gpu_percent, shown.gpu_memory_bytes) == (None, None)
+
+
 def test_the_next_report_replaces_what_the_last_one_said() -> None:
     run = launched(FakeCluster())
     accept(run, report(run, worker(env_steps=10)))

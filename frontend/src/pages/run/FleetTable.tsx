@@ -4,7 +4,7 @@ import type { FleetPart, RunDetail, SlotReport, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
-import { count, number, policyStep, visible } from "@/format";
+import { bytes, count, number, percent, policyStep, visible } from "@/format";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 
 function Slots({ slots }: { slots: SlotReport[] }) {
@@ -76,7 +76,7 @@ function Versions({ worker }: { worker: WorkerRow }) {
   );
 }
 
-function WorkerLine({ worker }: { worker: WorkerRow }) {
+function WorkerLine({ worker, hasGpu }: { worker: WorkerRow; hasGpu: boolean }) {
   const [open, setOpen] = useState(false);
   return (
     <Fragment>
@@ -110,12 +110,20 @@ function WorkerLine({ worker }: { worker: WorkerRow }) {
         </td>
         <td className="num">{number(worker.to_send)}</td>
         <td className="num">{number(worker.restarts)}</td>
+        <td className="num">{percent(worker.cpu_percent === null ? null : worker.cpu_percent / 100)}</td>
+        <td className="num">{bytes(worker.memory_bytes)}</td>
+        {hasGpu && (
+          <td className="num" data-gpu>
+            {percent(worker.gpu_percent === null ? null : worker.gpu_percent / 100)}{" "}
+            <span className="faint">· {bytes(worker.gpu_memory_bytes)}</span>
+          </td>
+        )}
         <td className="soft anywhere verdict">{visible(worker.verdict) || "–"}</td>
       </tr>
       {open && (
         <tr>
           <td />
-          <td colSpan={8}>
+          <td colSpan={hasGpu ? 11 : 10}>
             <Slots slots={worker.slots} />
             <Stages stages={worker.stages} />
           </td>
@@ -149,6 +157,7 @@ function NoWorkers({ run }: { run: RunDetail }) {
 export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDetail }) {
   const workers = fleet?.workers ?? [];
   const slots = workers.reduce((sum, worker) => sum + worker.slots.length, 0);
+  const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
   const word = workers.length === 1 ? "worker" : "workers";
   return (
     <Panel title="Fleet" note={workers.length > 0 ? `${workers.length} ${word}, ${slots} env slots` : undefined} className="span-12">
@@ -179,12 +188,23 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
                 <th scope="col" className="num">
                   Restarts
                 </th>
+                <th scope="col" className="num" title="Of one core, env processes included">
+                  CPU
+                </th>
+                <th scope="col" className="num" title="Resident, env processes included">
+                  Memory
+                </th>
+                {hasGpu && (
+                  <th scope="col" className="num" title="Of the worker's device, whoever uses it">
+                    GPU
+                  </th>
+                )}
                 <th scope="col">Verdict</th>
               </tr>
             </thead>
             <tbody>
               {workers.map((worker) => (
-                <WorkerLine key={worker.index} worker={worker} />
+                <WorkerLine key={worker.index} worker={worker} hasGpu={hasGpu} />
               ))}
             </tbody>
           </table>

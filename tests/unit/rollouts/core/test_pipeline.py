@@ -1,8 +1,10 @@
 """The monitor measures stages and names the slowest."""
 
+from typing import Any
+
 import pytest
 
-from rollouts.core.pipeline import PipelineMonitor
+from rollouts.core.pipeline import PipelineMonitor, idle_share, judge, mean_shares
 
 
 def test_a_stage_is_summed_up_in_milliseconds() -> None:
@@ -29,19 +31,68 @@ def test_the_verdict_names_the_stage_that_takes_most_of_the_time() -> None:
     monitor.record("env_step", 0.71, now=0.9)
     monitor.record("infer", 0.1, now=0.9)
 
-    verdict = monitor.verdict(now=1.0)
+    verdict = judge(monitor.shares(now=1.0))
 
     assert verdict == "Environment-bound: 71% of the time goes to stepping environments."
 
 
-def test_the_verdict_is_about_the_time_since_the_last_one() -> None:
+def test_environments_that_step_side_by_side_count_once() -> None:
+    monitor = PipelineMonitor(now=0.0, env_processes=4)
+    for _ in range(4):
+        monitor.record("env_step", 0.3, now=0.9)
+    monitor.record("infer", 0.6, now=0.9)
+
+    shares = monitor.shares(now=1.0)
+
+    assert shares == {"infer": 0.6, "env_step": 0.3}
+    assert judge(shares).startswith("Inference-bound: 60%")
+
+
+@pytest.mark.parametrize(
+    ("wants", "sentence"),
+    [("room", "Trainer-bound: 80% of"), ("weights", "Waiting for weights: 80% of")],
+)
+def test_the_verdict_is_about_the_time_since_the_last_one(wants: Any, sentence: str) -> None:
     monitor = PipelineMonitor(now=0.0)
     monitor.record("env_step", 0.9, now=0.9)
-    monitor.verdict(now=1.0)
-    monitor.wait(0.8)
+    monitor.shares(now=1.0)
+    monitor.wait(0.8, wants=wants)
+    shares = monitor.shares(now=2.0)
 
-    assert monitor.verdict(now=2.0).startswith("Trainer-bound: 80% of the time")
+    assert judge(shares).startswith(sentence)
+    assert idle_share(shares) == 0.8
+
+
+def test_sending_holds_nothing_up_before_it_is_busy_all_the_time() -> None:
+    assert judge({"send": 0.8, "infer": 0.3}).startswith("Inference-bound")
+    assert judge({"send": 0.95, "infer": 0.3}).startswith("Send-bound")
 
 
 def test_an_idle_worker_has_no_bottleneck() -> None:
-    assert PipelineMonitor(now=0.0).verdict(now=1.0) == ""
+    shares = PipelineMonitor(now=0.0).shares(now=1.0)
+
+    assert (shares, judge(shares), idle_share(shares)) == ({}, "", None)
+
+
+def test_a_restart_in_the_middle_of_a_step_leaves_the_other_stages_right() -> None:
+    monitor = PipelineMonitor(now=0.0)
+    monitor.record("act", 0.1, now=0.2)  # the environment died: no env_step follows
+    monitor.record("infer", 0.2, now=0.5)
+    monitor.record("act", 0.1, now=0.6)
+    monitor.record("env_step", 0.3, now=0.9)
+
+    assert monitor.shares(now=1.0) == {"infer": 0.2, "act": 0.2, "env_step": 0.3}
+    assert monitor.shares(now=0.5) == {}, "a clock that is no later says nothing"
+
+
+def test_a_fleet_is_judged_by_the_mean_of_those_workers_that_measured() -> None:
+    fleet = mean_shares([{"infer": 0.8}, {"infer": 0.2, "env_step": 0.6}, {}])
+
+    assert fleet == {"infer": 0.5, "env_step": 0.3}
+    assert judge(fleet).startswith("Inference-bound: 50%")
+    assert mean_shares([]) == {}
+
+
+def test_a_word_that_is_no_stage_is_never_the_bottleneck() -> None:
+    assert judge({"sleeping": 1.0}) == ""
+    assert mean_shares([{"sleeping": 1.0}]) == {}

@@ -27,8 +27,10 @@ def test_a_fleet_rolls_out_once_weights_are_published_and_reports_what_it_does(
         eventually(lambda: any(report.episodes for report in platform.reports))
         platform.publish(1)
         eventually(lambda: [w.active_step for w in platform.reports[-1].workers] == [1, 1])
+        eventually(lambda: platform.reports[-1].workers[0].cpu_percent)
         report = platform.reports[-1]
 
+    assert all(worker.shares and worker.memory_bytes for worker in report.workers)
     assert report.state == "running"
     assert [worker.index for worker in report.workers] == [0, 1]
     assert all(worker.env_steps > 0 and worker.stages for worker in report.workers)

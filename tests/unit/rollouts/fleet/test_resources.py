@@ -1,0 +1,114 @@
+"""What a worker uses is measured, and what cannot be measured is not made up."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rollouts.fleet.resources import GpuReader, ResourceMeter, computes_on_gpu
+
+SPINNING = "print(flush=True)\nheld = b'x' * 50_000_000\nwhile True: pass"
+
+
+@pytest.fixture
+def spinning() -> Iterator[int]:
+    """The id of a process that computes all the time and holds 50 MB."""
+    with subprocess.Popen([sys.executable, "-c", SPINNING], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+def test_cpu_and_memory_of_a_process_are_measured_since_the_last_call(spinning: int) -> None:
+    meter = ResourceMeter()
+    first = meter.measure([spinning])
+    deadline = time.monotonic() + 30
+    second = first
+    while not second.cpu_percent and time.monotonic() < deadline:
+        time.sleep(0.3)
+        second = meter.measure([spinning])
+
+    assert first.cpu_percent is None
+    assert second.cpu_percent is not None
+    assert 0 < second.cpu_percent < 150
+    assert second.memory_bytes is not None
+    assert second.memory_bytes > 50_000_000
+
+
+def test_a_process_that_is_gone_counts_for_nothing(spinning: int) -> None:
+    meter = ResourceMeter()
+    alone = meter.measure([spinning]).memory_bytes
+    both = meter.measure([spinning, os.getpid()]).memory_bytes
+    os.kill(spinning, 9)
+    os.waitpid(spinning, 0)
+    left = meter.measure([spinning, os.getpid()])
+
+    assert alone is not None
+    assert both is not None
+    assert left.memory_bytes is not None
+    assert left.memory_bytes < both
+    assert left.cpu_percent is not None
+
+
+def test_nothing_to_measure_is_not_zero() -> None:
+    assert ResourceMeter().measure([]) == (None, None, None, None)
+
+
+def test_a_process_that_uses_no_gpu_reports_none() -> None:
+    usage = ResourceMeter().measure([os.getpid()])
+
+    assert not computes_on_gpu()
+    assert (usage.gpu_percent, usage.gpu_memory_bytes) == (None, None)
+
+
+class Driver:
+    """Speaks as pynvml does of a machine with three devices."""
+
+    def nvmlInit(self) -> None:  # noqa: N802 pynvml's own names
+        pass
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+        return f"index {range(3)[index]}"
+
+    def nvmlDeviceGetHandleByUUID(self, name: str) -> str:  # noqa: N802
+        return f"uuid {name}"
+
+    def nvmlDeviceGetUtilizationRates(self, device: str) -> Any:  # noqa: N802
+        return SimpleNamespace(gpu=len(device))
+
+    def nvmlDeviceGetMemoryInfo(self, device: str) -> Any:  # noqa: N802
+        return SimpleNamespace(used={"index 0": 10, "index 2": 12}.get(device, 99))
+
+
+@pytest.mark.parametrize(
+    ("visible", "found"),
+    [
+        (None, (7.0, 10)),
+        ("2,0", (7.0, 12)),
+        ("GPU-1a2b", (13.0, 99)),
+        ("7", (None, None)),
+        ("-1", (None, None)),
+    ],
+    ids=["all", "the third", "by name", "one that is not there", "none"],
+)
+def test_the_device_is_the_first_that_the_process_may_see(
+    visible: str | None, found: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+
+    assert GpuReader(Driver()).read() == found
+
+
+def test_a_machine_without_a_driver_reports_none_and_asks_no_more() -> None:
+    reader = GpuReader(SimpleNamespace())
+
+    assert reader.read() == (None, None)
+    assert reader.read() == (None, None)
