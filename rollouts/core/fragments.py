@@ -1,207 +1,186 @@
-"""Cut the steps of one env slot into fragments.
+"""Cut the steps of a worker's env slots into fragments.
 
-Invariants:
+Steps are written down for many slots at once, by slot index, into columns ``[slots, steps]``; a
+fragment is a slice of them. Nothing here is done for each step in Python.
+
+Invariants, for each slot:
     - Every acted step is in exactly one fragment, or is counted as dropped. A slot that goes no
       further sends what it has: padded to a whole fragment, with a mask.
-    - Fragments of a slot are numbered from 0 without gaps; what was dropped between two of them
-      shows in the later one's `contiguous`.
+    - Fragments are numbered from 0 without gaps; what was dropped between two of them shows in
+      the later one's `contiguous`.
     - A fragment is cut when the observation of its boundary step is in: that observation is the
       fragment's `next_obs` and step 0 of the next one, and nobody has to act on it before.
     - A reward and an ending belong to the step whose action they followed; they arrive with the
       next observation.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import Array, Fragment, pack_array
+from rolldeck.wire import Fragment
+from rollouts.core.step_columns import Outcomes, StepColumns
 
-_MARKS: Final = ("reward", "first", "terminated", "truncated")
-"""What padding does not repeat."""
-_PER_STEP: Final = (
-    *_MARKS,
-    *("obs", "action", "behavior_logprob", "value", "policy_step", "episode_index"),
-)
+__all__ = ["FragmentCutter", "NotObserved", "Outcomes", "Slots"]
 
-
-class Outcome(NamedTuple):
-    """What followed the last action of a slot."""
-
-    reward: float
-    terminated: bool = False
-    truncated: bool = False
-    final_obs: NDArray[Any] | None = None
-    """Last observation of the episode that ended, if it ended."""
+Slots = NDArray[np.intp]
+"""Indices of different slots, ``[N]``, in any order."""
 
 
 class NotObserved(RuntimeError):
     """A step needs an observation to act upon; the slot has none."""
 
 
-@dataclass(slots=True)
-class _Steps:
-    """Columns of the steps since the last cut; outcomes trail the rest by at most one."""
-
-    obs: list[NDArray[Any]] = field(default_factory=list)
-    action: list[Any] = field(default_factory=list)
-    first: list[bool] = field(default_factory=list)
-    logprob: list[float] = field(default_factory=list)
-    value: list[float] = field(default_factory=list)
-    policy_step: list[int] = field(default_factory=list)
-    episode_id: list[str] = field(default_factory=list)
-    reward: list[float] = field(default_factory=list)
-    terminated: list[bool] = field(default_factory=list)
-    truncated: list[bool] = field(default_factory=list)
-    finals: list[tuple[int, NDArray[Any]]] = field(default_factory=list)
-    in_state: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-
-    def end(self, outcome: Outcome) -> None:
-        """Write down what followed the last step."""
-        if outcome.final_obs is not None:
-            self.finals.append((len(self.reward), outcome.final_obs))
-        self.reward.append(outcome.reward)
-        self.terminated.append(outcome.terminated)
-        self.truncated.append(outcome.truncated)
-
-
 class FragmentCutter:
-    """Collects the steps of one env slot; see the module for what it keeps true."""
+    """Collects the steps of S env slots; see the module for what it keeps true."""
 
-    def __init__(self, *, slot: str, environment: str, worker: str, fragment_length: int) -> None:
-        """Begin with fragment 0 of `slot`.
+    def __init__(
+        self, *, slots: Sequence[str], environment: str, worker: str, fragment_length: int
+    ) -> None:
+        """Begin with fragment 0 of every slot.
 
         Args:
-            slot: Name of the slot's incarnation, unique in the run.
-            environment: Spec that the slot runs.
-            worker: Name of the worker that holds the slot.
+            slots: Name of each slot's incarnation, unique in the run, ``[S]``.
+            environment: Spec that the slots run.
+            worker: Name of the worker that holds them.
             fragment_length: Env steps per fragment.
         """
-        self.slot = slot
-        self.number = 0
+        self.slots = tuple(slots)
+        self.acted = np.zeros(len(slots), dtype=np.intp)
+        """Acted steps of each slot since its last cut, ``[S]``; only to be read."""
         self.epoch = 0
         self._environment = environment
         self._worker = worker
         self._length = fragment_length
-        self._steps = _Steps()
-        self._pending: NDArray[Any] | None = None
-        self._pending_first = False
-        self._episode_id = ""
-        self._contiguous = False
+        # Outcomes trail actions by at most one.
+        self._ended = np.zeros(len(slots), dtype=np.intp)
+        self._is_observed = np.zeros(len(slots), dtype=np.bool_)
+        self._columns = StepColumns(slots=len(slots), length=fragment_length)
+        self._numbers = [0] * len(slots)
+        self._is_contiguous = [False] * len(slots)
 
     @property
-    def buffered(self) -> int:
-        """Acted steps since the last cut."""
-        return len(self._steps.obs)
+    def is_acting(self) -> NDArray[np.bool_]:
+        """Whether what followed each slot's last action is still to come, ``[S]``."""
+        return self._ended < self.acted
 
-    @property
-    def is_acting(self) -> bool:
-        """Whether what followed the last action is still to come."""
-        return len(self._steps.reward) < len(self._steps.obs)
+    def begin(self, slot: int, obs: NDArray[Any], *, episode: str) -> Fragment | None:
+        """Take the first observation of a slot that was just started.
+
+        Returns:
+            The fragment that it completes, if any: what was aborted may have been full.
+        """
+        self._pend(np.array([slot]), np.asarray(obs)[None], {0: episode})
+        return self._cut(slot, self._length) if self._ended[slot] == self._length else None
 
     def observe(
         self,
+        slots: Slots,
         obs: NDArray[Any],
+        outcomes: Outcomes,
         *,
-        outcome: Outcome | None = None,
-        new_episode: str | None = None,
-    ) -> Fragment | None:
-        """Take the next observation; return the fragment that it completes, if any.
+        new_episodes: Mapping[int, str],
+    ) -> list[tuple[int, Fragment]]:
+        """Take the next observations; return the fragments that they complete, by slot.
 
         Args:
-            obs: ``[…]``, kept without a copy.
-            outcome: What followed the last action; None for the first observation of a
-                slot that was just started.
-            new_episode: Id of the episode that `obs` begins; None inside an episode.
+            slots: ``[N]``.
+            obs: ``[N, …]``.
+            outcomes: What followed the last actions, ``[N]`` each.
+            new_episodes: Row → id of the episode that its observation begins.
         """
-        steps = self._steps
-        # Without an open step, the outcome belongs to one that was dropped.
-        if outcome is not None and len(steps.reward) < len(steps.obs):
-            steps.end(outcome)
-        self._pending = obs
-        self._pending_first = new_episode is not None
-        if new_episode is not None:
-            self._episode_id = new_episode
-        return self._cut(obs) if len(steps.reward) == self._length else None
+        ended = self._ended[slots]
+        is_open = ended < self.acted[slots]
+        if np.count_nonzero(is_open) == len(slots):
+            self._columns.end(slots, ended, outcomes)
+            self._ended[slots] = ended = ended + 1
+        else:
+            # Without an open step, an outcome belongs to one that was dropped.
+            self._end_some(np.flatnonzero(is_open), slots, outcomes)
+            ended = self._ended[slots]
+        self._pend(slots, obs, new_episodes)
+        full = slots[ended == self._length].tolist()
+        return [(slot, self._cut(slot, self._length)) for slot in full]
 
     def act(
         self,
-        action: Any,
+        slots: Slots,
         *,
-        logprob: float,
-        value: float,
+        actions: NDArray[Any],
+        logprobs: NDArray[np.float32],
+        values: NDArray[np.float32],
         policy_step: int,
-        state: Mapping[str, NDArray[Any]] | None = None,
+        state: Mapping[str, NDArray[Any]],
     ) -> None:
-        """Write down the action chosen for the last observation.
+        """Write down the actions chosen for the last observations of ``slots [N]``.
 
         Args:
-            action: ``[…]`` or a scalar, as the environment gets it.
-            logprob: Natural log of its probability under the policy that chose it.
-            value: That policy's estimate for the observation.
+            slots: ``[N]``.
+            actions: ``[N, …]``, as the policy chose them.
+            logprobs: ``[N]``, natural log of their probability under that policy.
+            values: ``[N]``, the policy's estimates for the observations.
             policy_step: Step of that policy's version.
-            state: Recurrent state before the step, by name; kept for step 0 only.
+            state: Recurrent state before the step by name, each ``[N, …]``; kept for step 0 only.
 
         Raises:
-            NotObserved: If the slot has no observation that waits for an action.
+            NotObserved: If a slot has no observation that waits for an action.
         """
-        if self._pending is None:
-            raise NotObserved(f"slot {self.slot} has no observation to act upon")
-        steps = self._steps
-        if state and not steps.obs:
-            steps.in_state = state
-        steps.obs.append(self._pending)
-        steps.action.append(action)
-        steps.first.append(self._pending_first)
-        steps.logprob.append(logprob)
-        steps.value.append(value)
-        steps.policy_step.append(policy_step)
-        steps.episode_id.append(self._episode_id)
-        self._pending = None
+        if np.count_nonzero(self._is_observed[slots]) < len(slots):
+            blind = [self.slots[slot] for slot in slots if not self._is_observed[slot]]
+            raise NotObserved(f"no observation to act upon: {', '.join(blind)}")
+        at = self.acted[slots]
+        self._columns.act(slots, at, actions, logprobs, values)
+        self._columns.label(slots, at, policy_step)
+        if state:
+            for row in np.flatnonzero(at == 0).tolist():
+                kept = {name: np.array(rows[row]) for name, rows in state.items()}
+                self._columns.in_state[slots[row]] = kept
+        self.acted[slots] = at + 1
+        self._is_observed[slots] = False
 
-    def abort(self) -> None:
+    def abort(self, slot: int) -> None:
         """End the episode here: its environment is gone, the next observation begins another.
 
         The last step counts as truncated. If it never came back, its reward is 0 and there is
         no final observation.
         """
-        steps = self._steps
-        if len(steps.reward) < len(steps.obs):
-            steps.end(Outcome(0.0, truncated=True))
-        elif not steps.obs:
-            self._contiguous = False
-        elif not (steps.terminated[-1] or steps.truncated[-1]):
-            steps.truncated[-1] = True
-            if self._pending is not None:
-                steps.finals.append((len(steps.obs) - 1, self._pending))
-        self._pending = None
+        acted, ended = int(self.acted[slot]), int(self._ended[slot])
+        if ended < acted:
+            cut_off = np.array([True])
+            outcome = Outcomes(np.zeros(1), ~cut_off, cut_off, {})
+            self._columns.end(np.array([slot]), np.array([ended]), outcome)
+            self._ended[slot] = acted
+        elif not acted:
+            self._is_contiguous[slot] = False
+        else:
+            self._columns.truncate(slot, acted, is_observed=bool(self._is_observed[slot]))
+        self._is_observed[slot] = False
 
-    def flush(self) -> Fragment | None:
+    def flush(self, slot: int) -> Fragment | None:
         """End the episode here and return the buffered steps; None if there are none.
 
         The fragment is padded to its length, as :class:`rolldeck.wire.Fragment` says.
         """
-        pending = self._pending
-        self.abort()
-        steps = self._steps
-        if not steps.obs:
+        is_observed = bool(self._is_observed[slot])
+        self.abort(slot)
+        acted = int(self.acted[slot])
+        if not acted:
             return None
-        if pending is None:
-            at, last = steps.finals[-1] if steps.finals else (-1, steps.obs[-1])
-            pending = last if at == len(steps.obs) - 1 else steps.obs[-1]
-        fragment = self._cut(pending)
-        self._contiguous = False
+        if not is_observed:
+            self._columns.observe_last(slot, acted)
+        fragment = self._cut(slot, acted)
+        self._is_contiguous[slot] = False
         return fragment
 
-    def drop(self) -> int:
-        """Throw the buffered steps away; return how many. The episode goes on."""
-        dropped = self.buffered
+    def drop(self, slot: int) -> int:
+        """Throw the slot's steps away; return how many. The episode goes on."""
+        dropped = int(self.acted[slot])
         if dropped:
-            self._steps = _Steps()
-            self._contiguous = False
+            self._columns.restart(slot, dropped)
+            self.acted[slot] = self._ended[slot] = 0
+            self._is_contiguous[slot] = False
         return dropped
 
     def enter_epoch(self, epoch: int) -> int:
@@ -209,74 +188,59 @@ class FragmentCutter:
         if epoch == self.epoch:
             return 0
         self.epoch = epoch
-        return self.drop()
+        return sum(self.drop(slot) for slot in range(len(self.slots)))
 
     def drop_stale(self, *, policy_step: int, max_staleness: int) -> int:
-        """Drop the buffered steps if the first is too old; return how many.
+        """Drop the steps of each slot whose first is too old; return how many.
 
         Args:
             policy_step: Step of the run's newest version.
             max_staleness: Versions by which the first step may trail it.
         """
-        steps = self._steps.policy_step
-        if steps and policy_step - steps[0] > max_staleness:
-            return self.drop()
-        return 0
+        buffered = np.flatnonzero(self.acted)
+        if not len(buffered):
+            return 0
+        too_old = policy_step - self._columns.first_label(buffered) > max_staleness
+        return sum(self.drop(int(slot)) for slot in buffered[too_old])
 
-    def _cut(self, next_obs: NDArray[Any]) -> Fragment:
-        steps = self._steps
-        episode_ids = list(dict.fromkeys(steps.episode_id))
+    def _end_some(self, rows: NDArray[np.intp], slots: Slots, outcomes: Outcomes) -> None:
+        """Write down the outcomes of `rows` only."""
+        row_of = {int(row): index for index, row in enumerate(rows)}
+        finals = {row_of[row]: obs for row, obs in outcomes.finals.items() if row in row_of}
+        chosen = slots[rows]
+        some = Outcomes(
+            outcomes.reward[rows], outcomes.terminated[rows], outcomes.truncated[rows], finals
+        )
+        self._columns.end(chosen, self._ended[chosen], some)
+        self._ended[chosen] += 1
+
+    def _pend(self, slots: Slots, obs: NDArray[Any], new_episodes: Mapping[int, str]) -> None:
+        """Let observations wait for their actions."""
+        self._columns.observe(slots, self.acted[slots], obs)
+        for row, episode in new_episodes.items():
+            slot = int(slots[row])
+            self._columns.begin_episode(slot, int(self.acted[slot]), episode)
+        self._is_observed[slots] = True
+
+    def _cut(self, slot: int, steps: int) -> Fragment:
+        """Take the first `steps`, which are all there are; fewer than a fragment's are padded."""
+        columns = self._columns
+        oldest, newest = columns.labels(slot, steps)
         fragment = Fragment(
-            slot=self.slot,
-            number=self.number,
-            contiguous=self._contiguous,
+            slot=self.slots[slot],
+            number=self._numbers[slot],
+            contiguous=self._is_contiguous[slot],
             environment=self._environment,
             worker=self._worker,
             epoch=self.epoch,
-            version_min=min(steps.policy_step),
-            version_max=max(steps.policy_step),
+            version_min=oldest,
+            version_max=newest,
             steps=self._length,
-            episode_ids=episode_ids,
-            arrays=_packed(_arrays(steps, next_obs, episode_ids), self._length),
+            episode_ids=columns.episode_ids(slot, steps),
+            arrays=columns.arrays(slot, steps),
         )
-        self.number += 1
-        self._contiguous = True
-        self._steps = _Steps()
+        columns.restart(slot, steps)
+        self.acted[slot] = self._ended[slot] = 0
+        self._numbers[slot] += 1
+        self._is_contiguous[slot] = True
         return fragment
-
-
-def _arrays(
-    steps: _Steps, next_obs: NDArray[Any], episode_ids: list[str]
-) -> dict[str, NDArray[Any]]:
-    position = {episode_id: index for index, episode_id in enumerate(episode_ids)}
-    arrays: dict[str, NDArray[Any]] = {
-        "obs": np.stack(steps.obs),
-        "action": np.asarray(steps.action),
-        "reward": np.asarray(steps.reward, dtype=np.float32),
-        "first": np.asarray(steps.first, dtype=np.bool_),
-        "terminated": np.asarray(steps.terminated, dtype=np.bool_),
-        "truncated": np.asarray(steps.truncated, dtype=np.bool_),
-        "behavior_logprob": np.asarray(steps.logprob, dtype=np.float32),
-        "value": np.asarray(steps.value, dtype=np.float32),
-        "policy_step": np.asarray(steps.policy_step, dtype=np.int32),
-        "episode_index": np.asarray([position[e] for e in steps.episode_id], dtype=np.int32),
-        "next_obs": np.asarray(next_obs),
-    }
-    if steps.finals:
-        arrays["final_step"] = np.asarray([at for at, _ in steps.finals], dtype=np.int32)
-        arrays["final_obs"] = np.stack([obs for _, obs in steps.finals])
-    for name, state in steps.in_state.items():
-        arrays[f"in_state.{name}"] = np.asarray(state)
-    return arrays
-
-
-def _packed(arrays: dict[str, NDArray[Any]], length: int) -> dict[str, Array]:
-    real = len(arrays["reward"])
-    if real < length:
-        rows = np.minimum(np.arange(length), real - 1)
-        for name in _PER_STEP:
-            arrays[name] = arrays[name][rows]
-        for name in _MARKS:
-            arrays[name][real:] = 0
-        arrays["mask"] = np.arange(length) < real
-    return {name: pack_array(array) for name, array in arrays.items()}

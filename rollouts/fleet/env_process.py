@@ -66,13 +66,36 @@ class Stepped(NamedTuple):
     rows: list[int]
     obs: NDArray[Any]
     """``[N, …]``; the first of a new episode where the last one ended."""
-    reward: list[float]
-    terminated: list[bool]
-    truncated: list[bool]
+    reward: NDArray[np.float64]
+    """``[N]``, as the two below."""
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
     finals: list[tuple[int, NDArray[Any]]]
     """Position among the N, last observation of the episode that ended there."""
     seconds: float
     """Spent in the environments."""
+
+
+class _Rows(NamedTuple):
+    """What came so far, row by row."""
+
+    rows: list[int]
+    obs: list[Any]
+    reward: list[float]
+    terminated: list[bool]
+    truncated: list[bool]
+    finals: list[tuple[int, NDArray[Any]]]
+
+    def stepped(self, seconds: float) -> Stepped:
+        return Stepped(
+            rows=self.rows,
+            obs=np.stack(self.obs),
+            reward=np.array(self.reward),
+            terminated=np.array(self.terminated),
+            truncated=np.array(self.truncated),
+            finals=self.finals,
+            seconds=seconds,
+        )
 
 
 class EnvRows:
@@ -101,26 +124,25 @@ class EnvRows:
     def step(self, rows: list[int], actions: NDArray[Any]) -> None:
         """Step the environments of `rows` with ``actions [N, …]``; tell what followed."""
         began = time.perf_counter()
-        came = Stepped([], np.empty(0), [], [], [], [], 0.0)
-        seen: list[Any] = []
+        came = _Rows([], [], [], [], [], [])
         # Environments expect a plain int for a discrete action.
         listed = actions.tolist() if actions.ndim == 1 else actions
         for row, action in zip(rows, listed, strict=True):
             try:
-                seen.append(self._step_row(row, action, came))
+                self._step_row(row, action, came)
             except Exception:  # noqa: BLE001 environments may raise anything
                 self._rows[row] = None
                 self._pipe.send(Broke(row, traceback.format_exc(limit=-4)))
         if came.rows:
             seconds = time.perf_counter() - began
-            self._pipe.send(came._replace(obs=np.stack(seen), seconds=seconds))
+            self._pipe.send(came.stepped(seconds))
 
     def close(self) -> None:
         """Close every environment."""
         for row in range(len(self._rows)):
             self._close(row)
 
-    def _step_row(self, row: int, action: Any, came: Stepped) -> Any:
+    def _step_row(self, row: int, action: Any, came: "_Rows") -> None:
         environment = self._rows[row]
         if environment is None:
             raise RuntimeError(f"row {row} has no environment")
@@ -134,7 +156,7 @@ class EnvRows:
         came.reward.append(reward)
         came.terminated.append(terminated)
         came.truncated.append(truncated)
-        return obs
+        came.obs.append(obs)
 
     def _introduce(self, environment: Environment) -> None:
         if self._observation is None:

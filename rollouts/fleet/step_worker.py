@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from multiprocessing import connection
 from typing import Any, Literal, Protocol
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import SlotReport
+from rollouts.core.fragments import Slots
 from rollouts.core.pipeline import PipelineMonitor
 from rollouts.fleet.acting import Decision, Policy, State, for_environment
 from rollouts.fleet.env_crew import EnvCrew
@@ -30,11 +31,11 @@ class ProgressHandler(Protocol):
     def began(self, slot: int, obs: NDArray[Any]) -> None:
         """An episode begins in a new environment."""
 
-    def stepped(self, slots: Sequence[int], came: Stepped) -> None:
-        """The last actions of `slots` led to the rows of `came`."""
+    def stepped(self, slots: Slots, came: Stepped) -> None:
+        """The last actions of ``slots [N]`` led to the N rows of `came`."""
 
     def acted(
-        self, slots: Sequence[int], decision: Decision, version: tuple[int, int], state: State
+        self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
     ) -> None:
         """Actions were chosen for `slots` by `version`; `state` is the one before, by row."""
 
@@ -44,7 +45,7 @@ class ProgressHandler(Protocol):
     def given_up(self, slot: int) -> None:
         """The slot, aborted before, will have no further episode."""
 
-    def admitted(self, slots: Sequence[int]) -> list[int]:
+    def admitted(self, slots: Slots) -> Slots:
         """Return those of `slots` that may act on their observation now."""
 
 
@@ -173,10 +174,10 @@ class StepRolloutWorker:
         """Take what followed the actions of `slots`."""
         self._monitor.record("env_step", came.seconds, time.monotonic())
         self._obs[slots] = came.obs
-        self._first[slots] = np.asarray(came.terminated) | np.asarray(came.truncated)
+        self._first[slots] = came.terminated | came.truncated
         self._stepping.difference_update(slots)
         self._waiting.update(dict.fromkeys(slots))
-        self._handler.stepped(slots, came)
+        self._handler.stepped(np.asarray(slots, dtype=np.intp), came)
 
     def lost(self, slot: int) -> None:
         """Forget what the slot was doing."""
@@ -234,7 +235,9 @@ class StepRolloutWorker:
 
     def _admit(self, now: float) -> None:
         candidates = [slot for slot in self._waiting if not self._crew.is_held(slot)]
-        for slot in self._handler.admitted(candidates) if candidates else ():
+        if not candidates:
+            return
+        for slot in self._handler.admitted(np.asarray(candidates, dtype=np.intp)).tolist():
             del self._waiting[slot]
             self._ready[slot] = now
 
@@ -261,7 +264,7 @@ class StepRolloutWorker:
             del self._ready[slot]
         self._stepping.update(slots)
         # Told first: a process that died in the meantime aborts steps that are written down.
-        self._handler.acted(slots, decision, version, before)
+        self._handler.acted(np.asarray(slots, dtype=np.intp), decision, version, before)
         written = time.monotonic()
         self._crew.step(slots, for_environment(decision.actions, self._action_space), written)
         self._monitor.record("infer", inferred - began, inferred)

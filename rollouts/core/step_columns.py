@@ -1,0 +1,199 @@
+"""Hold the steps of many env slots in columns, and cut slices out of them.
+
+S is the number of slots, T the steps of a fragment. A slot's observations take one place more
+than its steps: the last one waits for its action.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolldeck.wire import Array, pack_array
+
+Places = NDArray[np.intp]
+"""One number for each of N slots, ``[N]``."""
+
+_MARKS: Final = ("reward", "first", "terminated", "truncated")
+"""What padding does not repeat."""
+_PER_STEP: Final = (
+    *_MARKS,
+    *("obs", "action", "behavior_logprob", "value", "policy_step", "episode_index"),
+)
+
+
+class Outcomes(NamedTuple):
+    """What followed the last actions of N slots."""
+
+    reward: NDArray[Any]
+    """``[N]``."""
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    finals: Mapping[int, NDArray[Any]]
+    """Row among the N → last observation of the episode that ended there."""
+
+
+class StepColumns:
+    """Columns ``[S · T, …]``, written by slot and place; the caller keeps the places."""
+
+    def __init__(self, *, slots: int, length: int) -> None:
+        """Allocate what does not depend on the environment; the rest comes with the first step."""
+        self._slots = slots
+        self._length = length
+        # One flat axis: numpy writes to it several times faster than to two.
+        self._obs: NDArray[Any] | None = None
+        self._action: NDArray[Any] | None = None
+        self._first = np.zeros(slots * (length + 1), dtype=np.bool_)
+        count = slots * length
+        self._reward = np.zeros(count, dtype=np.float32)
+        self._terminated = np.zeros(count, dtype=np.bool_)
+        self._truncated = np.zeros(count, dtype=np.bool_)
+        self._logprob = np.zeros(count, dtype=np.float32)
+        self._value = np.zeros(count, dtype=np.float32)
+        self._policy_step = np.zeros(count, dtype=np.int32)
+        self._episodes: list[list[tuple[int, str]]] = [[(0, "")] for _ in range(slots)]
+        """Of each slot: episodes since the last cut, each with its first place."""
+        self._finals: list[list[tuple[int, NDArray[Any]]]] = [[] for _ in range(slots)]
+        self.in_state: list[Mapping[str, NDArray[Any]]] = [{} for _ in range(slots)]
+        """Recurrent state before step 0, by name."""
+
+    def observe(self, slots: Places, at: Places, obs: NDArray[Any]) -> None:
+        """Write ``obs [N, …]`` down, each the next of its slot, inside an episode."""
+        if self._obs is None:
+            shape = (self._slots * (self._length + 1), *obs.shape[1:])
+            self._obs = np.zeros(shape, dtype=obs.dtype)
+        places = slots * (self._length + 1) + at
+        self._obs[places] = obs
+        self._first[places] = False
+
+    def begin_episode(self, slot: int, at: int, episode: str) -> None:
+        """Let the observation at that place be the first of `episode`."""
+        self._first[slot * (self._length + 1) + at] = True
+        begun = self._episodes[slot]
+        if begun[-1][0] == at:
+            begun.pop()
+        begun.append((at, episode))
+
+    def act(
+        self,
+        slots: Places,
+        at: Places,
+        actions: NDArray[Any],
+        logprobs: NDArray[np.float32],
+        values: NDArray[np.float32],
+    ) -> None:
+        """Write down ``actions [N, …]`` and what the policy thought of them, ``[N]`` each."""
+        if self._action is None:
+            shape = (self._slots * self._length, *actions.shape[1:])
+            self._action = np.zeros(shape, dtype=actions.dtype)
+        places = slots * self._length + at
+        self._action[places] = actions
+        self._logprob[places] = logprobs
+        self._value[places] = values
+
+    def label(self, slots: Places, at: Places, policy_step: int) -> None:
+        """Write down which version acted."""
+        self._policy_step[slots * self._length + at] = policy_step
+
+    def end(self, slots: Places, at: Places, outcomes: Outcomes) -> None:
+        """Write down what followed the steps at those places."""
+        places = slots * self._length + at
+        self._reward[places] = outcomes.reward
+        self._terminated[places] = outcomes.terminated
+        self._truncated[places] = outcomes.truncated
+        for row, obs in outcomes.finals.items():
+            self._finals[slots[row]].append((int(at[row]), obs))
+
+    def truncate(self, slot: int, acted: int, *, is_observed: bool) -> None:
+        """Let the last of `acted` steps, which came back, be the end of its episode."""
+        place = slot * self._length + acted - 1
+        if self._terminated[place] or self._truncated[place]:
+            return
+        self._truncated[place] = True
+        if is_observed:
+            self._finals[slot].append((acted - 1, self._observed(slot, acted).copy()))
+
+    def observe_last(self, slot: int, acted: int) -> None:
+        """Where nothing was observed behind `acted` steps, take the last that anybody saw."""
+        finals = self._finals[slot]
+        is_final = bool(finals) and finals[-1][0] == acted - 1
+        last = finals[-1][1] if is_final else self._observed(slot, acted - 1)
+        self._observed(slot, acted)[...] = last
+
+    def restart(self, slot: int, acted: int) -> None:
+        """Forget the first `acted` steps; an observation behind them becomes that of step 0."""
+        if self._obs is not None:
+            begin = slot * (self._length + 1)
+            self._obs[begin] = self._obs[begin + acted]
+            self._first[begin] = self._first[begin + acted]
+        self._episodes[slot] = [(0, self._episodes[slot][-1][1])]
+        self._finals[slot] = []
+        self.in_state[slot] = {}
+
+    def first_label(self, slots: Places) -> NDArray[np.int32]:
+        """Return the version that acted at step 0, ``[N]``."""
+        return self._policy_step[slots * self._length]
+
+    def labels(self, slot: int, steps: int) -> tuple[int, int]:
+        """Return the oldest and the newest version that acted within the first `steps`."""
+        begin = slot * self._length
+        acted = self._policy_step[begin : begin + steps]
+        return int(acted.min()), int(acted.max())
+
+    def episode_ids(self, slot: int, steps: int) -> list[str]:
+        """Return the episodes of the first `steps`, in order."""
+        return [episode for at, episode in self._episodes[slot] if at < steps]
+
+    def arrays(self, slot: int, steps: int) -> dict[str, Array]:
+        """Return the first `steps` steps as a fragment carries them, padded to its length."""
+        if self._obs is None or self._action is None:
+            raise ValueError("there are no steps yet")
+        own = slice(slot * self._length, slot * self._length + steps)
+        begin = slot * (self._length + 1)
+        observed = slice(begin, begin + steps)
+        arrays: dict[str, NDArray[Any]] = {
+            "obs": self._obs[observed],
+            "action": self._action[own],
+            "reward": self._reward[own],
+            "first": self._first[observed],
+            "terminated": self._terminated[own],
+            "truncated": self._truncated[own],
+            "behavior_logprob": self._logprob[own],
+            "value": self._value[own],
+            "policy_step": self._policy_step[own],
+            "episode_index": self._episode_index(slot, steps),
+            "next_obs": self._observed(slot, steps),
+        }
+        finals = self._finals[slot]
+        if finals:
+            arrays["final_step"] = np.asarray([at for at, _ in finals], dtype=np.int32)
+            arrays["final_obs"] = np.stack([obs for _, obs in finals])
+        for name, state in self.in_state[slot].items():
+            arrays[f"in_state.{name}"] = np.asarray(state)
+        if steps < self._length:
+            _pad(arrays, steps, self._length)
+        return {name: pack_array(array) for name, array in arrays.items()}
+
+    def _observed(self, slot: int, at: int) -> NDArray[Any]:
+        assert self._obs is not None  # noqa: S101 whoever asks has observed
+        found: NDArray[Any] = self._obs[slot * (self._length + 1) + at, ...]
+        return found
+
+    def _episode_index(self, slot: int, steps: int) -> NDArray[np.int32]:
+        """Return the position of each step's episode among `episode_ids`, ``[steps]``."""
+        begins = [at for at, _ in self._episodes[slot] if at < steps]
+        index = np.zeros(steps, dtype=np.int32)
+        for at in begins[1:]:
+            index[at:] += 1
+        return index
+
+
+def _pad(arrays: dict[str, NDArray[Any]], real: int, length: int) -> None:
+    """Repeat the last of `real` steps up to `length`, and add the mask that tells."""
+    rows = np.minimum(np.arange(length), real - 1)
+    for name in _PER_STEP:
+        arrays[name] = arrays[name][rows]
+    for name in _MARKS:
+        arrays[name][real:] = 0
+    arrays["mask"] = np.arange(length) < real

@@ -1,0 +1,282 @@
+"""The cutter of one env slot, step by step: what the one for many slots must agree with.
+
+Invariants:
+    - Every acted step is in exactly one fragment, or is counted as dropped. A slot that goes no
+      further sends what it has: padded to a whole fragment, with a mask.
+    - Fragments of a slot are numbered from 0 without gaps; what was dropped between two of them
+      shows in the later one's `contiguous`.
+    - A fragment is cut when the observation of its boundary step is in: that observation is the
+      fragment's `next_obs` and step 0 of the next one, and nobody has to act on it before.
+    - A reward and an ending belong to the step whose action they followed; they arrive with the
+      next observation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolldeck.wire import Array, Fragment, pack_array
+
+_MARKS: Final = ("reward", "first", "terminated", "truncated")
+"""What padding does not repeat."""
+_PER_STEP: Final = (
+    *_MARKS,
+    *("obs", "action", "behavior_logprob", "value", "policy_step", "episode_index"),
+)
+
+
+class Outcome(NamedTuple):
+    """What followed the last action of a slot."""
+
+    reward: float
+    terminated: bool = False
+    truncated: bool = False
+    final_obs: NDArray[Any] | None = None
+    """Last observation of the episode that ended, if it ended."""
+
+
+class NotObserved(RuntimeError):
+    """A step needs an observation to act upon; the slot has none."""
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Columns of the steps since the last cut; outcomes trail the rest by at most one."""
+
+    obs: list[NDArray[Any]] = field(default_factory=list)
+    action: list[Any] = field(default_factory=list)
+    first: list[bool] = field(default_factory=list)
+    logprob: list[float] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    policy_step: list[int] = field(default_factory=list)
+    episode_id: list[str] = field(default_factory=list)
+    reward: list[float] = field(default_factory=list)
+    terminated: list[bool] = field(default_factory=list)
+    truncated: list[bool] = field(default_factory=list)
+    finals: list[tuple[int, NDArray[Any]]] = field(default_factory=list)
+    in_state: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def end(self, outcome: Outcome) -> None:
+        """Write down what followed the last step."""
+        if outcome.final_obs is not None:
+            self.finals.append((len(self.reward), outcome.final_obs))
+        self.reward.append(outcome.reward)
+        self.terminated.append(outcome.terminated)
+        self.truncated.append(outcome.truncated)
+
+
+class OneSlotCutter:
+    """Collects the steps of one env slot."""
+
+    def __init__(self, *, slot: str, environment: str, worker: str, fragment_length: int) -> None:
+        """Begin with fragment 0 of `slot`.
+
+        Args:
+            slot: Name of the slot's incarnation, unique in the run.
+            environment: Spec that the slot runs.
+            worker: Name of the worker that holds the slot.
+            fragment_length: Env steps per fragment.
+        """
+        self.slot = slot
+        self.number = 0
+        self.epoch = 0
+        self._environment = environment
+        self._worker = worker
+        self._length = fragment_length
+        self._steps = _Steps()
+        self._pending: NDArray[Any] | None = None
+        self._pending_first = False
+        self._episode_id = ""
+        self._contiguous = False
+
+    @property
+    def buffered(self) -> int:
+        """Acted steps since the last cut."""
+        return len(self._steps.obs)
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether what followed the last action is still to come."""
+        return len(self._steps.reward) < len(self._steps.obs)
+
+    def observe(
+        self,
+        obs: NDArray[Any],
+        *,
+        outcome: Outcome | None = None,
+        new_episode: str | None = None,
+    ) -> Fragment | None:
+        """Take the next observation; return the fragment that it completes, if any.
+
+        Args:
+            obs: ``[…]``, kept without a copy.
+            outcome: What followed the last action; None for the first observation of a
+                slot that was just started.
+            new_episode: Id of the episode that `obs` begins; None inside an episode.
+        """
+        steps = self._steps
+        # Without an open step, the outcome belongs to one that was dropped.
+        if outcome is not None and len(steps.reward) < len(steps.obs):
+            steps.end(outcome)
+        self._pending = obs
+        self._pending_first = new_episode is not None
+        if new_episode is not None:
+            self._episode_id = new_episode
+        return self._cut(obs) if len(steps.reward) == self._length else None
+
+    def act(
+        self,
+        action: Any,
+        *,
+        logprob: float,
+        value: float,
+        policy_step: int,
+        state: Mapping[str, NDArray[Any]] | None = None,
+    ) -> None:
+        """Write down the action chosen for the last observation.
+
+        Args:
+            action: ``[…]`` or a scalar, as the environment gets it.
+            logprob: Natural log of its probability under the policy that chose it.
+            value: That policy's estimate for the observation.
+            policy_step: Step of that policy's version.
+            state: Recurrent state before the step, by name; kept for step 0 only.
+
+        Raises:
+            NotObserved: If the slot has no observation that waits for an action.
+        """
+        if self._pending is None:
+            raise NotObserved(f"slot {self.slot} has no observation to act upon")
+        steps = self._steps
+        if state and not steps.obs:
+            steps.in_state = state
+        steps.obs.append(self._pending)
+        steps.action.append(action)
+        steps.first.append(self._pending_first)
+        steps.logprob.append(logprob)
+        steps.value.append(value)
+        steps.policy_step.append(policy_step)
+        steps.episode_id.append(self._episode_id)
+        self._pending = None
+
+    def abort(self) -> None:
+        """End the episode here: its environment is gone, the next observation begins another.
+
+        The last step counts as truncated. If it never came back, its reward is 0 and there is
+        no final observation.
+        """
+        steps = self._steps
+        if len(steps.reward) < len(steps.obs):
+            steps.end(Outcome(0.0, truncated=True))
+        elif not steps.obs:
+            self._contiguous = False
+        elif not (steps.terminated[-1] or steps.truncated[-1]):
+            steps.truncated[-1] = True
+            if self._pending is not None:
+                steps.finals.append((len(steps.obs) - 1, self._pending))
+        self._pending = None
+
+    def flush(self) -> Fragment | None:
+        """End the episode here and return the buffered steps; None if there are none.
+
+        The fragment is padded to its length, as :class:`rolldeck.wire.Fragment` says.
+        """
+        pending = self._pending
+        self.abort()
+        steps = self._steps
+        if not steps.obs:
+            return None
+        if pending is None:
+            at, last = steps.finals[-1] if steps.finals else (-1, steps.obs[-1])
+            pending = last if at == len(steps.obs) - 1 else steps.obs[-1]
+        fragment = self._cut(pending)
+        self._contiguous = False
+        return fragment
+
+    def drop(self) -> int:
+        """Throw the buffered steps away; return how many. The episode goes on."""
+        dropped = self.buffered
+        if dropped:
+            self._steps = _Steps()
+            self._contiguous = False
+        return dropped
+
+    def enter_epoch(self, epoch: int) -> int:
+        """Begin `epoch`; return how many steps of an earlier one were dropped."""
+        if epoch == self.epoch:
+            return 0
+        self.epoch = epoch
+        return self.drop()
+
+    def drop_stale(self, *, policy_step: int, max_staleness: int) -> int:
+        """Drop the buffered steps if the first is too old; return how many.
+
+        Args:
+            policy_step: Step of the run's newest version.
+            max_staleness: Versions by which the first step may trail it.
+        """
+        steps = self._steps.policy_step
+        if steps and policy_step - steps[0] > max_staleness:
+            return self.drop()
+        return 0
+
+    def _cut(self, next_obs: NDArray[Any]) -> Fragment:
+        steps = self._steps
+        episode_ids = list(dict.fromkeys(steps.episode_id))
+        fragment = Fragment(
+            slot=self.slot,
+            number=self.number,
+            contiguous=self._contiguous,
+            environment=self._environment,
+            worker=self._worker,
+            epoch=self.epoch,
+            version_min=min(steps.policy_step),
+            version_max=max(steps.policy_step),
+            steps=self._length,
+            episode_ids=episode_ids,
+            arrays=_packed(_arrays(steps, next_obs, episode_ids), self._length),
+        )
+        self.number += 1
+        self._contiguous = True
+        self._steps = _Steps()
+        return fragment
+
+
+def _arrays(
+    steps: _Steps, next_obs: NDArray[Any], episode_ids: list[str]
+) -> dict[str, NDArray[Any]]:
+    position = {episode_id: index for index, episode_id in enumerate(episode_ids)}
+    arrays: dict[str, NDArray[Any]] = {
+        "obs": np.stack(steps.obs),
+        "action": np.asarray(steps.action),
+        "reward": np.asarray(steps.reward, dtype=np.float32),
+        "first": np.asarray(steps.first, dtype=np.bool_),
+        "terminated": np.asarray(steps.terminated, dtype=np.bool_),
+        "truncated": np.asarray(steps.truncated, dtype=np.bool_),
+        "behavior_logprob": np.asarray(steps.logprob, dtype=np.float32),
+        "value": np.asarray(steps.value, dtype=np.float32),
+        "policy_step": np.asarray(steps.policy_step, dtype=np.int32),
+        "episode_index": np.asarray([position[e] for e in steps.episode_id], dtype=np.int32),
+        "next_obs": np.asarray(next_obs),
+    }
+    if steps.finals:
+        arrays["final_step"] = np.asarray([at for at, _ in steps.finals], dtype=np.int32)
+        arrays["final_obs"] = np.stack([obs for _, obs in steps.finals])
+    for name, state in steps.in_state.items():
+        arrays[f"in_state.{name}"] = np.asarray(state)
+    return arrays
+
+
+def _packed(arrays: dict[str, NDArray[Any]], length: int) -> dict[str, Array]:
+    real = len(arrays["reward"])
+    if real < length:
+        rows = np.minimum(np.arange(length), real - 1)
+        for name in _PER_STEP:
+            arrays[name] = arrays[name][rows]
+        for name in _MARKS:
+            arrays[name][real:] = 0
+        arrays["mask"] = np.arange(length) < real
+    return {name: pack_array(array) for name, array in arrays.items()}
