@@ -6,8 +6,12 @@ Everything that talks to the platform is the `rolldeck` client: register, publis
 for every batch learn, publish the next version and log. Killed and started again with --resume,
 the trainer gets its unconfirmed batch once more and goes on from the weights published last.
 
-Source of the algorithm: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; GAE,
-Schulman et al. 2015, arXiv:1506.02438, equation 16.
+What it learns from was sampled by earlier versions of the policy. The loss compares with the
+probabilities that were stored when the fleet acted, and `--advantages vtrace` (the default) also
+corrects for them what is expected to follow; `--advantages gae` takes the steps as its own.
+
+Source of the algorithm: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; GAE and
+V-trace as in `rolldeck.returns`.
 """
 
 import argparse
@@ -15,7 +19,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -23,6 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rolldeck.returns import Learned, Transitions, gae, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
 
 Floats = NDArray[np.float32]
@@ -40,7 +45,9 @@ class PpoSettings:
     epochs: int = 8
     minibatch_size: int = 256
     gamma: float = 0.98
-    gae_lambda: float = 0.9
+    lam: float = 0.9
+    advantages: Literal["gae", "vtrace"] = "vtrace"
+    """GAE is for data of the present policy, V-trace corrects for an older one's."""
     clip: float = 0.2
     entropy_coefficient: float = 0.0
     value_coefficient: float = 0.5
@@ -73,33 +80,6 @@ class MlpPolicy(nn.Module):
         return logits, self.value_net(obs).squeeze(-1)
 
 
-def advantages(
-    rewards: Floats,
-    values: Floats,
-    next_values: Floats,
-    ended: NDArray[np.bool_],
-    discounts: tuple[float, float],
-) -> Floats:
-    """Return generalised advantage estimates, all arrays ``[N, T]``.
-
-    Args:
-        rewards: What followed each action.
-        values: Estimates for the observations acted upon.
-        next_values: Estimates for what each action led to: 0 where the episode terminated, the
-            value of its last observation where it was truncated.
-        ended: The step ended its episode; the sum does not reach over it.
-        discounts: Gamma and lambda.
-    """
-    gamma, lam = discounts
-    deltas = rewards + gamma * next_values - values
-    result = np.zeros_like(deltas)
-    running = np.zeros(deltas.shape[0], dtype=np.float32)
-    for t in reversed(range(deltas.shape[1])):
-        running = deltas[:, t] + gamma * lam * ~ended[:, t] * running
-        result[:, t] = running
-    return result
-
-
 class Learner:
     """Updates a policy from stacked fragments."""
 
@@ -115,43 +95,48 @@ class Learner:
         done = min(1.0, train_step / s.annealing_steps)
         rate = s.learning_rate + done * (s.final_learning_rate - s.learning_rate)
         self.optimizer.param_groups[0]["lr"] = rate
-        values, next_values = self._values(arrays)
-        ended = arrays["terminated"] | arrays["truncated"]
-        gae = advantages(arrays["reward"], values, next_values, ended, (s.gamma, s.gae_lambda))
-        returns = gae + values
+        steps = self._steps(arrays)
+        learned = self._learned(arrays, steps)
+        real = torch.from_numpy(steps.mask.ravel())
         flat = {
-            "obs": torch.from_numpy(arrays["obs"]).flatten(0, 1).float(),
-            "action": torch.from_numpy(arrays["action"]).flatten().long(),
-            "behavior": torch.from_numpy(arrays["behavior_logprob"]).flatten(),
-            "advantage": torch.from_numpy(gae).flatten(),
-            "return": torch.from_numpy(returns).flatten(),
+            "obs": torch.from_numpy(arrays["obs"]).flatten(0, 1).float()[real],
+            "action": torch.from_numpy(arrays["action"]).flatten().long()[real],
+            "behavior": torch.from_numpy(arrays["behavior_logprob"]).flatten()[real],
+            "advantage": torch.from_numpy(learned.advantages).flatten()[real],
+            "target": torch.from_numpy(learned.targets).flatten()[real],
         }
-        steps = len(flat["obs"])
         rows: list[dict[str, float]] = []
         for _ in range(s.epochs):
-            order = torch.randperm(steps, generator=self._random)
+            order = torch.randperm(len(flat["obs"]), generator=self._random)
             minibatches = order.split(s.minibatch_size)
             rows += [self._update({name: x[at] for name, x in flat.items()}) for at in minibatches]
         metrics = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
         metrics["kl"] = rows[-1]["kl"]
-        spread = float(returns.var())
-        metrics["explained_variance"] = 1 - float((returns - values).var()) / (spread + 1e-8)
+        metrics["explained_variance"] = explained_variance(steps.values, learned.targets)
+        metrics["importance_weight"] = float(learned.weights[steps.mask].mean())
         metrics["learning_rate"] = rate
         return metrics
 
     @torch.no_grad()
-    def _values(self, arrays: Arrays) -> tuple[Floats, Floats]:
-        """Return the current value estimates of obs and of what followed, both ``[N, T]``."""
-        values = self._value_of(arrays["obs"])
-        next_values = np.concatenate(
-            [values[:, 1:], self._value_of(arrays["next_obs"])[:, None]], axis=1
+    def _steps(self, arrays: Arrays) -> Transitions:
+        """Return the steps with the present value function's estimates."""
+        return transitions(
+            arrays,
+            values=self._value_of(arrays["obs"]),
+            last_values=self._value_of(arrays["next_obs"]),
+            final_values=self._value_of(arrays["final_obs"]),
         )
-        # An aborted episode has no last observation: its last state's own value stands in.
-        next_values = np.where(arrays["truncated"], values, next_values)
-        if len(arrays["final_obs"]):
-            where = arrays["final_fragment"], arrays["final_step"]
-            next_values[where] = self._value_of(arrays["final_obs"])
-        return values, np.where(arrays["terminated"], np.float32(0), next_values)
+
+    @torch.no_grad()
+    def _learned(self, arrays: Arrays, steps: Transitions) -> Learned:
+        s = self.settings
+        if s.advantages == "gae":
+            return gae(steps, gamma=s.gamma, lam=s.lam)
+        logits, _ = self.policy(torch.from_numpy(arrays["obs"]).float())
+        actions = torch.from_numpy(arrays["action"]).long()
+        logprobs = logits.gather(-1, actions[..., None]).squeeze(-1).numpy()
+        log_ratio = logprobs - arrays["behavior_logprob"]
+        return vtrace(steps, log_ratio, gamma=s.gamma, lam=s.lam)
 
     def _value_of(self, obs: NDArray[Any]) -> Floats:
         values: Floats = self.policy(torch.from_numpy(obs).float())[1].numpy()
@@ -166,7 +151,7 @@ class Learner:
         gae = rows["advantage"]
         gae = (gae - gae.mean()) / (gae.std() + 1e-8)
         policy_loss = -torch.min(ratio * gae, ratio.clamp(1 - s.clip, 1 + s.clip) * gae).mean()
-        value_loss = (values - rows["return"]).square().mean()
+        value_loss = (values - rows["target"]).square().mean()
         entropy = -(logits.exp() * logits).sum(1).mean()
         loss = policy_loss + s.value_coefficient * value_loss - s.entropy_coefficient * entropy
         self.optimizer.zero_grad()
@@ -180,6 +165,11 @@ class Learner:
             "entropy": entropy.item(),
             "kl": (ratio - 1 - log_ratio).mean().item(),
         }
+
+
+def explained_variance(values: Floats, targets: Floats) -> float:
+    """Return which part of the targets' variance the estimates knew: 1 is all, 0 nothing."""
+    return 1 - float((targets - values).var()) / (float(targets.var()) + 1e-8)
 
 
 def policy_for(config: Mapping[str, Any]) -> MlpPolicy:
@@ -209,6 +199,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--name", default="ppo", help="shown on the run's page")
+    parser.add_argument("--advantages", default="vtrace", choices=["gae", "vtrace"])
     parser.add_argument("--resume", action="store_true", help="go on from the published weights")
     return parser.parse_args()
 
@@ -229,7 +220,7 @@ def main() -> None:
             policy.load_state_dict({name: torch.tensor(x) for name, x in tensors.items()})
         else:
             trainer.publish_weights(policy.state_dict(), step=0)
-        learner = Learner(policy, PpoSettings(), seed=config["seed"])
+        learner = Learner(policy, PpoSettings(advantages=args.advantages), seed=config["seed"])
         print(f"epoch {registration.epoch}, from version {step}", flush=True)
         for batch in trainer.batches():
             step += 1

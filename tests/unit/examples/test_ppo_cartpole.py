@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings, advantages, main
+from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings, main
 from rolldeck.batches import Batch
 from rollouts.fleet import policies
 from runs.core import run_config
@@ -18,60 +16,55 @@ from tests.unit.client.failing_server import Planned, Seen, serving
 from tests.unit.client.made_up import make_batch_body, make_fragment
 
 
-def advantages_by_definition(
-    rewards: NDArray,
-    values: NDArray,
-    next_values: NDArray,
-    ended: NDArray,
-    gamma: float,
-    lam: float,
-) -> NDArray:
-    """Return the sum over l of (γλ)^l δ_{t+l}, up to the end of the episode or the fragment."""
-    result = np.zeros(rewards.shape)
-    for n, t in np.ndindex(rewards.shape):
-        for later in range(t, rewards.shape[1]):
-            delta = rewards[n, later] + gamma * next_values[n, later] - values[n, later]
-            result[n, t] += (gamma * lam) ** (later - t) * delta
-            if ended[n, later]:
-                break
-    return result
-
-
-@given(
-    seed=st.integers(0, 10_000),
-    shape=st.tuples(st.integers(1, 4), st.integers(1, 12)),
-    gamma=st.floats(0, 1),
-    lam=st.floats(0, 1),
-)
-def test_advantages_are_those_of_the_definition(
-    seed: int, shape: tuple[int, int], gamma: float, lam: float
-) -> None:
-    rng = np.random.default_rng(seed)
-    rewards, values, next_values = (rng.normal(size=shape).astype(np.float32) for _ in range(3))
-    ended = rng.random(shape) < 0.3
-
-    got = advantages(rewards, values, next_values, ended, (gamma, lam))
-
-    wanted = advantages_by_definition(rewards, values, next_values, ended, gamma, lam)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_what_followed_a_step_is_valued_by_how_the_episode_went_on() -> None:
+def test_each_kind_of_observation_gets_its_own_value() -> None:
     fragment = make_fragment(ends={2: "terminated", 5: "truncated"})
     arrays = Batch.decode(make_batch_body([fragment])).stack()
     policy = MlpPolicy(4, 2, [8])
-    learner = Learner(policy, PpoSettings(), seed=0)
 
-    values, next_values = learner._values(arrays)
+    steps = Learner(policy, PpoSettings(), seed=0)._steps(arrays)
 
     @torch.no_grad()
     def value_of(obs: NDArray) -> float:
         return float(policy(torch.from_numpy(obs))[1])
 
-    assert next_values[0, 0] == pytest.approx(values[0, 1])
-    assert next_values[0, 2] == 0
-    assert next_values[0, 5] == pytest.approx(value_of(arrays["final_obs"][1]), abs=1e-6)
-    assert next_values[0, 7] == pytest.approx(value_of(arrays["next_obs"][0]), abs=1e-6)
+    assert steps.values[0, 3] == pytest.approx(value_of(arrays["obs"][0, 3]), abs=1e-6)
+    assert steps.next_values[0, 2] == 0
+    assert steps.next_values[0, 5] == pytest.approx(value_of(arrays["final_obs"][1]), abs=1e-6)
+    assert steps.next_values[0, 7] == pytest.approx(value_of(arrays["next_obs"][0]), abs=1e-6)
+
+
+def test_steps_of_another_policy_are_weighed_by_how_likely_the_present_one_would_take_them() -> (
+    None
+):
+    arrays = Batch.decode(make_batch_body([make_fragment()])).stack()
+    policy = MlpPolicy(4, 2, [8])
+    learner = Learner(policy, PpoSettings(advantages="vtrace"), seed=0)
+    arrays["behavior_logprob"][:, 4:] = np.log(0.9)
+    steps = learner._steps(arrays)
+
+    weights = learner._learned(arrays, steps).weights[0]
+
+    # Fresh logits are almost equal: half for each action.
+    np.testing.assert_allclose(weights[:4], 1, atol=0.05)
+    np.testing.assert_allclose(weights[4:], 0.5 / 0.9, atol=0.05)
+    as_its_own = Learner(policy, PpoSettings(advantages="gae"), seed=0)
+    assert (as_its_own._learned(arrays, steps).weights == 1).all()
+
+
+def test_padding_teaches_nothing() -> None:
+    arrays = Batch.decode(make_batch_body([make_fragment(number=n) for n in range(4)])).stack()
+    arrays["mask"] = np.tile(np.arange(8) < 5, (4, 1))
+    spoilt = {name: array.copy() for name, array in arrays.items()}
+    spoilt["obs"][:, 5:] = spoilt["reward"][:, 5:] = 100
+
+    def weights_after(shown: dict[str, NDArray]) -> list[NDArray]:
+        torch.manual_seed(3)
+        policy = MlpPolicy(4, 2, [8])
+        Learner(policy, PpoSettings(), seed=3).learn(shown, 1)
+        return [x.detach().numpy() for x in policy.parameters()]
+
+    for one, other in zip(weights_after(arrays), weights_after(spoilt), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 def test_an_action_that_is_rewarded_becomes_likelier() -> None:

@@ -1,0 +1,150 @@
+"""Turn rewards and value estimates into what a policy and its value function learn from.
+
+Everything is ``[N, T]``: N fragments of T steps, as :meth:`rolldeck.batches.Batch.stack` gives
+them. No sum reaches over the end of an episode, nor into padding::
+
+    steps = transitions(arrays, values=…, last_values=…, final_values=…)
+    learned = vtrace(steps, logprobs - arrays["behavior_logprob"], gamma=0.99, lam=0.95)
+
+Sources:
+    GAE: Schulman et al. 2015, arXiv:1506.02438, equation 16.
+    V-trace: Espeholt et al. 2018, arXiv:1802.01561, equations 1 and 4, lambda as in remark 2.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+
+class Transitions(NamedTuple):
+    """What happened, and what a value function makes of it; all ``[N, T]``.
+
+    Attributes:
+        rewards: What followed each action.
+        values: Estimates for the observations acted upon.
+        next_values: Estimates for what each action led to: 0 where the episode terminated, the
+            value of its last observation where it was truncated.
+        ended: The step ended its episode.
+        mask: False for the padding behind the last real step of a fragment.
+    """
+
+    rewards: Floats
+    values: Floats
+    next_values: Floats
+    ended: Bools
+    mask: Bools
+
+
+class Learned(NamedTuple):
+    """What to learn from; all ``[N, T]`` float32.
+
+    Attributes:
+        advantages: How much better each action was than expected; 0 in padding.
+        targets: What the value function should have said of each observation.
+        weights: Truncated importance weight of each action, ρ; 1 for GAE. Equation 4 multiplies
+            the advantages by it. They come without: PPO's loss multiplies by its own ratio, and
+            would count the weight twice.
+    """
+
+    advantages: Floats
+    targets: Floats
+    weights: Floats
+
+
+def transitions(
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    values: Floats,
+    last_values: Floats,
+    final_values: Floats,
+) -> Transitions:
+    """Return the steps of a batch with the value of what each of them led to.
+
+    Args:
+        arrays: As :meth:`rolldeck.batches.Batch.stack` gives them; without ``mask`` every step
+            is real.
+        values: Estimates for ``obs``, ``[N, T]``.
+        last_values: Estimates for ``next_obs``, ``[N]``.
+        final_values: Estimates for ``final_obs``, ``[K]``.
+    """
+    terminated, truncated = arrays["terminated"], arrays["truncated"]
+    mask = arrays.get("mask", np.ones_like(terminated))
+    next_values = np.roll(values, -1, axis=1)
+    next_values[np.arange(len(mask)), mask.sum(axis=1) - 1] = last_values
+    # An aborted episode has no last observation: its last state's own value stands in.
+    next_values = np.where(truncated, values, next_values)
+    next_values[arrays["final_fragment"], arrays["final_step"]] = final_values
+    return Transitions(
+        rewards=arrays["reward"],
+        values=values,
+        next_values=np.where(terminated, np.float32(0), next_values),
+        ended=terminated | truncated,
+        mask=mask,
+    )
+
+
+def gae(steps: Transitions, *, gamma: float, lam: float) -> Learned:
+    """Return generalised advantage estimates: exact for data of the present policy.
+
+    Args:
+        steps: Of the batch.
+        gamma: Discount of a step.
+        lam: Lambda; 0 trusts the value function, 1 the rewards.
+    """
+    return vtrace(steps, np.zeros_like(steps.values), gamma=gamma, lam=lam)
+
+
+def vtrace(
+    steps: Transitions,
+    log_ratio: Floats,
+    *,
+    gamma: float,
+    lam: float = 1.0,
+    rho_clip: float = 1.0,
+    c_clip: float = 1.0,
+) -> Learned:
+    """Return V-trace targets, which correct for actions that another policy chose.
+
+    Where both policies agree this is GAE, whatever lambda. A step that the present policy would
+    not have taken counts little, and cuts off what came after it.
+
+    Args:
+        steps: Of the batch, values by the present value function.
+        log_ratio: log π(a|x) − log μ(a|x) of the actions taken, ``[N, T]``: π is the present
+            policy, μ the one that acted (``behavior_logprob``).
+        gamma: Discount of a step.
+        lam: Lambda.
+        rho_clip: ρ̄, the bound of a step's own weight; it decides whose values are learned.
+        c_clip: c̄, the bound of the weight of what came after; it trades bias for variance.
+    """
+    rho = np.exp(np.minimum(log_ratio, math.log(rho_clip)))
+    c = np.exp(np.minimum(log_ratio, math.log(c_clip)))
+    errors = steps.rewards + gamma * steps.next_values - steps.values
+    corrections = _summed_backwards(
+        np.where(steps.mask, rho * errors, 0), np.where(steps.ended, 0, gamma * lam * c)
+    )
+    # What came after a step, past its own successor's value; equation 4 with lambda: the
+    # next target is mixed with the next value, so that equal policies give GAE again.
+    after = np.zeros_like(corrections)
+    after[:, :-1] = np.where(steps.ended[:, :-1], 0, gamma * lam * corrections[:, 1:])
+    return Learned(
+        advantages=np.where(steps.mask, errors + after, 0),
+        targets=steps.values + corrections,
+        weights=rho,
+    )
+
+
+def _summed_backwards(terms: NDArray[Any], decays: NDArray[Any]) -> NDArray[Any]:
+    """Return s with s[t] = terms[t] + decays[t] · s[t + 1]; all ``[N, T]``."""
+    sums = np.zeros_like(terms)
+    later = np.zeros_like(terms[:, 0])
+    for t in reversed(range(terms.shape[1])):
+        later = terms[:, t] + decays[:, t] * later
+        sums[:, t] = later
+    return sums
