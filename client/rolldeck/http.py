@@ -9,7 +9,8 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -155,6 +156,29 @@ class Connection(Closing):
                 detail=f"{call.method} {call.path} did not answer JSON; is {self.url} a server?",
             ) from error
 
+    @contextmanager
+    def opened(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+        """Give the answer to one GET, its status below 300 and its body not read yet.
+
+        Raises:
+            Unreachable: If the connection fails, also while the block reads the body.
+            RolldeckError: A subclass for what the server refused.
+        """
+        try:
+            with self._http.stream(
+                "GET", path, headers=dict(headers), timeout=self._timeout_seconds
+            ) as answer:
+                if answer.status_code >= 300:
+                    answer.read()
+                    raise error_of(answer.status_code, _body_of(answer))
+                yield answer
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: httpx.TransportError) -> Unreachable:
+        text = f"{self.url}: {type(error).__name__} {error}".strip()
+        return Unreachable(status=0, code="unreachable", detail=text)
+
     def _headers(self, call: Call) -> dict[str, str]:
         headers = {"Accept": call.accept}
         if call.method not in SAFE_METHODS and call.is_repeatable:
@@ -186,8 +210,7 @@ class Connection(Closing):
                 timeout=timeout,
             )
         except httpx.TransportError as error:
-            text = f"{self.url}: {type(error).__name__} {error}".strip()
-            failure = Unreachable(status=0, code="unreachable", detail=text)
+            failure = self._unreachable(error)
             never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             return failure, None if call.is_repeatable or never_sent else -1.0
         if answer.status_code < 300:

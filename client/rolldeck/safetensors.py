@@ -29,6 +29,8 @@ NAMES: Final = {
     "int64": "I64",
     "float64": "F64",
 }
+Content = bytes | bytearray | memoryview
+
 DTYPES: Final = {name: np.dtype(numpy_name) for numpy_name, name in NAMES.items()}
 # Numpy has no such numbers, but trainers publish them as bytes of their own making.
 OTHER_ITEM_BYTES: Final = {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
@@ -68,7 +70,7 @@ def encode(tensors: Mapping[str, NDArray[Any]]) -> bytes:
     return b"".join([len(head).to_bytes(8, "little"), head, *chunks])
 
 
-def specs(content: bytes) -> list[TensorSpec]:
+def specs(content: Content) -> list[TensorSpec]:
     """Return what the file `content` holds, in the order of its bytes.
 
     Raises:
@@ -78,8 +80,8 @@ def specs(content: bytes) -> list[TensorSpec]:
     return [TensorSpec(name=name, dtype=entry.dtype, shape=entry.shape) for name, entry in entries]
 
 
-def decode(content: bytes) -> dict[str, NDArray[Any]]:
-    """Return read-only views of the tensors in the file `content`.
+def decode(content: Content) -> dict[str, NDArray[Any]]:
+    """Return views of the tensors in the file `content`, read-only where it is.
 
     Raises:
         InvalidMessage: If it is not a whole safetensors file, or holds numbers numpy lacks.
@@ -99,7 +101,7 @@ def decode(content: bytes) -> dict[str, NDArray[Any]]:
     return tensors
 
 
-def _entries(content: bytes) -> tuple[list[tuple[str, _Entry]], int]:
+def _entries(content: Content) -> tuple[list[tuple[str, _Entry]], int]:
     """Return the checked entries in the order of their bytes, and where the bytes start."""
     length = int.from_bytes(content[:8], "little")
     start = 8 + length

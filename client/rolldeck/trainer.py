@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from rolldeck import safetensors
 from rolldeck.batches import Batch, FragmentView
 from rolldeck.closing import Closing
+from rolldeck.downloads import download
 from rolldeck.errors import (
     FieldError,
     InvalidAnswer,
@@ -37,7 +38,7 @@ from rolldeck.errors import (
     TrainerNotRegistered,
 )
 from rolldeck.http import Call, Connection
-from rolldeck.wire import BATCH_TYPE, WeightsManifest
+from rolldeck.wire import BATCH_TYPE, InvalidMessage, WeightsManifest
 
 __all__ = ["Batch", "FragmentView", "Trainer", "TrainerRegistration"]
 
@@ -254,12 +255,12 @@ class Trainer(Closing):
         raw = self._connection.json(Call(method="GET", path=f"{self._root}/weights/current"))
         manifest = _converted(raw, WeightsManifest)
         path = f"{self._root}/weights/{manifest.epoch}/{manifest.step}"
-        accept = "application/octet-stream"
-        content = self._connection.send(Call(method="GET", path=path, accept=accept)).content
-        if hashlib.sha256(content).hexdigest() != manifest.sha256:
-            raise InvalidAnswer(
-                status=200, code="manifest_mismatch", detail=f"{path} is not what its manifest says"
+        try:
+            content = download(
+                self._connection, path, size_bytes=manifest.size_bytes, sha256=manifest.sha256
             )
+        except InvalidMessage as flaw:
+            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=str(flaw)) from flaw
         return manifest, safetensors.decode(content)
 
     def log_metrics(self, metrics: Mapping[str, float], *, step: int) -> None:

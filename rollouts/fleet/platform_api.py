@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
+from rolldeck.downloads import download
 from rolldeck.errors import InvalidAnswer, NotFound
 from rolldeck.http import Call, Connection
 from rolldeck.wire import (
@@ -72,11 +73,16 @@ class PlatformApi:
                 return None
             raise
 
-    def weights(self, manifest: WeightsManifest) -> bytes:
-        """Return the file that `manifest` describes, unchecked."""
+    def weights(self, manifest: WeightsManifest) -> memoryview:
+        """Return the file that `manifest` describes, going on where a connection broke.
+
+        Raises:
+            InvalidMessage: If it is another file.
+        """
         path = f"{self._path}/weights/{manifest.epoch}/{manifest.step}"
-        call = Call(method="GET", path=path, accept="application/octet-stream", is_repeatable=False)
-        return self._connection.send(call).content
+        return download(
+            self._connection, path, size_bytes=manifest.size_bytes, sha256=manifest.sha256
+        )
 
     def push(self, fragments: list[bytes]) -> FragmentReceipt:
         """Hand encoded fragments over; their keys make a second time harmless."""

@@ -29,7 +29,7 @@ class WeightsRecord:
         return self.epoch, self.step
 
 
-def record_of(manifest: WeightsManifest, content: bytes) -> WeightsRecord:
+def record_of(manifest: WeightsManifest, content: safetensors.Content) -> WeightsRecord:
     """Return the version that `content` (safetensors) holds.
 
     Raises:

@@ -1,0 +1,75 @@
+"""Serve one file over real HTTP, hanging up and swapping the file when a test wants it."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class BreakingFile:
+    """What is served; `breaks_after` holds the bytes to send before each hang-up to come."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.tag = hashlib.sha256(content).hexdigest()
+        self.breaks_after: list[int] = []
+        self.then: bytes | None = None
+        """Takes the place of the content at the first hang-up, under a tag of its own."""
+        self.keeps_tag = False
+        """It does so under the old tag: what a storage does that is written over in place."""
+        self.requests: list[str] = []
+        """The Range header of each request, empty where there was none."""
+
+    def swap(self) -> None:
+        """Put the other content in place, if there is one."""
+        if self.then is not None:
+            self.content, self.then = self.then, None
+            if not self.keeps_tag:
+                self.tag = hashlib.sha256(self.content).hexdigest()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    file: BreakingFile
+
+    def do_GET(self) -> None:
+        file = self.file
+        wanted = self.headers.get("Range", "")
+        file.requests.append(wanted)
+        begin = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
+        if self.headers.get("If-Range", f'"{file.tag}"') != f'"{file.tag}"':
+            begin = 0
+        body = file.content[begin:]
+        self.send_response(206 if begin else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", f'"{file.tag}"')
+        if begin:
+            last = len(file.content) - 1
+            self.send_header("Content-Range", f"bytes {begin}-{last}/{last + 1}")
+        self.end_headers()
+        if file.breaks_after:
+            self.wfile.write(body[: file.breaks_after.pop(0)])
+            self.close_connection = True
+            file.swap()
+        else:
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serving(file: BreakingFile) -> Iterator[str]:
+    """Serve `file` until the end of the block; give the server's URL."""
+    handler = type("Handler", (_Handler,), {"file": file})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

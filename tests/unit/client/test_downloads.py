@@ -1,0 +1,66 @@
+"""A download is one file to its last byte, however often the connection breaks."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from breaking_server import BreakingFile, serving
+
+from rolldeck.downloads import MOST_SILENT_ATTEMPTS, download
+from rolldeck.errors import Unreachable
+from rolldeck.http import Connection
+from rolldeck.wire import InvalidMessage
+
+OLD = np.arange(1 << 18, dtype=np.uint32).tobytes()
+NEW = OLD[::-1]
+
+
+def fetched(file: BreakingFile, wanted: bytes = OLD) -> bytes:
+    digest = hashlib.sha256(wanted).hexdigest()
+    with serving(file) as url, Connection(url) as connection:
+        return bytes(download(connection, "/file", size_bytes=len(wanted), sha256=digest))
+
+
+def test_a_download_goes_on_where_the_connection_broke() -> None:
+    file = BreakingFile(OLD)
+    file.breaks_after = [1000, 50_000]
+
+    assert fetched(file) == OLD
+    assert file.requests == ["", "bytes=1000-", "bytes=51000-"]
+
+
+def test_what_came_is_read_only() -> None:
+    file = BreakingFile(OLD)
+    digest = hashlib.sha256(OLD).hexdigest()
+    with serving(file) as url, Connection(url) as connection:
+        came = download(connection, "/file", size_bytes=len(OLD), sha256=digest)
+
+    assert came.readonly
+
+
+@pytest.mark.parametrize("keeps_tag", [True, False])
+def test_a_file_that_is_replaced_in_mid_download_is_refused_and_never_mixed(
+    keeps_tag: bool,
+) -> None:
+    file = BreakingFile(OLD)
+    file.breaks_after, file.then, file.keeps_tag = [4096], NEW, keeps_tag
+
+    with pytest.raises(InvalidMessage, match="checksum"):
+        fetched(file)
+
+
+def test_a_file_of_another_length_is_refused() -> None:
+    with pytest.raises(InvalidMessage, match="not the"):
+        fetched(BreakingFile(OLD[:-1]))
+    with pytest.raises(InvalidMessage, match="longer"):
+        fetched(BreakingFile(OLD + b"!"))
+
+
+def test_a_server_that_sends_nothing_any_more_is_given_up() -> None:
+    file = BreakingFile(OLD)
+    file.breaks_after = [1000] + [0] * 100
+
+    with pytest.raises(Unreachable):
+        fetched(file)
+
+    assert len(file.requests) == 1 + MOST_SILENT_ATTEMPTS
