@@ -8,7 +8,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from django.core.management import CommandError, call_command
@@ -20,73 +19,29 @@ from buffer.core.fates import ItemKind
 from buffer.core.retention import GRACE, RetentionLimits
 from buffer.models import FragmentChunk, TrajectoryGroup
 from buffer.services.fragments import decode_push
-from buffer.storage.parquet import ArchiveUnreadable
 from buffer.wire import decode_group
 from buffer.wire import decode_push as decode_group_push
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from runs import services as runs_services
-from runs.core.registration import Registration
 from runs.models import Run, RunEvent
 from tests.buffer_factories import body, fragment, group, push
 from tests.factories import NOON, make_run
+from tests.integration.buffer.archiving import (
+    export,
+    make_words,
+    push_groups,
+    register,
+    restore,
+    train,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-EVERYTHING = window()
 
 
 @pytest.fixture
 def run() -> Run:
-    run = make_run(name="words", kind="outside")
-    register(run)
-    for name in ("math", "code"):
-        runs_services.register_environment(
-            run_id=run.pk,
-            desired_name=name,
-            weight=1.0,
-            max_token_length=64,
-            group_size=2,
-            min_batch_allocation=None,
-            now=NOON,
-        )
-    return Run.objects.get(pk=run.pk)
-
-
-def register(run: Run) -> None:
-    runs_services.register_trainer(
-        run_id=run.pk,
-        identity="alice",
-        registration=Registration(batch_size=2, max_token_len=64),
-        now=NOON,
-    )
-
-
-def push_groups(run: Run, count: int, *, tokens: int = 5, **fields: Any) -> None:
-    groups = [decode_group(body(group(mark=m, tokens=tokens, **fields))) for m in range(count)]
-    services.accept_groups(run=run, groups=groups, producer="bob", now=NOON)
-
-
-def train(run: Run, steps: int = 1) -> list[bytes]:
-    """Train on batches; return the bytes of their items in order."""
-    seen = []
-    for _ in range(steps):
-        lease = services.take(run_id=run.pk, identity="alice")
-        assert lease is not None
-        kind = ItemKind(lease.batch.kind)
-        seen += [one.content for one in storage.batch_contents(kind, lease.batch.pk)]
-        services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
-    return seen
-
-
-def export(run: Run, path: Path, wanted: Window = EVERYTHING) -> services.ExportReport:
-    return services.export_run(run=run, window=wanted, path=path, now=NOON)
-
-
-def restore(path: Path, name: str, wanted: Window = EVERYTHING) -> services.RestoreReport:
-    return services.restore_archive(
-        path=path, run_name=name, window=wanted, actor="carol", now=NOON
-    )
+    return make_words()
 
 
 def test_groups_come_back_as_a_run_that_replays_them_byte_for_byte(
@@ -286,108 +241,6 @@ def test_what_has_no_bytes_any_more_is_left_out_and_counted(run: Run, tmp_path: 
 def test_an_empty_window_is_a_whole_file(run: Run, tmp_path: Path) -> None:
     assert export(run, tmp_path / "none.parquet").items == 0
     assert restore(tmp_path / "none.parquet", "again").stored == 0
-
-
-def damage(path: Path, how: str) -> None:
-    content = bytearray(path.read_bytes())
-    if how == "cut":
-        path.write_bytes(content[:-20])
-    elif how == "a page":
-        columns = pq.ParquetFile(path).metadata.row_group(0)
-        payloads = columns.column(columns.num_columns - 1)
-        assert payloads.path_in_schema == "payload"
-        content[payloads.data_page_offset + payloads.total_compressed_size // 2] ^= 0xFF
-        path.write_bytes(content)
-    elif how == "text":
-        path.write_text("item_id,payload\n")
-    else:
-        table = pq.read_table(path)
-        path.unlink()
-        pq.write_table(CHANGES[how](table), path)
-
-
-def _payload(table: pa.Table, content: bytes) -> pa.Table:
-    from isal.isal_zlib import crc32
-
-    count = len(table)
-    for name, values in (("payload", [content] * count), ("crc32", [crc32(content)] * count)):
-        place = table.schema.get_field_index(name)
-        field = table.schema.field(name)
-        table = table.set_column(place, field, pa.array(values, field.type))
-    return table
-
-
-def _version(table: pa.Table) -> pa.Table:
-    return table.replace_schema_metadata(table.schema.metadata | {b"rolldeck.format": b"9"})
-
-
-CHANGES: dict[str, Any] = {
-    "no metadata": lambda table: table.replace_schema_metadata({}),
-    "another version": _version,
-    "no column": lambda table: table.drop_columns(["payload"]),
-    "another type": lambda table: table.set_column(
-        0, "item_id", table["item_id"].cast(pa.string())
-    ),
-    "another checksum": lambda table: table.set_column(
-        table.schema.get_field_index("crc32"), "crc32", pa.array([7] * len(table), pa.int64())
-    ),
-    "no group": lambda table: _payload(table, b'{"tokens": [[1]]}'),
-    "no JSON": lambda table: _payload(table, b"\x80\x04K\x01."),
-}
-
-
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ("cut", "no Parquet file"),
-        ("text", "no Parquet file"),
-        ("a page", "damaged"),
-        ("no metadata", "not one that rolldeck wrote"),
-        ("another version", "format version 9"),
-        ("no column", "no column 'payload'"),
-        ("another type", "'item_id' is string, not int64"),
-        ("another checksum", r"row 0 of row group 0 \(item \d+\).*checksum"),
-        ("no group", r"row 0 of row group 0 .* would be refused: .*masks"),
-        ("no JSON", "would be refused"),
-    ],
-)
-def test_a_bad_file_is_named_and_stores_nothing(
-    run: Run, tmp_path: Path, how: str, said: str
-) -> None:
-    push_groups(run, 2)
-    train(run, steps=2)
-    export(run, tmp_path / "words.parquet")
-    damage(tmp_path / "words.parquet", how)
-    before = TrajectoryGroup.objects.count()
-
-    with pytest.raises(ArchiveUnreadable, match=said):
-        restore(tmp_path / "words.parquet", "again")
-
-    assert TrajectoryGroup.objects.count() == before
-    assert not Run.objects.filter(name="again").exists()
-
-
-def test_an_archive_fits_only_runs_that_take_its_kind(run: Run, tmp_path: Path) -> None:
-    make_run(name="carts")
-    export(run, tmp_path / "words.parquet")
-
-    with pytest.raises(services.WrongRunForArchive, match="carts takes no groups"):
-        restore(tmp_path / "words.parquet", "carts")
-
-
-def test_an_export_that_fails_leaves_no_file(run: Run, tmp_path: Path) -> None:
-    push_groups(run, 1)
-    train(run)
-
-    def fail(_: Any) -> None:
-        raise RuntimeError("the disk is gone")
-
-    with pytest.raises(RuntimeError):
-        services.export_run(
-            run=run, window=EVERYTHING, path=tmp_path / "x", now=NOON, on_progress=fail
-        )
-
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_commands_write_and_read(run: Run, tmp_path: Path) -> None:

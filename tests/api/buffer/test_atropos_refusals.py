@@ -1,0 +1,152 @@
+"""What Atropos' routes refuse, and what only a lenient run takes."""
+
+from typing import Any
+
+import pytest
+
+from buffer.models import TrajectoryGroup
+from runs.models import Run, RunEvent
+from tests.api.buffer.stock_server import Server
+from tests.buffer_factories import REGISTRATION, body, group
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+BROKEN: dict[str, tuple[Any, list[Any]]] = {
+    "no tokens": ({"masks": [[1]], "scores": [1.0]}, ["body", "tokens"]),
+    "a word": (group() | {"tokens": [["a", 1, 1], [1, 1, 1]]}, ["body", "tokens", 0, 0]),
+    "fewer masks": (group() | {"masks": [[1, 1, 1]]}, ["body", "masks"]),
+    "fewer scores": (group() | {"scores": [1.0]}, ["body", "scores"]),
+    "a ragged mask": (group() | {"masks": [[1, 1, 1], [1]]}, ["body", "masks", 1]),
+    "ragged logprobs": (group(ref_logprobs=[[0.0], [0.0] * 3]), ["body", "ref_logprobs", 0]),
+    "infinity": (b'{"tokens":[[1]],"masks":[[1]],"scores":[Infinity]}', ["body", "scores", 0]),
+    "nan": (b'{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}', ["body", "scores", 0]),
+    "nan in quotes": (b'{"tokens":[[1]],"masks":[[1]],"scores":["nan"]}', ["body", "scores"]),
+    "a huge number": (b'{"tokens":[[1]],"masks":[[1]],"scores":[1e999]}', ["body", "scores", 0]),
+    "nothing in it": ({"tokens": [], "masks": [], "scores": []}, ["body", "tokens"]),
+    "a negative token": (group() | {"tokens": [[-1, 1, 1], [1, 1, 1]]}, ["body", "tokens", 0, 0]),
+    "a huge token": (group() | {"tokens": [[1, 2**31, 1], [1, 1, 1]]}, ["body", "tokens", 0, 1]),
+    "no role": (group(messages=[[{"content": "x"}]]), ["body", "messages", 0, 0]),
+    "an unknown environment": (group(env_id=5), ["body", "env_id"]),
+    "a negative environment": (group(env_id=-1), ["body", "env_id"]),
+    "no JSON": (b"{", ["body"]),
+    "no object": (b"[1]", ["body"]),
+    "nothing": (b"", ["body"]),
+    "not UTF-8": (b'{"tokens":[[1]],"masks":[[1]],"scores":[1.0],"x":"\xff"}', ["body"]),
+    "a deep hole": (b'{"tokens":' + b"[" * 100_000, ["body"]),
+    "too many sequences": (group(sequences=1025), ["body", "tokens"]),
+}
+
+
+@pytest.mark.parametrize(("content", "loc"), BROKEN.values(), ids=BROKEN.keys())
+def test_what_would_poison_training_is_refused(
+    server: Server, content: Any, loc: list[Any]
+) -> None:
+    server.register()
+
+    response = server.post("/scored_data", content)
+
+    assert response.status_code == 422
+    problem = response.json()["detail"][0]
+    assert problem["loc"] == loc
+    assert problem["msg"]
+    assert problem["type"]
+    assert TrajectoryGroup.objects.count() == 0
+
+
+def test_one_invalid_group_rejects_the_list(server: Server) -> None:
+    server.register()
+
+    response = server.post("/scored_data_list", [group(), group() | {"scores": ["x", 1.0]}])
+
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", 1, "scores", 0]
+    assert TrajectoryGroup.objects.count() == 0
+
+
+def test_odd_lengths_of_advantages_are_noted_once(server: Server) -> None:
+    server.register()
+
+    for _ in range(3):
+        odd = group(advantages=[[1.0]], messages=[[{"role": "u", "content": "c"}]])
+        assert server.post("/scored_data", odd).status_code == 200
+
+    noted = RunEvent.objects.filter(kind="odd_groups").values_list("message", flat=True)
+    assert len(noted) == 3  # three oddities, each noted once
+
+
+def test_a_lenient_run_notes_what_others_refuse(server: Server) -> None:
+    server.register()
+    Run.objects.update(lenient=True)
+
+    assert server.post("/scored_data", group() | {"masks": [[1]]}).status_code == 200
+
+    assert RunEvent.objects.filter(kind="odd_groups").exists()
+
+
+def test_a_lenient_run_notes_an_empty_group_and_keeps_nothing_of_it(server: Server) -> None:
+    server.register()
+    Run.objects.update(lenient=True)
+    empty = {"tokens": [], "masks": [], "scores": []}
+
+    answer = server.post("/scored_data_list", [group(), empty, group(mark=2)])
+
+    assert answer.json() == {"status": "received", "groups_processed": 3}
+    assert TrajectoryGroup.objects.count() == 2
+    assert RunEvent.objects.filter(message__contains="tokens: too_short").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}', body(group(sequences=1025))],
+    ids=["no JSON to anybody but Python", "over a limit"],
+)
+def test_not_even_a_lenient_run_takes_what_would_break_readers_or_memory(
+    server: Server, content: bytes
+) -> None:
+    server.register()
+    Run.objects.update(lenient=True)
+
+    assert server.post("/scored_data", content).status_code == 422
+    assert TrajectoryGroup.objects.count() == 0
+
+
+LIMITED: dict[str, tuple[str, int, Any, list[Any]]] = {
+    "groups": ("groups_per_push", 2, [group()] * 3, []),
+    "sequences": ("sequences_per_group", 1, [group()], [0, "tokens"]),
+    "tokens of a sequence": ("tokens_per_sequence", 2, [group()], [0, "tokens", 0]),
+    "tokens of a group": ("tokens_per_group", 5, [group()], [0, "tokens"]),
+    "depth": ("json_depth", 4, [group(overrides=[{"a": [[1]]}, {}])], [0, "overrides"]),
+    "values of a group": ("values_per_group", 10, [group()], [0]),
+    "values of a field": ("json_values", 9, [group(images=list(range(10)))], [0, "images"]),
+}
+
+
+@pytest.mark.parametrize(("name", "bound", "content", "loc"), LIMITED.values(), ids=LIMITED.keys())
+def test_a_refusal_names_the_limit_and_the_place(
+    server: Server, settings: Any, name: str, bound: int, content: Any, loc: list[Any]
+) -> None:
+    server.register()
+    setattr(settings, f"ROLLDECK_MAX_{name.upper()}", bound)
+
+    response = server.post("/scored_data_list", content)
+
+    assert response.status_code == 422
+    problem = response.json()["detail"][0]
+    assert problem["loc"] == ["body", *loc]
+    assert f"(max_{name})" in problem["msg"]
+    assert TrajectoryGroup.objects.count() == 0
+
+
+@pytest.mark.parametrize("changed", [{"batch_size": 0}, {"batch_size": "x"}, {"num_steps": None}])
+def test_an_impossible_registration_is_refused(server: Server, changed: dict[str, Any]) -> None:
+    response = server.post("/register", REGISTRATION | changed)
+
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", next(iter(changed))]
+    assert not Run.objects.filter(registered_at__isnull=False).exists()

@@ -1,0 +1,68 @@
+"""What the tests of archives do with runs and files."""
+
+from pathlib import Path
+from typing import Any
+
+from buffer import services, storage
+from buffer.core.archive_window import Window, window
+from buffer.core.fates import ItemKind
+from buffer.wire import decode_group
+from runs import services as runs_services
+from runs.core.registration import Registration
+from runs.models import Run
+from tests.buffer_factories import body, group
+from tests.factories import NOON, make_run
+
+EVERYTHING = window()
+
+
+def make_words() -> Run:
+    run = make_run(name="words", kind="outside")
+    register(run)
+    for name in ("math", "code"):
+        runs_services.register_environment(
+            run_id=run.pk,
+            desired_name=name,
+            weight=1.0,
+            max_token_length=64,
+            group_size=2,
+            min_batch_allocation=None,
+            now=NOON,
+        )
+    return Run.objects.get(pk=run.pk)
+
+
+def register(run: Run) -> None:
+    runs_services.register_trainer(
+        run_id=run.pk,
+        identity="alice",
+        registration=Registration(batch_size=2, max_token_len=64),
+        now=NOON,
+    )
+
+
+def push_groups(run: Run, count: int, *, tokens: int = 5, **fields: Any) -> None:
+    groups = [decode_group(body(group(mark=m, tokens=tokens, **fields))) for m in range(count)]
+    services.accept_groups(run=run, groups=groups, producer="bob", now=NOON)
+
+
+def train(run: Run, steps: int = 1) -> list[bytes]:
+    """Train on batches; return the bytes of their items in order."""
+    seen = []
+    for _ in range(steps):
+        lease = services.take(run_id=run.pk, identity="alice")
+        assert lease is not None
+        kind = ItemKind(lease.batch.kind)
+        seen += [one.content for one in storage.batch_contents(kind, lease.batch.pk)]
+        services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    return seen
+
+
+def export(run: Run, path: Path, wanted: Window = EVERYTHING) -> services.ExportReport:
+    return services.export_run(run=run, window=wanted, path=path, now=NOON)
+
+
+def restore(path: Path, name: str, wanted: Window = EVERYTHING) -> services.RestoreReport:
+    return services.restore_archive(
+        path=path, run_name=name, window=wanted, actor="carol", now=NOON
+    )

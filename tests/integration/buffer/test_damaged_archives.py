@@ -1,0 +1,131 @@
+"""A bad file is named and stores nothing; a failed export leaves none."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from buffer import services
+from buffer.models import TrajectoryGroup
+from buffer.storage.parquet import ArchiveUnreadable
+from runs.models import Run
+from tests.factories import NOON, make_run
+from tests.integration.buffer.archiving import (
+    EVERYTHING,
+    export,
+    make_words,
+    push_groups,
+    restore,
+    train,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_words()
+
+
+def damage(path: Path, how: str) -> None:
+    content = bytearray(path.read_bytes())
+    if how == "cut":
+        path.write_bytes(content[:-20])
+    elif how == "a page":
+        columns = pq.ParquetFile(path).metadata.row_group(0)
+        payloads = columns.column(columns.num_columns - 1)
+        assert payloads.path_in_schema == "payload"
+        content[payloads.data_page_offset + payloads.total_compressed_size // 2] ^= 0xFF
+        path.write_bytes(content)
+    elif how == "text":
+        path.write_text("item_id,payload\n")
+    else:
+        table = pq.read_table(path)
+        path.unlink()
+        pq.write_table(CHANGES[how](table), path)
+
+
+def _payload(table: pa.Table, content: bytes) -> pa.Table:
+    from isal.isal_zlib import crc32
+
+    count = len(table)
+    for name, values in (("payload", [content] * count), ("crc32", [crc32(content)] * count)):
+        place = table.schema.get_field_index(name)
+        field = table.schema.field(name)
+        table = table.set_column(place, field, pa.array(values, field.type))
+    return table
+
+
+def _version(table: pa.Table) -> pa.Table:
+    return table.replace_schema_metadata(table.schema.metadata | {b"rolldeck.format": b"9"})
+
+
+CHANGES: dict[str, Any] = {
+    "no metadata": lambda table: table.replace_schema_metadata({}),
+    "another version": _version,
+    "no column": lambda table: table.drop_columns(["payload"]),
+    "another type": lambda table: table.set_column(
+        0, "item_id", table["item_id"].cast(pa.string())
+    ),
+    "another checksum": lambda table: table.set_column(
+        table.schema.get_field_index("crc32"), "crc32", pa.array([7] * len(table), pa.int64())
+    ),
+    "no group": lambda table: _payload(table, b'{"tokens": [[1]]}'),
+    "no JSON": lambda table: _payload(table, b"\x80\x04K\x01."),
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("cut", "no Parquet file"),
+        ("text", "no Parquet file"),
+        ("a page", "damaged"),
+        ("no metadata", "not one that rolldeck wrote"),
+        ("another version", "format version 9"),
+        ("no column", "no column 'payload'"),
+        ("another type", "'item_id' is string, not int64"),
+        ("another checksum", r"row 0 of row group 0 \(item \d+\).*checksum"),
+        ("no group", r"row 0 of row group 0 .* would be refused: .*masks"),
+        ("no JSON", "would be refused"),
+    ],
+)
+def test_a_bad_file_is_named_and_stores_nothing(
+    run: Run, tmp_path: Path, how: str, said: str
+) -> None:
+    push_groups(run, 2)
+    train(run, steps=2)
+    export(run, tmp_path / "words.parquet")
+    damage(tmp_path / "words.parquet", how)
+    before = TrajectoryGroup.objects.count()
+
+    with pytest.raises(ArchiveUnreadable, match=said):
+        restore(tmp_path / "words.parquet", "again")
+
+    assert TrajectoryGroup.objects.count() == before
+    assert not Run.objects.filter(name="again").exists()
+
+
+def test_an_archive_fits_only_runs_that_take_its_kind(run: Run, tmp_path: Path) -> None:
+    make_run(name="carts")
+    export(run, tmp_path / "words.parquet")
+
+    with pytest.raises(services.WrongRunForArchive, match="carts takes no groups"):
+        restore(tmp_path / "words.parquet", "carts")
+
+
+def test_an_export_that_fails_leaves_no_file(run: Run, tmp_path: Path) -> None:
+    push_groups(run, 1)
+    train(run)
+
+    def fail(_: Any) -> None:
+        raise RuntimeError("the disk is gone")
+
+    with pytest.raises(RuntimeError):
+        services.export_run(
+            run=run, window=EVERYTHING, path=tmp_path / "x", now=NOON, on_progress=fail
+        )
+
+    assert list(tmp_path.iterdir()) == []
