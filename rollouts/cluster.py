@@ -96,6 +96,7 @@ class RayCluster:
                 run=order.run,
                 run_config=order.config,
                 incarnation=order.incarnation,
+                run_key=order.run_key,
             )
             launch(
                 address=self.address,

@@ -1,6 +1,7 @@
 """Describe the launch of a fleet's manager."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 
@@ -17,9 +18,19 @@ class LaunchOrder:
     platform_url: str
     token: str
     """Worker scope, bound to the run. A secret: never logged, never in `repr`."""
+    run_key: str = ""
+    """See :func:`run_key`."""
 
     def __repr__(self) -> str:
         return f"LaunchOrder({self.actor_name!r}, incarnation={self.incarnation!r})"
+
+
+def run_key(*, run: str, created_at: datetime) -> str:
+    """Return a name that no other run has, be it archived or another platform's.
+
+    What workers left on a machine is found by it.
+    """
+    return f"{run}-{created_at:%Y%m%dT%H%M%S%f}"
 
 
 def actor_name(*, run: str, attempt: int) -> str:

@@ -2,7 +2,9 @@
 
 Invariants:
     - A fragment leaves only when the platform has answered for it, or has refused it for good.
-    - Fragments leave in the order in which they came; the spool holds older ones than the queue.
+    - Fragments leave in the order in which they came: first what a worker that is gone has left,
+      then the spool, then the queue. While the platform is away, nothing but the fragment that
+      is being written down is in memory only: a worker that is killed then leaves all the others.
     - A fragment may be sent twice when an answer was lost: its slot and number make the second
       one a duplicate, which the platform counts and does not store.
 """
@@ -12,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from rolldeck.errors import Conflict, InvalidRequest, RolldeckError, StaleEpoch
@@ -24,11 +27,14 @@ from rollouts.fleet.spool import Spool
 PER_REQUEST: Final = 32
 BYTES_PER_REQUEST: Final = 8 * 1024 * 1024
 SPOOL_AFTER_SECONDS: Final = 2.0
-"""How long the platform may be away before fragments are written down."""
+"""How long a request may take before fragments behind it are written down."""
+LOOK_SECONDS: Final = 5.0
+"""How often to look for what workers that are gone have left."""
 SPEAK_AFTER_SECONDS: Final = 5.0
 """How long it may be away before an event says so."""
 
 Push = Callable[[list[bytes]], FragmentReceipt]
+Inherit = Callable[[], Spool | None]
 
 
 class Sender:
@@ -39,6 +45,7 @@ class Sender:
         push: Push,
         *,
         spool: Spool,
+        inherit: Inherit = lambda: None,
         capacity: int,
         events: EventLog,
         monitor: PipelineMonitor | None = None,
@@ -48,7 +55,8 @@ class Sender:
 
         Args:
             push: Hands encoded fragments to the platform.
-            spool: Takes what the queue cannot hold while the platform is away.
+            spool: Takes everything while the platform is away.
+            inherit: Finds the spool of a worker that is gone, one at a time.
             capacity: Fragments in the queue from which on no new ones shall be begun.
             events: Hears of outages and refusals.
             monitor: Learns what sending costs.
@@ -56,6 +64,9 @@ class Sender:
         """
         self._push = push
         self._spool = spool
+        self._inherit = inherit
+        self._inherited: Spool | None = None
+        self._look_at = 0.0
         self._capacity = capacity
         self._events = events
         self._monitor = monitor
@@ -65,6 +76,10 @@ class Sender:
         self._failures = 0
         self._failing_since: float | None = None
         self._has_spoken = False
+        self._asked_at: float | None = None
+        """When the request under way was sent."""
+        self._is_away = False
+        self._spool_fault = ""
         self._is_closing = False
         # After a refusal, one at a time: the others of the request may be sound.
         self._alone = 0
@@ -72,20 +87,26 @@ class Sender:
         self.sent = 0
         """Fragments that the platform has answered for."""
         self.refused = 0
+        self.lost = 0
 
     @property
     def waiting(self) -> int:
         """Fragments that have not been answered for."""
-        return len(self._queue) + len(self._spool)
+        inherited = self._inherited
+        return len(self._queue) + len(self._spool) + (len(inherited) if inherited else 0)
 
     def has_room(self) -> bool:
         """Whether a further fragment may be begun."""
-        return len(self._queue) < self._capacity and self._spool.has_room()
+        return (
+            len(self._queue) < self._capacity and self._spool.has_room() and not self._spool_fault
+        )
 
     def offer(self, fragment: bytes) -> None:
-        """Take a fragment; never waits."""
+        """Take a fragment; waits for nobody, and for the disk while the platform is away."""
         with self._changed:
             self._queue.append(fragment)
+            if self._is_away or self._is_unanswered():
+                self._write_down()
             self._changed.notify()
 
     def close(self) -> None:
@@ -96,37 +117,60 @@ class Sender:
 
     def turn(self) -> None:
         """Send one request, or wait up to a second for something to send."""
+        self._look_for_inheritance()
         with self._changed:
             if not self.waiting and not self._is_closing:
                 self._changed.wait(1.0)
         fragments = self._next()
         if not fragments:
             return
-        began = time.monotonic()
+        began = self._asked_at = time.monotonic()
         try:
             receipt = self._push(fragments)
         except RolldeckError as failure:
             self._take_failure(fragments, failure, began)
             return
+        finally:
+            self._asked_at = None
         if self._monitor:
             self._monitor.record("send", time.monotonic() - began, began)
         self._take_receipt(fragments, receipt)
 
     def save(self) -> None:
-        """Write what is still queued into the spool; for the end."""
+        """Write what is still queued into the spool and let go of it; for the end."""
         with self._changed:
-            while self._queue:
-                self._spool.append(self._queue.popleft())
+            self._write_down()
             self._spool.close()
+            if self._inherited is not None:
+                self._inherited.close()
+
+    def _look_for_inheritance(self) -> None:
+        now = time.monotonic()
+        if self._inherited is not None and not self._inherited:
+            self._inherited.close()
+            self._inherited = None
+        if self._inherited is not None or now < self._look_at:
+            return
+        self._look_at = now + LOOK_SECONDS
+        found = self._inherit()
+        if found is not None:
+            # The next look, once this is sent, comes at once.
+            self._look_at = now
+            self._inherited = found
+            self._events.add(
+                "spool_inherited",
+                f"Sending {len(found)} fragments that worker {found.folder.name} left",
+                fragments=len(found),
+            )
 
     def _next(self) -> list[bytes]:
         """Return the oldest fragments, as many as fit into a request; they stay where they are."""
         count = 1 if self._alone else PER_REQUEST
-        if len(self._spool):
-            candidates = self._spool.oldest(count)
-        else:
-            with self._changed:
-                candidates = list(self._queue)[:count]
+        with self._changed:
+            spool = self._filled_spool()
+            candidates = spool.oldest(count) if spool else list(islice(self._queue, count))
+        if spool is not None and spool.lost:
+            self._tell_loss(spool)
         chosen: list[bytes] = []
         size = 0
         for fragment in candidates:
@@ -136,13 +180,21 @@ class Sender:
             chosen.append(fragment)
         return chosen
 
+    def _filled_spool(self) -> Spool | None:
+        for spool in (self._inherited, self._spool):
+            if spool:
+                return spool
+        return None
+
     def _forget(self, count: int) -> None:
-        if len(self._spool):
-            self._spool.remove_oldest(count)
-            return
+        """Let the oldest go; some may have been written down since they were sent."""
         with self._changed:
             for _ in range(count):
-                self._queue.popleft()
+                spool = self._filled_spool()
+                if spool is None:
+                    self._queue.popleft()
+                else:
+                    spool.remove_oldest()
 
     def _take_receipt(self, fragments: list[bytes], receipt: FragmentReceipt) -> None:
         # First counted, then forgotten: a credit is never free before its fragment shows.
@@ -153,6 +205,7 @@ class Sender:
         if self._has_spoken:
             self._events.add("sending_resumed", "The platform takes fragments again")
         self._failures, self._failing_since, self._has_spoken = 0, None, False
+        self._is_away, self._spool_fault = False, ""
 
     def _take_failure(self, fragments: list[bytes], failure: RolldeckError, now: float) -> None:
         if isinstance(failure, InvalidRequest | StaleEpoch):
@@ -161,8 +214,11 @@ class Sender:
         self._failures += 1
         self._failing_since = self._failing_since or now
         away = now - self._failing_since
-        if away >= SPOOL_AFTER_SECONDS and not isinstance(failure, Conflict):
-            self._write_down()
+        # A conflict is an answer: the platform is there, and wants nothing at present.
+        self._is_away = not isinstance(failure, Conflict)
+        if self._is_away:
+            with self._changed:
+                self._write_down()
         if away >= SPEAK_AFTER_SECONDS and not self._has_spoken:
             self._has_spoken = True
             self._events.add(
@@ -187,8 +243,38 @@ class Sender:
             level="error",
         )
 
+    def _is_unanswered(self) -> bool:
+        asked_at = self._asked_at
+        return asked_at is not None and time.monotonic() - asked_at > SPOOL_AFTER_SECONDS
+
     def _write_down(self) -> None:
-        with self._changed:
-            while self._queue and self._spool.has_room():
+        """Move the queue into the spool, as far as the disk takes it; the lock is held."""
+        while self._queue:
+            if not self._spool.has_room():
+                self._tell_fault("it is full")
+                return
+            try:
                 self._spool.append(self._queue[0])
-                self._queue.popleft()
+            except OSError as error:
+                self._tell_fault(str(error))
+                return
+            self._queue.popleft()
+            self._spool_fault = ""
+
+    def _tell_fault(self, fault: str) -> None:
+        """Begin no further fragments; those that were begun stay in memory."""
+        if not self._spool_fault:
+            self._events.add(
+                "spool_failed", f"The spool takes no more fragments: {fault}", level="error"
+            )
+        self._spool_fault = fault
+
+    def _tell_loss(self, spool: Spool) -> None:
+        lost, spool.lost = spool.lost, 0
+        self.lost += lost
+        self._events.add(
+            "spool_damaged",
+            f"{lost} fragments that were written down can no longer be read",
+            level="error",
+            fragments=lost,
+        )

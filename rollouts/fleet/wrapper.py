@@ -16,8 +16,8 @@ from rollouts.fleet.messages import IDLE, Orders, WorkerState
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.resources import ResourceMeter, Usage
 from rollouts.fleet.sender import Push, Sender
-from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.spool import Spool
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.spool import KEPT_SECONDS, Estate, Spool
 from rollouts.fleet.step_worker import PolicyFactory, StepRolloutWorker
 from rollouts.fleet.weights import NO_STEP, WeightsRecord, WeightsStage
 
@@ -53,6 +53,7 @@ class RolloutWorkerWrapper:
         self._api = PlatformApi(settings.fleet)
         self._policy_factory = policy_factory
         self._events = EventLog()
+        estate = _estate_of(settings.fleet, self._events)
         fleet = settings.fleet.config.fleet
         self._monitor = PipelineMonitor(
             now=time.monotonic(),
@@ -62,7 +63,8 @@ class RolloutWorkerWrapper:
         self._weights = WeightsStage()
         self._sender = Sender(
             push or self._api.push,
-            spool=Spool(_spool_folder(settings)),
+            spool=Spool(estate.folder / settings.incarnation),
+            inherit=estate.next_inheritance,
             capacity=settings.fleet.config.fleet.to_send_queue_size,
             events=self._events,
             monitor=self._monitor,
@@ -242,6 +244,15 @@ class RolloutWorkerWrapper:
         return max(0.0, (steps - before) / max(now - since, 1e-3))
 
 
-def _spool_folder(settings: WorkerSettings) -> Path:
-    root = settings.fleet.spool_root or str(Path(tempfile.gettempdir(), "rolldeck-spool"))
-    return Path(root, settings.fleet.run, settings.fleet.incarnation, settings.name)
+def _estate_of(settings: FleetSettings, events: EventLog) -> Estate:
+    """Return what workers of the run left here, without what has waited for too long."""
+    root = settings.spool_root or str(Path(tempfile.gettempdir(), "rolldeck-spool"))
+    estate = Estate(Path(root), settings.run_key or settings.run)
+    removed = estate.sweep(time.time())
+    if removed:
+        events.add(
+            "spool_swept",
+            f"Removed {removed} fragments that nobody has sent for {KEPT_SECONDS / 3600:.0f} h",
+            fragments=removed,
+        )
+    return estate

@@ -58,6 +58,7 @@ def begin_launch(
         config=run.config,
         platform_url=platform_url,
         token=token,
+        run_key=rules.run_key(run=run.name, created_at=run.created_at),
     )
 
 

@@ -1,5 +1,6 @@
 """No fragment is lost, doubled or overtaken, however long the platform is away."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,14 +12,14 @@ import numpy as np
 import pytest
 from small_platform import SmallPlatform, served
 
-from rolldeck.errors import InvalidRequest
+from rolldeck.errors import InvalidRequest, Unreachable
 from rolldeck.http import Backoff
 from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
 from rollouts.fleet.loops import EventLog, Loop
 from rollouts.fleet.platform_api import PlatformApi
-from rollouts.fleet.sender import Push, Sender
+from rollouts.fleet.sender import SPOOL_AFTER_SECONDS, Push, Sender
 from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.spool import Spool
+from rollouts.fleet.spool import KEPT_SECONDS, Estate, Spool
 
 Eventually = Callable[..., None]
 
@@ -46,10 +47,9 @@ def sending(push: Push, folder: Path, **options: Any) -> Iterator[tuple[Sender, 
     events = EventLog()
     sender = Sender(
         push,
-        spool=Spool(folder / "spool"),
         events=events,
         backoff=Backoff(first_seconds=0.05, most_seconds=0.5),
-        **{"capacity": 8, **options},
+        **{"capacity": 8, "spool": Spool(folder / "spool"), **options},
     )
     loop = Loop("sending", sender.turn, events)
     loop.start()
@@ -161,20 +161,23 @@ def test_one_bad_fragment_is_counted_and_the_others_get_through(
 def test_what_a_dead_worker_left_in_its_spool_goes_out_first(
     tmp_path: Path, eventually: Eventually
 ) -> None:
-    left = Spool(tmp_path / "spool")
+    left = Spool(tmp_path / "r" / "another")
     for content in (b"1", b"2"):
         left.append(content)
+    left.close()
     taken: list[bytes] = []
 
     def push(fragments: list[bytes]) -> FragmentReceipt:
         taken.extend(fragments)
         return FragmentReceipt(accepted=1, duplicates=0, dropped={}, admission_remaining=9)
 
-    with sending(push, tmp_path) as (sender, _):
+    inherit = Estate(tmp_path, "r").next_inheritance
+    with sending(push, tmp_path, inherit=inherit) as (sender, events):
         sender.offer(b"3")
-        eventually(lambda: sender.waiting == 0)
+        eventually(lambda: taken == [b"1", b"2", b"3"] and sender.waiting == 0)
+        eventually(lambda: not (tmp_path / "r" / "another").exists())
 
-    assert taken == [b"1", b"2", b"3"]
+    assert [event.kind for event in events.take()] == ["spool_inherited"]
 
 
 def test_a_full_queue_says_so(tmp_path: Path) -> None:
@@ -202,4 +205,147 @@ def test_what_is_left_at_the_end_is_kept(tmp_path: Path) -> None:
     sender.offer(b"1")
     sender.save()
 
-    assert Spool(tmp_path / "spool").oldest(9) == [b"1"]
+    found = Spool.inherit(tmp_path / "spool")
+    assert found is not None
+    assert found.oldest(9) == [b"1"]
+
+
+def test_a_spool_is_inherited_once_and_only_when_its_worker_is_gone(tmp_path: Path) -> None:
+    estate = Estate(tmp_path, "r")
+    alive = Spool(estate.folder / "w0")
+    alive.append(b"1")
+    assert estate.next_inheritance() is None
+
+    alive.close()
+    heir = estate.next_inheritance()
+    assert heir is not None
+    assert estate.next_inheritance() is None
+    assert Estate(tmp_path, "another run").next_inheritance() is None
+
+    heir.remove_oldest()
+    heir.close()
+    assert not heir.folder.exists()
+
+
+def test_what_nobody_inherits_is_removed_after_a_day(tmp_path: Path) -> None:
+    for name in ("old", "young"):
+        left = Spool(tmp_path / name / "w0")
+        left.append(b"1")
+        left.close()
+    kept = Spool(tmp_path / "old" / "alive")
+    kept.append(b"2")
+    now = time.time()
+    for folder in ("w0", "alive"):
+        os.utime(tmp_path / "old" / folder, (now - KEPT_SECONDS - 1,) * 2)
+
+    assert Estate(tmp_path, "mine").sweep(now) == 1
+    assert not (tmp_path / "old" / "w0").exists()
+    assert (tmp_path / "young" / "w0").exists()
+    assert kept.oldest(1) == [b"2"]
+
+
+def test_a_fragment_that_vanished_from_the_spool_is_counted_and_the_others_go_out(
+    tmp_path: Path, eventually: Eventually
+) -> None:
+    left = Spool(tmp_path / "r" / "another")
+    for content in (b"1", b"2", b"3"):
+        left.append(content)
+    left.close()
+    sorted(left.folder.iterdir())[1].unlink()
+    (left.folder / f"{1:020d}.fragment").mkdir()
+    taken: list[bytes] = []
+
+    def push(fragments: list[bytes]) -> FragmentReceipt:
+        taken.extend(fragments)
+        return FragmentReceipt(accepted=1, duplicates=0, dropped={}, admission_remaining=9)
+
+    inherit = Estate(tmp_path, "r").next_inheritance
+    with sending(push, tmp_path, inherit=inherit) as (sender, events):
+        eventually(lambda: taken == [b"1", b"3"])
+        eventually(lambda: sender.waiting == 0)
+
+    assert sender.lost == 1
+    assert "spool_damaged" in [event.kind for event in events.take()]
+
+
+def away(_: list[bytes]) -> FragmentReceipt:
+    raise Unreachable(status=0, code="unreachable", detail="away")
+
+
+def test_while_the_platform_is_away_every_fragment_is_on_the_disk_at_once(
+    tmp_path: Path, eventually: Eventually
+) -> None:
+    with sending(away, tmp_path) as (sender, _):
+        sender.offer(b"0")
+        eventually(lambda: (tmp_path / "spool").exists())
+        for number in range(1, 5):
+            sender.offer(str(number).encode())
+            written = sorted((tmp_path / "spool").glob("*.fragment"))
+            assert [path.read_bytes() for path in written][-1] == str(number).encode()
+        assert sender.waiting == 5
+
+
+def test_a_request_that_hangs_does_not_keep_what_comes_after_it_in_memory(
+    tmp_path: Path, eventually: Eventually
+) -> None:
+    gate = threading.Event()
+    taken: list[bytes] = []
+
+    def hangs(fragments: list[bytes]) -> FragmentReceipt:
+        gate.wait(60.0)
+        taken.extend(fragments)
+        return FragmentReceipt(accepted=1, duplicates=0, dropped={}, admission_remaining=9)
+
+    with sending(hangs, tmp_path) as (sender, _):
+        sender.offer(b"0")
+        time.sleep(SPOOL_AFTER_SECONDS + 0.2)
+        sender.offer(b"1")
+        assert len(list((tmp_path / "spool").glob("*.fragment"))) == 2
+        gate.set()
+        eventually(lambda: sender.waiting == 0)
+
+    assert taken == [b"0", b"1"]
+
+
+def test_a_full_disk_leaves_the_spool_as_it_was(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.append(b"1")
+    (tmp_path / "spool" / f"{1:020d}.part").symlink_to("/dev/full")
+
+    with pytest.raises(OSError, match="No space left"):
+        spool.append(b"2")
+    spool.append(b"3")
+
+    assert spool.oldest(9) == [b"1", b"3"]
+
+
+def test_a_disk_that_takes_nothing_is_an_event_and_holds_new_fragments_back(
+    tmp_path: Path, eventually: Eventually
+) -> None:
+    in_the_way = tmp_path / "disk"
+    in_the_way.write_bytes(b"")
+    taken: list[bytes] = []
+    is_away = True
+
+    def push(fragments: list[bytes]) -> FragmentReceipt:
+        if is_away:
+            away(fragments)
+        taken.extend(fragments)
+        return FragmentReceipt(accepted=1, duplicates=0, dropped={}, admission_remaining=9)
+
+    with sending(push, tmp_path, spool=Spool(in_the_way / "spool")) as (sender, events):
+        sender.offer(b"1")
+        eventually(lambda: not sender.has_room())
+        sender.offer(b"2")
+        sender.offer(b"3")
+        assert sender.waiting == 3
+        assert not sender.has_room()
+
+        in_the_way.unlink()
+        eventually(lambda: len(list((tmp_path / "disk" / "spool").glob("*.fragment"))) == 3)
+        assert sender.has_room()
+        is_away = False
+        eventually(lambda: sender.waiting == 0)
+
+    assert taken == [b"1", b"2", b"3"]
+    assert [event.kind for event in events.take()] == ["spool_failed"]

@@ -1,0 +1,88 @@
+"""A platform that is away, and a fleet that is killed meanwhile, lose and double no step."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+from small_platform import SmallPlatform, served
+
+from buffer.core.fragment_rules import check
+from rolldeck.wire import Fragment
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.settings import FleetSettings
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., FleetSettings]
+Key = tuple[str, int]
+
+ROOT = Path(__file__).resolve().parents[4]
+
+FLEET = """
+import sys, time, msgspec
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.settings import FleetSettings
+with LocalFleet(msgspec.json.decode(sys.argv[1], type=FleetSettings)):
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def fleet_process(settings: FleetSettings) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a fleet in a process of its own; it is killed at the end of the block at the latest."""
+    command = [sys.executable, "-c", FLEET, msgspec.json.encode(settings).decode()]
+    paths = [str(ROOT), str(ROOT / "client"), os.environ["PYTHONPATH"]]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    with subprocess.Popen(command, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def spooled(folder: Path) -> list[Key]:
+    """Return what waits in the spools below `folder`, oldest first in each."""
+    keys = []
+    for path in sorted(folder.rglob("*.fragment")):
+        fragment = msgspec.msgpack.decode(path.read_bytes(), type=Fragment)
+        keys.append((fragment.slot, fragment.number))
+    return keys
+
+
+def numbers_by_slot(order: list[Key]) -> dict[str, list[int]]:
+    by_slot = groupby(sorted(order, key=lambda key: key[0]), key=lambda key: key[0])
+    return {slot: [number for _, number in keys] for slot, keys in by_slot}
+
+
+def test_a_fleet_that_is_killed_in_an_outage_loses_and_doubles_nothing(
+    make_settings: MakeSettings, tmp_path: Path, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with ExitStack() as started:
+        with served(platform) as url:
+            port, settings = int(url.rpartition(":")[2]), make_settings(url=url)
+            process = started.enter_context(fleet_process(settings))
+            eventually(lambda: len(platform.fragments) > 20, 60.0)
+        eventually(lambda: len(spooled(tmp_path)) >= 4, 60.0)
+        process.send_signal(signal.SIGKILL)
+    left = spooled(tmp_path)
+    before = list(platform.order)
+    assert not set(left) & set(before)
+
+    heirs = msgspec.structs.replace(settings, incarnation="2-bbbb")
+    with served(platform, port=port), LocalFleet(heirs):
+        eventually(lambda: set(left) <= platform.fragments.keys(), 60.0)
+        eventually(lambda: not spooled(tmp_path), 20.0)
+        eventually(lambda: any("2-bbbb" in slot for slot, _ in platform.order), 60.0)
+
+    for fragment in platform.fragments.values():
+        check(fragment)
+    for numbers in numbers_by_slot(platform.order).values():
+        assert numbers == list(range(len(numbers)))
+    assert "spool_inherited" in platform.events()
