@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rollouts.fleet.environments import Space
+from rollouts.fleet.spaces import Space
 
 State = Mapping[str, NDArray[Any]]
 """Recurrent state by name, each ``[B, …]``; empty for policies that keep none."""
@@ -18,6 +18,14 @@ State = Mapping[str, NDArray[Any]]
 
 class WeightsDoNotFit(ValueError):
     """The tensors are not those of the policy."""
+
+
+class PolicyDoesNotFit(ValueError):
+    """The configured policy cannot act in the environment; `field` is what to change."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
 
 
 class NoWeights(RuntimeError):
@@ -66,8 +74,18 @@ def for_environment(actions: NDArray[Any], space: Space) -> NDArray[Any]:
     """Return what the environments get for a policy's ``actions [B, …]``: inside bounds."""
     if space.kind == "discrete":
         return actions + space.start if space.start else actions
+    if space.kind == "multi_discrete":
+        return actions
     if not space.low:
-        return actions.astype(space.dtype, copy=False)
+        return _rounded(actions, space.dtype)
     low = np.asarray(space.low, dtype=actions.dtype).reshape(space.shape)
     high = np.asarray(space.high, dtype=actions.dtype).reshape(space.shape)
     return np.clip(actions, low, high).astype(space.dtype, copy=False)
+
+
+def _rounded(actions: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Return numbers as `dtype`; what whole numbers of that type cannot hold ends at its limits."""
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        actions = np.clip(actions, float(limits.min), float(limits.max))
+    return actions.astype(dtype, copy=False)

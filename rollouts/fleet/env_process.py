@@ -160,8 +160,7 @@ class EnvRows:
 
     def _introduce(self, environment: Environment) -> None:
         if self._observation is None:
-            self._observation = describe(environment.observation_space)
-            self._action = describe(environment.action_space)
+            self._observation, self._action = describe(environment)
             self._pipe.send(Ready(self._observation, self._action))
 
     def _close(self, row: int) -> None:

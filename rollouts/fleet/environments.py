@@ -8,20 +8,27 @@ naming modules in ``ROLLDECK_ENVIRONMENT_MODULES`` (comma-separated); each calls
 import importlib
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
-import numpy as np
-from msgspec import Struct
+from rollouts.fleet.spaces import Space, UnsupportedSpace, actions, observations
+
+__all__ = [
+    "Adapted",
+    "Environment",
+    "Space",
+    "UnknownEnvironment",
+    "UnsupportedSpace",
+    "describe",
+    "import_registered_modules",
+    "make",
+    "register",
+]
 
 MODULES_VARIABLE: Final = "ROLLDECK_ENVIRONMENT_MODULES"
 
 
 class UnknownEnvironment(LookupError):
     """No registered kind of environment answers to the spec."""
-
-
-class UnsupportedSpace(TypeError):
-    """Observations or actions have a form that no policy here can take."""
 
 
 class Environment(Protocol):
@@ -40,24 +47,44 @@ class Environment(Protocol):
         """Let go of everything."""
 
 
-class Space(Struct, frozen=True, kw_only=True):
-    """The form of observations or actions, free of Gymnasium."""
+class Adapted:
+    """An environment whose observations or actions travel in another form than it has.
 
-    kind: Literal["discrete", "box"]
-    shape: tuple[int, ...]
-    """Of one value; empty for discrete ones."""
-    dtype: str
-    choices: int = 0
-    """Of a discrete space, counted from `start`."""
-    start: int = 0
-    low: list[float] = []
-    """Of a box, flat; empty where every bound is infinite."""
-    high: list[float] = []
+    Its spaces are :class:`Space` already.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        """Wrap `environment`.
+
+        Raises:
+            UnsupportedSpace: If it shows or takes what no policy here can.
+        """
+        self._environment = environment
+        self.observation_space, self._encode = observations(environment.observation_space)
+        self.action_space, self._decode = actions(environment.action_space)
 
     @property
-    def size(self) -> int:
-        """Numbers in one value once it is flat; choices of a discrete space."""
-        return self.choices or int(np.prod(self.shape, dtype=np.int64))
+    def is_needed(self) -> bool:
+        """Whether anything differs."""
+        return self._encode is not None or self._decode is not None
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return its first observation."""
+        obs, extras = self._environment.reset(seed=seed)
+        return self._shown(obs), extras
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Return observation, reward, terminated, truncated and extras."""
+        taken = action if self._decode is None else self._decode(action)
+        obs, *rest = self._environment.step(taken)
+        return self._shown(obs), *rest
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._environment.close()
+
+    def _shown(self, obs: Any) -> Any:
+        return obs if self._encode is None else self._encode(obs)
 
 
 Factory = Callable[[str, Mapping[str, Any]], Environment]
@@ -78,11 +105,14 @@ def make(spec: str, kwargs: Mapping[str, Any]) -> Environment:
 
     Raises:
         UnknownEnvironment: If the kind is not registered.
+        UnsupportedSpace: If it shows or takes what no policy here can.
     """
     kind, _, name = spec.partition(":")
     if kind not in _factories:
         raise UnknownEnvironment(f"{spec}: no environments of kind {kind!r} are registered")
-    return _factories[kind](name, kwargs)
+    environment = _factories[kind](name, kwargs)
+    adapted = Adapted(environment)
+    return adapted if adapted.is_needed else environment
 
 
 def import_registered_modules() -> None:
@@ -92,32 +122,16 @@ def import_registered_modules() -> None:
             importlib.import_module(name.strip())
 
 
-def describe(space: Any) -> Space:
-    """Return the form of a Gymnasium space.
+def describe(environment: Environment) -> tuple[Space, Space]:
+    """Return the forms of an environment's observations and actions.
 
     Raises:
-        UnsupportedSpace: If it is neither Discrete nor a Box.
+        UnsupportedSpace: If no policy here can take them.
     """
-    kind = type(space).__name__
-    if kind == "Discrete":
-        return Space(
-            kind="discrete",
-            shape=(),
-            dtype="int64",
-            choices=int(space.n),
-            start=int(space.start),
-        )
-    if kind == "Box":
-        low, high = np.ravel(space.low), np.ravel(space.high)
-        bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
-        return Space(
-            kind="box",
-            shape=tuple(int(size) for size in space.shape),
-            dtype=np.dtype(space.dtype).name,
-            low=[float(x) for x in low] if bounded else [],
-            high=[float(x) for x in high] if bounded else [],
-        )
-    raise UnsupportedSpace(f"{kind} is not supported; use Discrete or Box")
+    shown, taken = environment.observation_space, environment.action_space
+    if isinstance(shown, Space) and isinstance(taken, Space):
+        return shown, taken
+    return observations(shown)[0], actions(taken)[0]
 
 
 def _gymnasium(name: str, kwargs: Mapping[str, Any]) -> Environment:

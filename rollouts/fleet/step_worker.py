@@ -84,6 +84,8 @@ class StepRolloutWorker:
         self._obs: NDArray[Any] = np.empty(0)
         self._first = np.zeros(slots, dtype=np.bool_)
         self._state: dict[str, NDArray[Any]] = {}
+        self._beginning: dict[str, NDArray[Any]] = {}
+        """State before the first step of an episode, without the axis of slots."""
         self._waiting: dict[int, None] = {}
         self._ready: dict[int, float] = {}
         """Slots that may act, and since when."""
@@ -157,10 +159,11 @@ class StepRolloutWorker:
         if self._policy is not None:
             return
         self._action_space = ready.action
-        self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.dtype)
+        self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
         self._policy = self._make_policy(ready.observation, ready.action)
         state = self._policy.initial_state(self._slots)
         self._state = {name: np.array(rows) for name, rows in state.items()}
+        self._beginning = {name: rows[0] for name, rows in self._policy.initial_state(1).items()}
         self._weights.forget_loaded()
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
@@ -255,8 +258,11 @@ class StepRolloutWorker:
             return
         slots = list(self._ready)[: self._fleet.inference_batch_size]
         began = time.monotonic()
+        first = self._first[slots]
         before = {name: rows[slots] for name, rows in self._state.items()}
-        decision = self._policy.act(self._obs[slots], before, self._first[slots])
+        for name, rows in before.items():
+            rows[first] = self._beginning[name]
+        decision = self._policy.act(self._obs[slots], before, first)
         inferred = time.monotonic()
         for name, rows in decision.state.items():
             self._state[name][slots] = rows

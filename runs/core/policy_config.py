@@ -11,8 +11,28 @@ from runs.core.config_field import described as _field
 class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The policy that fleet and trainer agree on."""
 
-    kind: Annotated[Literal["mlp"], _field("Policy", "Network architecture.")] = "mlp"
+    kind: Annotated[
+        Literal["mlp", "cnn", "gru"],
+        _field("Policy", "Network: mlp; cnn for images; gru remembers, images or not."),
+    ] = "mlp"
     hidden_sizes: Annotated[
         list[Annotated[int, Meta(ge=1, le=8192)]],
-        _field("Hidden layers", "Units of each hidden layer.", min_length=1, max_length=8),
+        _field(
+            "Hidden layers",
+            "Units of each hidden layer; of a gru, of the layers before its memory.",
+            min_length=1,
+            max_length=8,
+        ),
     ] = msgspec.field(default_factory=lambda: [64, 64])
+    recurrent_units: Annotated[
+        int, _field("Recurrent units", "Units of a gru's memory.", ge=1, le=8192)
+    ] = 128
+    channels: Annotated[
+        list[Annotated[int, Meta(ge=1, le=1024)]],
+        _field(
+            "Channels",
+            "Channels of each convolution that images go through, halving them every time.",
+            min_length=1,
+            max_length=8,
+        ),
+    ] = msgspec.field(default_factory=lambda: [16, 32, 32])

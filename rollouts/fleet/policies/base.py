@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rollouts.fleet.acting import Decision, NoWeights, State, WeightsDoNotFit
-from rollouts.fleet.environments import Space
 from rollouts.fleet.policies.heads import head_for
+from rollouts.fleet.spaces import Space
 
 
 class TorchPolicy(ABC):
@@ -108,15 +108,6 @@ class TorchPolicy(ABC):
         self, module: nn.Module, obs: NDArray[Any], state: State, first: NDArray[np.bool_]
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Return outputs ``[B, outputs]``, values ``[B]`` and the state after this step."""
-
-    def _vectors(self, obs: NDArray[Any]) -> Tensor:
-        """Return observations as flat float32 numbers ``[B, size]`` on the device."""
-        if self._observation.kind == "discrete":
-            indices = torch.from_numpy(np.asarray(obs, dtype=np.int64))
-            flat = nn.functional.one_hot(indices - self._observation.start, self._observation.size)
-        else:
-            flat = torch.from_numpy(np.ascontiguousarray(obs).reshape(len(obs), -1))
-        return flat.to(self._device, torch.float32)
 
 
 def _check(wanted: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:

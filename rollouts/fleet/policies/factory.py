@@ -1,8 +1,19 @@
 """Make the policy that a run's configuration asks for."""
 
-from rollouts.fleet.environments import Space
+import torch
+
+from rollouts.fleet.acting import PolicyDoesNotFit
 from rollouts.fleet.policies.base import TorchPolicy
+from rollouts.fleet.policies.convolutional import (
+    ConvolutionalPolicy,
+    ImageEncoder,
+    TorchConvolutional,
+)
+from rollouts.fleet.policies.heads import Head, head_for
+from rollouts.fleet.policies.inputs import NoImages, image_parts, image_shape
 from rollouts.fleet.policies.mlp import TorchMlp
+from rollouts.fleet.policies.recurrent import RecurrentPolicy, TorchRecurrent
+from rollouts.fleet.spaces import Space
 from runs.core.policy_config import PolicyConfig
 
 
@@ -17,5 +28,57 @@ def make_policy(
         action: Form of actions.
         seed: Of the draws.
         device: ``auto`` takes a GPU if there is one.
+
+    Raises:
+        PolicyDoesNotFit: If the policy cannot take such observations.
     """
-    return TorchMlp(observation, action, hidden_sizes=config.hidden_sizes, seed=seed, device=device)
+    if config.kind == "mlp":
+        return TorchMlp(
+            observation, action, hidden_sizes=config.hidden_sizes, seed=seed, device=device
+        )
+    # Only names and shapes are wanted of the module.
+    with torch.device("meta"):
+        module = make_module(config, observation, action)
+    kind = TorchRecurrent if config.kind == "gru" else TorchConvolutional
+    return kind(module, observation=observation, action=action, seed=seed, device=device)
+
+
+def make_module(
+    config: PolicyConfig, observation: Space, action: Space
+) -> RecurrentPolicy | ConvolutionalPolicy:
+    """Return the network of a recurrent or convolutional policy, with weights to begin with.
+
+    Raises:
+        PolicyDoesNotFit: If the policy cannot take such observations.
+    """
+    head = head_for(action)
+    if config.kind == "gru":
+        return _recurrent(config, observation, head)
+    return ConvolutionalPolicy(
+        _image_encoder(config, observation), head.outputs, is_continuous=head.is_continuous
+    )
+
+
+def _recurrent(config: PolicyConfig, observation: Space, head: Head) -> RecurrentPolicy:
+    has_images = observation.is_image or any(p.is_image for p in observation.parts.values())
+    return RecurrentPolicy(
+        _image_encoder(config, observation) if has_images else observation.size,
+        head.outputs,
+        hidden_sizes=config.hidden_sizes,
+        recurrent_units=config.recurrent_units,
+        is_continuous=head.is_continuous,
+    )
+
+
+def _image_encoder(config: PolicyConfig, observation: Space) -> ImageEncoder:
+    try:
+        shape = image_shape(observation)
+    except NoImages as error:
+        raise PolicyDoesNotFit("policy.kind", f"{config.kind} needs images: {error}") from error
+    in_pictures = sum(part.size for part in image_parts(observation).values())
+    return ImageEncoder(
+        shape,
+        observation.size - in_pictures,
+        channels=config.channels,
+        hidden_sizes=config.hidden_sizes,
+    )

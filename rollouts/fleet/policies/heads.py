@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import torch
 from torch import Generator, Tensor
 
-from rollouts.fleet.environments import Space
+from rollouts.fleet.spaces import Space
 
 LOG_2_PI: Final = math.log(2 * math.pi)
 
@@ -90,9 +90,43 @@ class GaussianHead:
         return _gaussian(noise, spread)
 
 
+class ChoicesHead:
+    """Several choices at once, independent of one another: the outputs are their logits."""
+
+    is_continuous = False
+
+    def __init__(self, each_choices: Sequence[int]) -> None:
+        self.outputs = sum(each_choices)
+        self._each = list(each_choices)
+        self._heads = [ChoiceHead(choices) for choices in each_choices]
+
+    def draw(
+        self, outputs: Tensor, log_std: Tensor | None, random: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``[B, n]`` int64 choices and the logprobs of all n together."""
+        logits = outputs.split(self._each, dim=-1)
+        drawn = [
+            head.draw(one, log_std, random) for head, one in zip(self._heads, logits, strict=True)
+        ]
+        actions, logprobs = zip(*drawn, strict=True)
+        return torch.stack(actions, dim=-1), torch.stack(logprobs).sum(0)
+
+    def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
+        """Return the logprobs of ``actions […, n]``."""
+        logits = outputs.split(self._each, dim=-1)
+        each = zip(self._heads, logits, actions.unbind(-1), strict=True)
+        return torch.stack([head.logprob(one, log_std, chosen) for head, one, chosen in each]).sum(
+            0
+        )
+
+
 def head_for(action: Space) -> Head:
     """Return the distribution that fits a form of actions."""
-    return GaussianHead(action.shape) if action.kind == "box" else ChoiceHead(action.choices)
+    if action.kind == "box":
+        return GaussianHead(action.shape)
+    if action.kind == "multi_discrete":
+        return ChoicesHead(action.each_choices)
+    return ChoiceHead(action.choices)
 
 
 def _gaussian(noise: Tensor, log_std: Tensor) -> Tensor:

@@ -1,8 +1,6 @@
 """Act with two multi-layer perceptrons: one chooses, one estimates."""
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,25 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rollouts.fleet.acting import State
-from rollouts.fleet.environments import Space
 from rollouts.fleet.policies.base import TorchPolicy
-
-
-def tower(sizes: Sequence[int], gain: float) -> nn.Sequential:
-    """Return a tanh MLP with orthogonal weights.
-
-    Args:
-        sizes: Inputs, units of each hidden layer, outputs.
-        gain: Scale of the last layer's weights.
-    """
-    layers: list[nn.Module] = []
-    for index, (inputs, units) in enumerate(pairwise(sizes)):
-        is_last = index == len(sizes) - 2
-        linear = nn.Linear(inputs, units)
-        nn.init.orthogonal_(linear.weight, gain if is_last else math.sqrt(2))
-        nn.init.zeros_(linear.bias)
-        layers += [linear] if is_last else [linear, nn.Tanh()]
-    return nn.Sequential(*layers)
+from rollouts.fleet.policies.heads import head_for
+from rollouts.fleet.policies.inputs import vectors
+from rollouts.fleet.policies.layers import tower
+from rollouts.fleet.spaces import Space
 
 
 class MlpPolicy(nn.Module):
@@ -81,15 +65,16 @@ class TorchMlp(TorchPolicy):
         """Have no weights yet.
 
         Args:
-            observation: Form of observations; boxes are flattened.
+            observation: Form of observations; they are flattened.
             action: Form of actions.
             hidden_sizes: Units of each hidden layer.
             seed: Of the draws.
             device: ``auto`` takes a GPU if there is one.
         """
+        head = head_for(action)
         with torch.device("meta"):
             module = MlpPolicy(
-                observation.size, action.size, hidden_sizes, is_continuous=action.kind == "box"
+                observation.size, head.outputs, hidden_sizes, is_continuous=head.is_continuous
             )
         super().__init__(module, observation=observation, action=action, seed=seed, device=device)
 
@@ -100,5 +85,5 @@ class TorchMlp(TorchPolicy):
         state: State,  # noqa: ARG002 the base's
         first: NDArray[np.bool_],  # noqa: ARG002 the base's
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        outputs, values = module(self._vectors(obs))
+        outputs, values = module(vectors(self._observation, obs).to(self._device))
         return outputs, values, {}

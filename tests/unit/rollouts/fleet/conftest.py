@@ -28,6 +28,7 @@ def make_settings(tmp_path: Path) -> Callable[..., FleetSettings]:
         kwargs: dict[str, Any] | None = None,
         restart_interval_seconds: float | None = None,
         max_staleness: int = 1,
+        policy: dict[str, Any] | None = None,
         **fleet: Any,
     ) -> FleetSettings:
         small = {"envs_per_worker": 4, "envs_per_process": 2, "inference_batch_size": 4}
@@ -38,7 +39,7 @@ def make_settings(tmp_path: Path) -> Callable[..., FleetSettings]:
                 "restart_interval_seconds": restart_interval_seconds,
             },
             "fleet": {**small, "fragment_length": 8, **fleet},
-            "policy": {"hidden_sizes": [8]},
+            "policy": policy or {"hidden_sizes": [8]},
             "buffer": {"max_staleness": max_staleness},
         }
         return FleetSettings(

@@ -1,0 +1,33 @@
+"""Build the layers that policies share, with orthogonal weights."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from torch import nn
+
+
+def linear(inputs: int, units: int, gain: float) -> nn.Linear:
+    """Return a dense layer with weights of scale `gain` and no bias yet."""
+    layer = nn.Linear(inputs, units)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def tower(sizes: Sequence[int], gain: float) -> nn.Sequential:
+    """Return a tanh MLP whose last layer is linear.
+
+    Args:
+        sizes: Inputs, units of each hidden layer, outputs.
+        gain: Scale of the last layer's weights.
+    """
+    return nn.Sequential(*tanh_layers(sizes[:-1]), linear(sizes[-2], sizes[-1], gain))
+
+
+def tanh_layers(sizes: Sequence[int]) -> list[nn.Module]:
+    """Return dense layers with a tanh after each; `sizes` are the inputs and each one's units."""
+    layers: list[nn.Module] = []
+    for inputs, units in pairwise(sizes):
+        layers += [linear(inputs, units, math.sqrt(2)), nn.Tanh()]
+    return layers
