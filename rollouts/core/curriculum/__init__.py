@@ -1,0 +1,43 @@
+"""Decide which lesson to sample next, and when lessons unlock and graduate: rules without I/O."""
+
+from rollouts.core.curriculum.lessons import (
+    InvalidCurriculum,
+    Lesson,
+    LessonStatus,
+    Requirement,
+    check_lessons,
+)
+from rollouts.core.curriculum.marin import MarinStrategy
+from rollouts.core.curriculum.performance import Outcome, Performance, Progress
+from rollouts.core.curriculum.rolldeck import RolldeckStrategy
+from rollouts.core.curriculum.strategy import (
+    Change,
+    Strategy,
+    changes,
+    concentration,
+    draw,
+    initial_progress,
+    is_complete,
+    probabilities,
+)
+
+__all__ = [
+    "Change",
+    "InvalidCurriculum",
+    "Lesson",
+    "LessonStatus",
+    "MarinStrategy",
+    "Outcome",
+    "Performance",
+    "Progress",
+    "Requirement",
+    "RolldeckStrategy",
+    "Strategy",
+    "changes",
+    "check_lessons",
+    "concentration",
+    "draw",
+    "initial_progress",
+    "is_complete",
+    "probabilities",
+]

@@ -1,0 +1,46 @@
+"""Lessons and performances as the tests of curricula make them up."""
+
+from collections.abc import Mapping, Sequence
+
+from rollouts.core.curriculum import (
+    Lesson,
+    LessonStatus,
+    Outcome,
+    Performance,
+    Progress,
+    Strategy,
+    changes,
+)
+
+
+def over_time(*batches: tuple[Sequence[float], int]) -> Performance:
+    """Return what batches of rewards at train steps leave; a reward above 0 is a success."""
+    made = Performance()
+    for rewards, step in batches:
+        successes = sum(one > 0 for one in rewards)
+        made = made.add(Outcome(step=step, rewards=tuple(rewards), successes=successes))
+    return made
+
+
+def performance(*batches: Sequence[float], step: int = 0) -> Performance:
+    return over_time(*[(rewards, step) for rewards in batches])
+
+
+def progress(
+    *,
+    status: LessonStatus = LessonStatus.ACTIVE,
+    training: Performance | None = None,
+    evaluation: Performance | None = None,
+) -> Progress:
+    return Progress(
+        status=status,
+        training=training or Performance(),
+        evaluation=evaluation or Performance(),
+    )
+
+
+def moves(
+    strategy: Strategy, lessons: Mapping[str, Lesson], standing: Mapping[str, Progress]
+) -> dict[str, str]:
+    """Return the lessons that a strategy moves, and where to."""
+    return {change.lesson: str(change.target) for change in changes(strategy, lessons, standing)}
