@@ -45,7 +45,7 @@ class PpoSettings:
     epochs: int = 8
     minibatch_size: int = 256
     gamma: float = 0.98
-    lam: float = 0.9
+    lam: float = 0.95
     advantages: Literal["gae", "vtrace"] = "vtrace"
     """GAE is for data of the present policy, V-trace corrects for an older one's."""
     clip: float = 0.2

@@ -67,17 +67,15 @@ def transitions(
     """Return the steps of a batch with the value of what each of them led to.
 
     Args:
-        arrays: As :meth:`rolldeck.batches.Batch.stack` gives them; without ``mask`` every step
-            is real.
+        arrays: As :meth:`rolldeck.batches.Batch.stack` gives them.
         values: Estimates for ``obs``, ``[N, T]``.
         last_values: Estimates for ``next_obs``, ``[N]``.
         final_values: Estimates for ``final_obs``, ``[K]``.
     """
-    terminated, truncated = arrays["terminated"], arrays["truncated"]
-    mask = arrays.get("mask", np.ones_like(terminated))
+    terminated, truncated, mask = arrays["terminated"], arrays["truncated"], arrays["mask"]
     next_values = np.roll(values, -1, axis=1)
     next_values[np.arange(len(mask)), mask.sum(axis=1) - 1] = last_values
-    # An aborted episode has no last observation: its last state's own value stands in.
+    # An aborted episode may have no last observation: its last state's own value stands in.
     next_values = np.where(truncated, values, next_values)
     next_values[arrays["final_fragment"], arrays["final_step"]] = final_values
     return Transitions(

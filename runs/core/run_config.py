@@ -52,6 +52,15 @@ PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
             buffer=BufferConfig(batch_size=16, max_staleness=1, off_policy_tolerance=3.0),
         ),
     ),
+    "pendulum": (
+        "Pendulum-v1 with PPO: continuous actions, learns within minutes on two cores",
+        # A fragment is half an episode, a train step one of every slot: 1,600 env steps.
+        RunConfig(
+            environment=EnvironmentConfig(spec="gymnasium:Pendulum-v1"),
+            fleet=FleetConfig(num_workers=2, envs_per_worker=8, fragment_length=100),
+            buffer=BufferConfig(batch_size=16, max_staleness=1, off_policy_tolerance=3.0),
+        ),
+    ),
 }
 
 

@@ -1,8 +1,5 @@
 """The example trainer computes what it says and learns what it is shown."""
 
-import json
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -11,9 +8,10 @@ from numpy.typing import NDArray
 from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings, main
 from rolldeck.batches import Batch
 from rollouts.fleet import policies
-from runs.core import run_config
-from tests.unit.client.failing_server import Planned, Seen, serving
+from runs.core.run_config import RunConfig
+from tests.unit.client.failing_server import serving
 from tests.unit.client.made_up import make_batch_body, make_fragment
+from tests.unit.examples.served_run import ServedRun
 
 
 def test_each_kind_of_observation_gets_its_own_value() -> None:
@@ -114,50 +112,10 @@ def test_its_weights_are_those_that_the_fleet_loads() -> None:
         torch.testing.assert_close(values, ours(obs)[1])
 
 
-class Platform:
-    """Serves three batches of made-up fragments, then says that the run is over."""
-
-    def __init__(self) -> None:
-        self.published: list[dict[str, Any]] = []
-        self.logged: list[dict[str, Any]] = []
-        self.acked: list[int] = []
-        self.served = 0
-
-    def __call__(self, request: Seen) -> Planned:
-        body = self.answer(request)
-        if body is None:
-            return Planned(204)
-        return Planned(body=body if isinstance(body, bytes) else json.dumps(body).encode())
-
-    def answer(self, request: Seen) -> object:
-        match request.path.removeprefix("/api/runs/demo"):
-            case "/trainers":
-                config = run_config.to_builtins(run_config.RunConfig())
-                joined = {"epoch": 1, "policy_step": -2, "batch_size": 2}
-                return joined | {"uuid": 1, "config": config}
-            case "/weights":
-                part = request.body.split(b'name="manifest"\r\n\r\n')[1]
-                self.published.append(json.loads(part.split(b"\r\n")[0]))
-                return self.published[-1]
-            case "/batches/next":
-                if self.served == 3:
-                    return None
-                self.served += 1
-                made = [make_fragment(number=2 * self.served + n) for n in range(2)]
-                return make_batch_body(made)
-            case "/metrics":
-                self.logged.append(json.loads(request.body))
-                return {}
-            case "/batches/b1/ack":
-                self.acked.append(json.loads(request.body)["fence"])
-                return {"served_steps": len(self.acked)}
-        return {"status": "completed"}
-
-
 def test_it_publishes_before_it_asks_then_trains_logs_and_confirms_until_the_run_is_over(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    platform = Platform()
+    platform = ServedRun(RunConfig(), make_fragment=make_fragment)
 
     with serving(platform) as server:
         monkeypatch.setattr("sys.argv", ["ppo", "--url", server.url, "--run", "demo"])

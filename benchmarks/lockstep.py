@@ -1,0 +1,178 @@
+"""Roll out and train in lockstep: the fleet's policy, fragments and batches without its clocks.
+
+Train step n learns from the oldest batch that waits, as a trainer behind the queue does; the
+queue is refilled with the newest version before the next. So the age of the data is exact and
+the same in every repetition, which no run with processes and a network can promise.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolldeck.batches import Batch
+from rolldeck.wire import BatchAnswer, BatchHead, Fragment, encode
+from rollouts.core.fragments import FragmentCutter, Outcomes
+from rollouts.fleet import environments
+from rollouts.fleet.acting import for_environment
+from rollouts.fleet.environments import Space
+from rollouts.fleet.policies import TorchPolicy
+from rollouts.fleet.settings import derive_seed
+
+Weights = Mapping[str, NDArray[Any]]
+EPOCH = 1
+
+
+class LockstepFleet:
+    """S slots, stepped side by side with one policy; the same seed gives the same steps."""
+
+    def __init__(
+        self,
+        spec: str,
+        *,
+        slots: int,
+        fragment_length: int,
+        seed: int,
+        make_policy: Callable[[Space, Space], TorchPolicy],
+    ) -> None:
+        """Reset every environment.
+
+        Args:
+            spec: Of the environment.
+            slots: Environments, each cut into fragments of its own.
+            fragment_length: Env steps of a fragment.
+            seed: Of the environments.
+            make_policy: Makes the policy from the forms of observations and actions.
+        """
+        self._environments = [environments.make(spec, {}) for _ in range(slots)]
+        self._rows = np.arange(slots)
+        self._actions = environments.describe(self._environments[0].action_space)
+        observation = environments.describe(self._environments[0].observation_space)
+        self.policy = make_policy(observation, self._actions)
+        self._state = {name: np.array(x) for name, x in self.policy.initial_state(slots).items()}
+        self._cutter = FragmentCutter(
+            slots=[f"s{slot}" for slot in range(slots)],
+            environment=spec,
+            worker="w0",
+            fragment_length=fragment_length,
+        )
+        self._cutter.enter_epoch(EPOCH)
+        self._length = fragment_length
+        self._episodes = 0
+        self._returns = np.zeros(slots)
+        self._first = np.ones(slots, dtype=np.bool_)
+        self.env_steps = 0
+        self.returns: list[tuple[int, float]] = []
+        """Env steps taken when an episode ended, and its return."""
+        begun = [
+            np.asarray(one.reset(seed=derive_seed(seed, slot))[0])
+            for slot, one in enumerate(self._environments)
+        ]
+        self._obs = np.stack(begun)
+        for slot, obs in enumerate(begun):
+            self._cutter.begin(slot, obs, episode=self._next_episode())
+
+    def fragments(self, policy_step: int) -> list[Fragment]:
+        """Return the next fragment of every slot, sampled with the policy's present weights."""
+        cut: list[Fragment] = []
+        for _ in range(self._length):
+            cut += self._step(policy_step)
+        return cut
+
+    def mean_return(self, episodes: int = 20) -> float:
+        """Return the mean of the last returns; minus infinity before there are so many."""
+        last = [one for _, one in self.returns[-episodes:]]
+        return float(np.mean(last)) if len(last) == episodes else -math.inf
+
+    def close(self) -> None:
+        """Let go of the environments."""
+        for one in self._environments:
+            one.close()
+
+    def _step(self, policy_step: int) -> list[Fragment]:
+        decision = self.policy.act(self._obs, self._state, self._first)
+        self._cutter.act(
+            self._rows,
+            actions=decision.actions,
+            logprobs=decision.logprobs,
+            values=decision.values,
+            policy_step=policy_step,
+            state=self._state,
+        )
+        self._state = {name: np.array(rows) for name, rows in decision.state.items()}
+        return self._carry_out(for_environment(decision.actions, self._actions))
+
+    def _carry_out(self, actions: NDArray[Any]) -> list[Fragment]:
+        """Step every environment; return the fragments that this completes."""
+        came = [one.step(act) for one, act in zip(self._environments, actions, strict=True)]
+        self.env_steps += len(came)
+        obs = [np.asarray(row[0]) for row in came]
+        rewards = np.array([float(row[1]) for row in came])
+        terminated, truncated = (np.array([bool(row[i]) for row in came]) for i in (2, 3))
+        self._first = terminated | truncated
+        self._returns += rewards
+        finals, begun = {}, {}
+        for slot in np.flatnonzero(self._first).tolist():
+            self.returns.append((self.env_steps, float(self._returns[slot])))
+            self._returns[slot] = 0.0
+            finals[slot], begun[slot] = obs[slot], self._next_episode()
+            obs[slot] = np.asarray(self._environments[slot].reset()[0])
+        self._obs = np.stack(obs)
+        outcomes = Outcomes(rewards, terminated, truncated, finals)
+        cut = self._cutter.observe(self._rows, self._obs, outcomes, new_episodes=begun)
+        return [fragment for _, fragment in cut]
+
+    def _next_episode(self) -> str:
+        self._episodes += 1
+        return f"e{self._episodes}"
+
+
+def train(
+    fleet: LockstepFleet,
+    *,
+    weights: Callable[[], Weights],
+    learn: Callable[[Mapping[str, NDArray[Any]], int], object],
+    train_steps: int,
+    versions_behind: int = 0,
+    until: Callable[[], bool] = lambda: False,
+) -> int:
+    """Train on one fragment of every slot at a time; return the train steps taken.
+
+    Args:
+        fleet: Makes the data.
+        weights: Returns the trainer's present weights, as it would publish them.
+        learn: Updates them from stacked arrays; gets the train step, from 1.
+        train_steps: At most so many.
+        versions_behind: Age of the data in versions, once the first batches, which are all of
+            version 0, are used up.
+        until: Asked after every train step whether that was enough.
+    """
+    waiting: deque[list[Fragment]] = deque()
+    fleet.policy.load(weights())
+    waiting.extend(fleet.fragments(0) for _ in range(versions_behind))
+    for step in range(1, train_steps + 1):
+        waiting.append(fleet.fragments(step - 1))
+        learn(batch_of(waiting.popleft(), policy_step=step - 1).stack(), step)
+        fleet.policy.load(weights())
+        if until():
+            return step
+    return train_steps
+
+
+def batch_of(fragments: list[Fragment], *, policy_step: int) -> Batch:
+    """Return `fragments` as a trainer gets them when version `policy_step` is the newest."""
+    head = BatchHead(
+        id="b",
+        ordinal=1,
+        fence=1,
+        kind="fragments",
+        count=len(fragments),
+        lease_seconds=60,
+        epoch=EPOCH,
+        policy_step=policy_step,
+    )
+    items = [encode(fragment) for fragment in fragments]
+    return Batch.decode(encode(BatchAnswer(batch=head, items=items)))

@@ -1,0 +1,76 @@
+"""Lockstep makes data of an exact age, the same every time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.lockstep import LockstepFleet, train
+from rollouts.fleet.policies import MlpPolicy, TorchMlp
+
+
+def made_fleet(seed: int = 0) -> LockstepFleet:
+    return LockstepFleet(
+        "gymnasium:CartPole-v1",
+        slots=3,
+        fragment_length=16,
+        seed=seed,
+        make_policy=lambda obs, act: TorchMlp(obs, act, hidden_sizes=[8], seed=seed, device="cpu"),
+    )
+
+
+def fresh_weights() -> dict[str, NDArray[Any]]:
+    torch.manual_seed(0)
+    return {name: x.numpy() for name, x in MlpPolicy(4, 2, [8]).state_dict().items()}
+
+
+def batches(*, versions_behind: int, steps: int = 6, seed: int = 0) -> list[Mapping[str, Any]]:
+    seen: list[Mapping[str, Any]] = []
+    train(
+        made_fleet(seed),
+        weights=fresh_weights,
+        learn=lambda arrays, _: seen.append(arrays),
+        train_steps=steps,
+        versions_behind=versions_behind,
+    )
+    return seen
+
+
+def test_data_is_as_many_versions_behind_as_was_asked_for() -> None:
+    now = [int(arrays["policy_step"].max()) for arrays in batches(versions_behind=0)]
+    late = [int(arrays["policy_step"].max()) for arrays in batches(versions_behind=4)]
+
+    assert now == [0, 1, 2, 3, 4, 5]
+    assert late == [0, 0, 0, 0, 0, 1]
+
+
+def test_every_slot_gives_one_fragment_and_nothing_is_lost_between_two() -> None:
+    first, second, *_ = batches(versions_behind=0)
+
+    assert first["obs"].shape == (3, 16, 4)
+    assert first["mask"].all()
+    assert second["contiguous"].all()
+    np.testing.assert_array_equal(first["next_obs"], second["obs"][:, 0])
+
+
+def test_the_same_seed_gives_the_same_steps_and_another_one_does_not() -> None:
+    one, same, other = (batches(versions_behind=0, steps=2, seed=seed)[1] for seed in (1, 1, 2))
+
+    np.testing.assert_array_equal(one["obs"], same["obs"])
+    assert (one["obs"] != other["obs"]).any()
+
+
+def test_returns_are_those_of_the_episodes() -> None:
+    fleet = made_fleet()
+    fleet.policy.load(fresh_weights())
+
+    fragments = [fragment for _ in range(4) for fragment in fleet.fragments(0)]
+
+    # CartPole pays 1 a step: what was not paid out yet belongs to the episodes under way.
+    assert fleet.env_steps == 3 * 4 * 16 == sum(fragment.steps for fragment in fragments)
+    paid = sum(one for _, one in fleet.returns)
+    assert 0 < paid < fleet.env_steps
+    assert fleet.mean_return(len(fleet.returns)) == paid / len(fleet.returns)
+    assert fleet.mean_return(10_000) < 0

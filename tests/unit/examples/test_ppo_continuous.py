@@ -1,0 +1,158 @@
+"""The trainer for continuous actions normalises without anybody noticing, and learns."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from examples.ppo_continuous import GaussianPolicy, Learner, PpoSettings, Scale, main
+from rolldeck.batches import Batch
+from rolldeck.replay import pack_fragment
+from rolldeck.wire import Fragment
+from rollouts.fleet import policies
+from rollouts.fleet.policies.heads import GaussianHead
+from runs.core.run_config import PRESETS
+from tests.unit.client.failing_server import serving
+from tests.unit.client.made_up import make_arrays, make_batch_body
+from tests.unit.examples.served_run import ServedRun
+
+OBS = 3
+
+
+def make_fragment(*, number: int = 0, steps: int = 16) -> Fragment:
+    rng = np.random.default_rng(number)
+    arrays = make_arrays(steps=steps, seed=number)
+    arrays["obs"] = rng.normal((5, -2, 0), (1, 10, 0.1), (steps, OBS)).astype(np.float32)
+    arrays["next_obs"] = arrays["obs"][-1] + 1
+    arrays["action"] = rng.normal(size=(steps, 1)).astype(np.float32)
+    density = -0.5 * (arrays["action"][:, 0] ** 2 + np.log(2 * np.pi))
+    arrays["behavior_logprob"] = density.astype(np.float32)
+    arrays["reward"] = rng.normal(-8, 3, steps).astype(np.float32)
+    return pack_fragment(
+        arrays,
+        slot="w0-0@t",
+        number=number,
+        environment="gymnasium:Pendulum-v1",
+        worker="w0",
+        epoch=1,
+        episode_ids=[f"e{number}"],
+    )
+
+
+def made_up_batch(fragments: int = 8) -> dict[str, NDArray[Any]]:
+    made = [make_fragment(number=number) for number in range(fragments)]
+    return Batch.decode(make_batch_body(made)).stack()
+
+
+def scaled_policy() -> GaussianPolicy:
+    torch.manual_seed(0)
+    policy = GaussianPolicy(OBS, 1, [8, 8])
+    Learner(policy, PpoSettings(epochs=1), seed=0).learn(made_up_batch())
+    return policy
+
+
+@given(
+    seed=st.integers(0, 1000),
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5),
+    offset=st.floats(-100, 100),
+)
+def test_a_scale_is_that_of_everything_it_saw(seed: int, sizes: list[int], offset: float) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [rng.normal(offset, 3, (size, 2)) for size in sizes]
+    scale = Scale(2)
+
+    for part in parts:
+        scale.add(torch.tensor(part, dtype=torch.float32))
+
+    seen = np.concatenate(parts)
+    np.testing.assert_allclose(scale.mean, seen.mean(0), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(scale.spread, seen.std(0).clip(1e-4), rtol=1e-2, atol=1e-2)
+
+
+def test_the_fleet_acts_and_judges_on_raw_numbers_as_the_trainer_does_on_normalised_ones() -> None:
+    ours = scaled_policy()
+    theirs = policies.MlpPolicy(OBS, 1, [8, 8], is_continuous=True)
+    obs = torch.from_numpy(made_up_batch()["obs"])
+
+    theirs.load_state_dict(ours.folded())
+
+    with torch.no_grad():
+        means, values = theirs(obs)
+        our_means, our_values = ours(obs)
+    raw = our_values * ours.value_scale.spread + ours.value_scale.mean
+    torch.testing.assert_close(means, our_means, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(values, raw, rtol=1e-3, atol=1e-2)
+    assert float(ours.obs_scale.spread[1]) > 5
+
+
+def test_a_density_is_the_one_that_the_fleet_stores() -> None:
+    policy = GaussianPolicy(OBS, 2, [8])
+    means, actions = torch.randn(4, 5, 2), torch.randn(4, 5, 2)
+
+    with torch.no_grad():
+        policy.log_std.copy_(torch.tensor([-0.5, 0.3]))
+        ours = policy.logprob(means, actions)
+        theirs = GaussianHead((2,)).logprob(means, policy.log_std, actions)
+
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_a_trainer_that_resumes_goes_on_with_the_same_policy_by_scales_of_its_own() -> None:
+    before, after = scaled_policy(), GaussianPolicy(OBS, 1, [8, 8])
+    obs = torch.from_numpy(made_up_batch()["obs"])
+    after.unfold(before.folded())
+
+    Learner(after, PpoSettings(), seed=0)._rescale(after.obs_scale, obs.flatten(0, 1))
+
+    with torch.no_grad():
+        torch.testing.assert_close(after(obs)[0], before(obs)[0], rtol=1e-3, atol=1e-4)
+
+
+def test_actions_that_are_rewarded_become_likelier() -> None:
+    torch.manual_seed(0)
+    policy = GaussianPolicy(OBS, 1, [8])
+    learner = Learner(policy, PpoSettings(), seed=0)
+    arrays = made_up_batch()
+    arrays["reward"] = arrays["action"][..., 0]
+    obs = torch.from_numpy(arrays["obs"])
+
+    for _ in range(5):
+        metrics = learner.learn(arrays)
+
+    with torch.no_grad():
+        assert float(policy(obs)[0].mean()) > 0.1
+    assert all(np.isfinite(value) for value in metrics.values())
+
+
+def test_padding_teaches_nothing() -> None:
+    arrays = made_up_batch()
+    arrays["mask"] = np.tile(np.arange(16) < 10, (8, 1))
+    spoilt = {name: array.copy() for name, array in arrays.items()}
+    spoilt["obs"][:, 10:] = spoilt["reward"][:, 10:] = 100
+
+    def weights_after(shown: dict[str, NDArray[Any]]) -> dict[str, torch.Tensor]:
+        torch.manual_seed(3)
+        policy = GaussianPolicy(OBS, 1, [8])
+        Learner(policy, PpoSettings(), seed=3).learn(shown)
+        return policy.folded()
+
+    torch.testing.assert_close(weights_after(arrays), weights_after(spoilt))
+
+
+def test_it_publishes_before_it_asks_then_trains_until_the_run_is_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ServedRun(PRESETS["pendulum"][1], make_fragment=make_fragment)
+
+    with serving(run) as server:
+        monkeypatch.setattr("sys.argv", ["ppo", "--url", server.url, "--run", "demo"])
+        main()
+
+    assert [manifest["step"] for manifest in run.published] == [0, 1, 2, 3]
+    assert "log_std" in {tensor["name"] for tensor in run.published[0]["tensors"]}
+    assert run.acked == [1, 1, 1]
+    assert capsys.readouterr().out.count("version") == 3
