@@ -49,8 +49,7 @@ class LockstepFleet:
         """
         self._environments = [environments.make(spec, {}) for _ in range(slots)]
         self._rows = np.arange(slots)
-        self._actions = environments.describe(self._environments[0].action_space)
-        observation = environments.describe(self._environments[0].observation_space)
+        observation, self._actions = environments.describe(self._environments[0])
         self.policy = make_policy(observation, self._actions)
         self._state = {name: np.array(x) for name, x in self.policy.initial_state(slots).items()}
         self._cutter = FragmentCutter(
@@ -134,7 +133,7 @@ def train(
     fleet: LockstepFleet,
     *,
     weights: Callable[[], Weights],
-    learn: Callable[[Mapping[str, NDArray[Any]], int], object],
+    learn: Callable[[dict[str, NDArray[Any]], int], object],
     train_steps: int,
     versions_behind: int = 0,
     until: Callable[[], bool] = lambda: False,
