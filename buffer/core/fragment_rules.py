@@ -3,6 +3,7 @@
 Shapes are those of :class:`rolldeck.wire.Fragment`; T is `steps`.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,6 @@ from rolldeck.wire import SCHEMA_VERSION, Fragment, InvalidMessage, unpack_array
 
 # Name → dtype (None: any), of the arrays whose first axis is T.
 PER_STEP: Final[dict[str, str | None]] = {
-    "obs": None,
     "action": None,
     "reward": "float32",
     "first": "bool",
@@ -70,10 +70,15 @@ def _unpacked(fragment: Fragment) -> Arrays:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise BrokenFragment(f"arrays.{name}", "holds a value that is not finite")
         arrays[name] = array
-    for name in [*PER_STEP, "next_obs"]:
+    for name in [*PER_STEP, *([] if _parts(arrays, "obs") else ["obs"])]:
         if name not in arrays:
             raise BrokenFragment(f"arrays.{name}", "is missing")
     return arrays
+
+
+def _parts(arrays: Iterable[str], name: str) -> set[str]:
+    """Return what follows `name` in the arrays of that name: nothing, or ``.<part>`` of each."""
+    return {found[len(name) :] for found in arrays if found == name or found.startswith(f"{name}.")}
 
 
 def _check_shapes(fragment: Fragment, arrays: Arrays) -> None:
@@ -81,9 +86,11 @@ def _check_shapes(fragment: Fragment, arrays: Arrays) -> None:
         array = arrays[name]
         if dtype is not None and array.dtype.name != dtype:
             raise BrokenFragment(f"arrays.{name}", f"is {array.dtype.name}, not {dtype}")
-        if array.shape[:1] != (fragment.steps,):
+    for name in [*PER_STEP, *(f"obs{part}" for part in _parts(arrays, "obs"))]:
+        if arrays[name].shape[:1] != (fragment.steps,):
             raise BrokenFragment(
-                f"arrays.{name}", f"has shape {list(array.shape)} for {fragment.steps} steps"
+                f"arrays.{name}",
+                f"has shape {list(arrays[name].shape)} for {fragment.steps} steps",
             )
     for name in SCALAR_PER_STEP:
         if arrays[name].ndim != 1:
@@ -107,21 +114,41 @@ def _check_mask(arrays: Arrays) -> None:
 
 
 def _check_boundary(arrays: Arrays) -> None:
-    obs = arrays["obs"]
-    _same(arrays, "next_obs", obs.shape[1:], obs.dtype)
-    if ("final_obs" in arrays) != ("final_step" in arrays):
+    parts = _parts(arrays, "obs")
+    if "" in parts and len(parts) > 1:
+        raise BrokenFragment("arrays.obs", "comes whole or in parts, not both")
+    _match(arrays, "next_obs", parts)
+    for part in parts:
+        obs = arrays[f"obs{part}"]
+        _same(arrays, f"next_obs{part}", obs.shape[1:], obs.dtype)
+    finals = _parts(arrays, "final_obs")
+    if bool(finals) != ("final_step" in arrays):
         raise BrokenFragment("arrays.final_step", "final_obs and final_step come together")
-    if "final_step" not in arrays:
-        return
+    if finals:
+        _match(arrays, "final_obs", parts)
+        _check_finals(arrays, parts)
+
+
+def _check_finals(arrays: Arrays, parts: set[str]) -> None:
     final_step = arrays["final_step"]
     if final_step.dtype.name != "int32" or final_step.ndim != 1:
         raise BrokenFragment("arrays.final_step", "must be int32 with one axis")
-    _same(arrays, "final_obs", (len(final_step), *obs.shape[1:]), obs.dtype)
-    if len(final_step) and (final_step.min() < 0 or final_step.max() >= len(obs)):
+    for part in parts:
+        obs = arrays[f"obs{part}"]
+        _same(arrays, f"final_obs{part}", (len(final_step), *obs.shape[1:]), obs.dtype)
+    steps = len(arrays["reward"])
+    if len(final_step) and (final_step.min() < 0 or final_step.max() >= steps):
         raise BrokenFragment("arrays.final_step", "names a step outside the fragment")
     ended = arrays["terminated"] | arrays["truncated"]
     if not ended[final_step].all():
         raise BrokenFragment("arrays.final_step", "names a step that ended no episode")
+
+
+def _match(arrays: Arrays, name: str, parts: set[str]) -> None:
+    """Accept arrays of `name` that come in the parts of the observations."""
+    for part in sorted(_parts(arrays, name) ^ parts):
+        reason = "is missing" if part in parts else "has no obs beside it"
+        raise BrokenFragment(f"arrays.{name}{part}", reason)
 
 
 def _same(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

@@ -15,7 +15,7 @@ from rolldeck.padding import PAD_LOGPROB, padded
 from rolldeck.wire import BatchHead, Fragment, InvalidMessage, unpack_array
 
 # An episode may end in a fragment or not, so these differ in length from fragment to fragment.
-RAGGED = frozenset({"final_obs", "final_step"})
+FINAL_OBS = "final_obs"
 
 
 class FragmentView:
@@ -184,16 +184,18 @@ class Batch:
             :class:`rolldeck.wire.Fragment`. The K episodes that ended anywhere in the batch are
             ``final_obs [K, …]``, ``final_fragment [K]`` and ``final_step [K]``, int64: row k is
             the last observation of the episode that ended in step ``final_step[k]`` of fragment
-            ``final_fragment[k]``. ``mask [N, T]`` bool is true for real steps; the rest is
-            padding, on which nothing must be trained. The last real step of a padded fragment
-            ended its episode, so nothing follows it that an advantage could need. Arrays that
-            not every fragment has are left out. All are copies and may be written.
+            ``final_fragment[k]``. Composed observations come as ``obs.<part>``,
+            ``next_obs.<part>`` and ``final_obs.<part>``. ``mask [N, T]`` bool is true for real
+            steps; the rest is padding, on which nothing must be trained. The last real step of a
+            padded fragment ended its episode, so nothing follows it that an advantage could need.
+            Arrays that not every fragment has are left out. All are copies and may be written.
 
         Raises:
             InvalidMessage: If two fragments differ in length or in an array's shape.
         """
         views = self.fragments
-        shared = frozenset.intersection(*(view.names for view in views)) - RAGGED - {"mask"}
+        shared = frozenset.intersection(*(view.names for view in views))
+        shared -= {name for name in shared if _is_ragged(name)} | {"mask"}
         arrays = {name: _stacked(name, [view[name] for view in views]) for name in sorted(shared)}
         arrays["mask"] = np.stack([_mask_of(view) for view in views])
         arrays["contiguous"] = np.array([view.fragment.contiguous for view in views])
@@ -202,17 +204,24 @@ class Batch:
         return arrays | self._endings()
 
     def _endings(self) -> dict[str, NDArray[Any]]:
-        ended = [(n, v) for n, v in enumerate(self.fragments) if v.names >= RAGGED]
-        first = self.fragments[0]["next_obs"]
-        none = np.zeros((0, *first.shape), dtype=first.dtype)
+        ended = [(n, v) for n, v in enumerate(self.fragments) if "final_step" in v.names]
         steps = [view["final_step"].astype(np.int64) for _, view in ended]
         owners = [np.full(len(view["final_step"]), n, dtype=np.int64) for n, view in ended]
         empty = np.zeros(0, dtype=np.int64)
-        return {
-            "final_obs": np.concatenate([none, *(view["final_obs"] for _, view in ended)]),
+        endings = {
             "final_fragment": np.concatenate([empty, *owners]),
             "final_step": np.concatenate([empty, *steps]),
         }
+        first = self.fragments[0]
+        for name in [name for name in first.names if name.startswith("next_obs")]:
+            final = name.replace("next_obs", FINAL_OBS, 1)
+            none = np.zeros((0, *first[name].shape), dtype=first[name].dtype)
+            endings[final] = np.concatenate([none, *(view[final] for _, view in ended)])
+        return endings
+
+
+def _is_ragged(name: str) -> bool:
+    return name in {"final_step", FINAL_OBS} or name.startswith(f"{FINAL_OBS}.")
 
 
 def _mask_of(view: FragmentView) -> NDArray[np.bool_]:

@@ -52,10 +52,12 @@ class Fragment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         episode_index ``[T]`` int32, position of the step's episode in `episode_ids`;
         next_obs ``[…]``, the observation after the last step (the boundary step's obs, which is
         also step 0 of the slot's next fragment).
+        Observations of several parts come as obs.<part>, next_obs.<part>, final_obs.<part>.
     Optional arrays:
         final_obs ``[K, …]`` and final_step ``[K]`` int32: the last observation of each episode
         that ended inside the fragment, and the step at which it ended;
-        in_state.<name> ``[…]``: recurrent state before step 0;
+        in_state.<name> ``[…]``: recurrent state before step 0, at its beginning where the step is
+        the first of an episode;
         mask ``[T]`` bool, true for real steps: they come first, at least one, and the rest is
         padding, which repeats the last of them with reward 0 and without first, terminated and
         truncated. Without a mask every step is real.

@@ -4,7 +4,7 @@ S is the number of slots, T the steps of a fragment. A slot's observations take 
 than its steps: the last one waits for its action.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -173,7 +173,7 @@ class StepColumns:
             arrays[f"in_state.{name}"] = np.asarray(state)
         if steps < self._length:
             _pad(arrays, steps, self._length)
-        return {name: pack_array(array) for name, array in arrays.items()}
+        return {name: pack_array(array) for name, array in _by_part(arrays)}
 
     def _observed(self, slot: int, at: int) -> NDArray[Any]:
         assert self._obs is not None  # noqa: S101 whoever asks has observed
@@ -187,6 +187,15 @@ class StepColumns:
         for at in begins[1:]:
             index[at:] += 1
         return index
+
+
+def _by_part(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Give each part of composed observations an array of its own: ``obs.<part>``."""
+    for name, array in arrays.items():
+        if array.dtype.names is None:
+            yield name, array
+        for part in array.dtype.names or ():
+            yield f"{name}.{part}", array[part]
 
 
 def _pad(arrays: dict[str, NDArray[Any]], real: int, length: int) -> None:

@@ -199,6 +199,17 @@ def test_a_new_epoch_drops_what_the_old_one_left(api: Api, run: Run) -> None:
     assert api.next() is None
 
 
+def in_parts(steps: int, *, without: str = "", **changes: Any) -> dict[str, wire.Array]:
+    """Return a fragment's arrays with observations of two parts."""
+    parts: dict[str, Any] = {
+        "obs.a": np.zeros((steps, 1), np.uint8),
+        "obs.b": np.zeros((steps, 3), np.float32),
+        "next_obs.a": np.zeros(1, np.uint8),
+        "next_obs.b": np.zeros(3, np.float32),
+    }
+    return arrays(steps, **{"obs": None, "next_obs": None, **parts, without: None, **changes})
+
+
 BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
     "no msgpack": (lambda: b"\xc1", "body"),
     "an unknown field": (lambda: msgspec.msgpack.encode({"fragments": [b""], "x": 1}), "body"),
@@ -220,6 +231,35 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
     "another next_obs": (
         lambda: push(fragment(arrays=arrays(4, next_obs=np.zeros(5, np.float32)))),
         "arrays.next_obs",
+    ),
+    "a part without its next_obs": (
+        lambda: push(fragment(arrays=in_parts(4, without="next_obs.b"))),
+        "arrays.next_obs.b",
+    ),
+    "a part of another type": (
+        lambda: push(fragment(arrays=in_parts(4, **{"next_obs.b": np.zeros(3, np.int8)}))),
+        "arrays.next_obs.b",
+    ),
+    "a part that is too short": (
+        lambda: push(fragment(arrays=in_parts(4, **{"obs.a": np.zeros((3, 1), np.uint8)}))),
+        "arrays.obs.a",
+    ),
+    "a last observation without a part": (
+        lambda: push(
+            fragment(
+                arrays=in_parts(
+                    4,
+                    truncated=np.arange(4) == 1,
+                    final_step=np.array([1], np.int32),
+                    **{"final_obs.a": np.zeros((1, 1), np.uint8)},
+                )
+            )
+        ),
+        "arrays.final_obs.b",
+    ),
+    "observations whole and in parts": (
+        lambda: push(fragment(arrays=in_parts(4, obs=np.zeros((4, 2), np.float32)))),
+        "arrays.obs",
     ),
     "a step outside": (
         lambda: push(

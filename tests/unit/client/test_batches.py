@@ -2,9 +2,18 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rolldeck.batches import Batch
-from rolldeck.wire import BatchAnswer, BatchHead, InvalidMessage, encode, unpack_array
+from rolldeck.wire import (
+    BatchAnswer,
+    BatchHead,
+    Fragment,
+    InvalidMessage,
+    encode,
+    pack_array,
+    unpack_array,
+)
 from tests.unit.client.made_up import OBS_SIZE, make_batch_body, make_fragment
 
 
@@ -50,6 +59,29 @@ def test_the_ends_of_episodes_are_listed_with_their_place() -> None:
         True,
         True,
     ]
+
+
+def test_composed_observations_are_stacked_part_by_part() -> None:
+    def in_parts(number: int, ends: dict[int, str]) -> Fragment:
+        whole = make_fragment(number=number, ends=ends)
+        arrays = dict(whole.arrays)
+        for name in ("obs", "next_obs", "final_obs"):
+            if name in arrays:
+                array = unpack_array(arrays.pop(name))
+                arrays[f"{name}.near"] = pack_array(array[..., :1])
+                arrays[f"{name}.far.away"] = pack_array(array[..., 1:])
+        return replace(whole, arrays=arrays)
+
+    fragments = [in_parts(0, {1: "terminated"}), in_parts(1, {}), in_parts(2, {7: "truncated"})]
+
+    arrays = Batch.decode(make_batch_body(fragments)).stack()
+
+    assert arrays["obs.near"].shape == (3, 8, 1)
+    assert arrays["next_obs.far.away"].shape == (3, OBS_SIZE - 1)
+    assert arrays["final_obs.near"].shape == (2, 1)
+    assert arrays["final_obs.far.away"].shape == (2, OBS_SIZE - 1)
+    assert arrays["final_fragment"].tolist() == [0, 2]
+    assert not {"obs", "next_obs", "final_obs"} & arrays.keys()
 
 
 def test_a_batch_without_an_end_lists_none() -> None:

@@ -1,0 +1,218 @@
+"""Whatever an environment shows and takes travels as plain arrays, and nothing is lost."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from buffer.core import fragment_rules
+from rolldeck.wire import unpack_array
+from rollouts.core.fragments import FragmentCutter
+from rollouts.core.step_columns import Outcomes
+from rollouts.fleet.acting import for_environment
+from rollouts.fleet.environments import Adapted, describe
+from rollouts.fleet.policies import head_for, images, make_policy, others, vectors
+from rollouts.fleet.policies.inputs import NoImages
+from rollouts.fleet.spaces import Space, UnsupportedSpace, actions, observations
+from runs.core.policy_config import PolicyConfig
+
+CAMERA = spaces.Box(0, 255, (6, 8, 3), np.uint8)
+SEEN = {
+    "box": spaces.Box(-1, 1, (2, 3), np.float32),
+    "wide box": spaces.Box(0, 60_000, (2,), np.uint16),
+    "image": CAMERA,
+    "bool box": spaces.Box(0, 1, (4,), np.bool_),
+    "discrete": spaces.Discrete(5, start=-2),
+    "multi discrete": spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 1], [0, -1]]),
+    "multi binary": spaces.MultiBinary((2, 2)),
+    "dict": spaces.Dict({"image": CAMERA, "health": spaces.Box(0, 20, (1,), np.float32)}),
+    "nested": spaces.Dict(
+        {"a": spaces.Dict({"b": spaces.Discrete(3), "c.d": spaces.MultiBinary(2)}), "z": CAMERA}
+    ),
+    "tuple": spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float64)]),
+}
+TAKEN = {
+    "discrete": spaces.Discrete(5, start=-2),
+    "box": spaces.Box(-1, 1, (2, 3), np.float32),
+    "bytes": spaces.Box(0, 255, (3,), np.uint8),
+    "wide box": spaces.Box(0, 60_000, (2,), np.uint16),
+    "multi discrete": spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 1], [0, -1]]),
+    "multi binary": spaces.MultiBinary((2, 2)),
+    "buttons and camera": spaces.Dict(
+        {"buttons": spaces.MultiDiscrete([8641]), "camera": spaces.MultiDiscrete([121])}
+    ),
+    "dict of choices": spaces.Dict(
+        {"hotbar.1": spaces.Discrete(2), "jump": spaces.Discrete(3, start=1)}
+    ),
+    "dict of boxes": spaces.Dict(
+        {"a": spaces.Box(-1, 1, (2,), np.float32), "b": spaces.Box(0, 5, (1, 2), np.float64)}
+    ),
+    "nested tuple": spaces.Tuple([spaces.Discrete(2), spaces.Tuple([spaces.Discrete(3)])]),
+}
+
+
+class Still(gymnasium.Env[Any, Any]):
+    """Shows and takes what it is told to, and refuses any other action."""
+
+    def __init__(self, shown: Any, taken: Any) -> None:
+        self.observation_space = shown
+        self.action_space = taken
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action), action
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("name", list(SEEN))
+def test_observations_come_in_the_described_form(name: str) -> None:
+    adapted = Adapted(Still(SEEN[name], TAKEN["discrete"]))
+    shown, _ = describe(adapted)
+
+    obs = np.asarray(adapted.reset(seed=1)[0])
+
+    assert obs.shape == shown.shape
+    assert obs.dtype == shown.array_dtype
+    assert vectors(shown, obs[None]).shape == (1, shown.size)
+    assert vectors(shown, np.stack([np.stack([obs] * 4)] * 3)).shape == (3, 4, shown.size)
+
+
+@pytest.mark.parametrize("name", list(TAKEN))
+def test_what_a_policy_draws_is_what_the_environment_takes(name: str) -> None:
+    adapted = Adapted(Still(SEEN["box"], TAKEN[name]))
+    _, taken = describe(adapted)
+    head = head_for(taken)
+    log_std = torch.ones(head.outputs) if head.is_continuous else None
+    outputs = torch.randn(50, head.outputs) * 5
+
+    drawn, logprobs = head.draw(outputs, log_std, torch.Generator().manual_seed(1))
+    adapted.reset(seed=1)
+    for row in for_environment(drawn.numpy(), taken):
+        adapted.step(row)
+
+    assert logprobs.shape == (50,)
+    assert torch.allclose(head.logprob(outputs, log_std, drawn), logprobs, atol=1e-4)
+
+
+def test_a_plain_environment_is_left_as_it_is() -> None:
+    assert not Adapted(Still(SEEN["box"], TAKEN["discrete"])).is_needed
+    assert not Adapted(Still(CAMERA, TAKEN["box"])).is_needed
+
+
+def test_parts_keep_every_value() -> None:
+    environment = Still(SEEN["nested"], TAKEN["discrete"])
+    shown, encode = observations(environment.observation_space)
+    value, _ = environment.reset(seed=3)
+    assert encode is not None
+
+    row = encode(value)
+
+    assert list(shown.parts) == ["a.b", "a.c.d", "z"]
+    assert row["a.b"] == value["a"]["b"]
+    assert np.array_equal(row["a.c.d"], value["a"]["c.d"])
+    assert np.array_equal(row["z"], value["z"])
+
+
+def test_bytes_become_numbers_up_to_one_and_choices_one_hot() -> None:
+    shown, encode = observations(SEEN["dict"])
+    assert encode is not None
+    picture = np.full((6, 8, 3), 255, np.uint8)
+    obs = encode({"image": picture, "health": np.array([7.0])})[None]
+
+    assert vectors(shown, obs)[0, :2].tolist() == [7.0, 1.0]
+    assert np.array_equal(images(shown, obs)[0].numpy(), picture)
+    assert others(shown, obs).tolist() == [[7.0]]
+    discrete, _ = observations(SEEN["discrete"])
+    assert vectors(discrete, np.array([-2, 2])).tolist() == [[1, 0, 0, 0, 0], [0, 0, 0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("space", "reason"),
+    [
+        (spaces.Text(4), "Text is not supported"),
+        (spaces.Box(0, 1, (1,), np.uint64), "a Box of uint64"),
+        (spaces.Dict({}), "empty"),
+    ],
+    ids=str,
+)
+def test_what_cannot_travel_is_refused_with_its_reason(space: Any, reason: str) -> None:
+    with pytest.raises(UnsupportedSpace, match=reason):
+        observations(space)
+
+
+def test_an_action_of_both_numbers_and_choices_is_refused_by_its_parts() -> None:
+    mixed = spaces.Dict({"camera": spaces.Box(-1, 1, (2,)), "jump": spaces.Discrete(2)})
+
+    with pytest.raises(UnsupportedSpace, match=r"numbers and choices.*camera: .*jump: "):
+        actions(mixed)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "cnn", "gru"])
+@pytest.mark.parametrize("name", ["image", "dict", "nested"])
+def test_every_policy_acts_upon_images_and_what_comes_with_them(kind: str, name: str) -> None:
+    environment = Adapted(Still(SEEN[name], TAKEN["buttons and camera"]))
+    shown, taken = describe(environment)
+    policy = make_policy(PolicyConfig(kind=kind, channels=[4, 8]), shown, taken, seed=1)  # type: ignore[arg-type]
+    policy.load(
+        {n: np.zeros(tuple(w.shape), np.float32) for n, w in policy._template.state_dict().items()}
+    )
+    obs = np.stack([np.asarray(environment.reset(seed=seed)[0]) for seed in range(5)])
+
+    decision = policy.act(obs, policy.initial_state(5), np.ones(5, np.bool_))
+
+    assert decision.actions.shape == (5, 2)
+    assert decision.values.tolist() == [0.0] * 5
+
+
+def test_pictures_of_several_sizes_do_not_lie_side_by_side() -> None:
+    both = spaces.Dict({"a": CAMERA, "b": spaces.Box(0, 255, (3, 3, 1), np.uint8)})
+
+    with pytest.raises(NoImages, match="differ in size"):
+        images(observations(both)[0], np.zeros(1, observations(both)[0].array_dtype))
+
+
+def fragment_of(shown: Space, rows: list[Any]) -> Any:
+    """Return what a slot sends that sees `rows`, with an episode's end after step 1."""
+    cutter = FragmentCutter(slots=["s"], environment="e", worker="w", fragment_length=3)
+    slot = np.array([0])
+    cutter.begin(0, rows[0], episode="1")
+    cut = []
+    for at, row in enumerate(rows[1:]):
+        cutter.act(
+            slot,
+            actions=np.zeros(1, np.int64),
+            logprobs=np.zeros(1, np.float32),
+            values=np.zeros(1, np.float32),
+            policy_step=0,
+            state={},
+        )
+        ends = at == 1
+        finals = {0: np.array(rows[-1])} if ends else {}
+        outcomes = Outcomes(np.zeros(1), np.array([ends]), np.array([False]), finals)
+        cut += cutter.observe(
+            slot, np.stack([row]), outcomes, new_episodes={0: "2"} if ends else {}
+        )
+    return cut[0][1]
+
+
+def test_a_fragment_has_an_array_for_each_part_of_its_observations() -> None:
+    environment = Adapted(Still(SEEN["nested"], TAKEN["discrete"]))
+    shown, _ = describe(environment)
+    rows = [environment.reset(seed=seed)[0] for seed in range(4)]
+
+    fragment = fragment_of(shown, rows)
+    fragment_rules.check(fragment)
+
+    arrays = {name: unpack_array(array) for name, array in fragment.arrays.items()}
+    for part in shown.parts:
+        assert np.array_equal(arrays[f"obs.{part}"], np.stack(rows[:3])[part])
+        assert np.array_equal(arrays[f"next_obs.{part}"], rows[3][part])
+        assert np.array_equal(arrays[f"final_obs.{part}"], rows[3][part][None])
+        assert arrays[f"obs.{part}"].dtype == shown.parts[part].dtype
+    assert not {"obs", "next_obs", "final_obs"} & arrays.keys()
