@@ -1,5 +1,6 @@
 """What the platform remembers about fleets: what they last said, and what they measured."""
 
+import uuid
 from typing import Final
 
 from django.contrib.postgres.fields import ArrayField
@@ -194,6 +195,33 @@ class EpisodeWindow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.count} episodes of run {self.run_id}"
+
+
+class LogRequest(models.Model):
+    """A log of a fleet that somebody wants to read, and what its end was when last read."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log_requests")
+    worker = models.PositiveIntegerField(null=True, blank=True, help_text="Null: the manager.")
+    slot = models.PositiveIntegerField(null=True, blank=True, help_text="Null: the worker's own.")
+    # Of the newest request: an answer to an earlier one is refused.
+    request = models.UUIDField(default=uuid.uuid4)
+    lines = models.PositiveIntegerField()
+    asked_at = models.DateTimeField()
+    answered_at = models.DateTimeField(null=True, blank=True)
+    content = ArrayField(models.TextField(), default=list, blank=True)
+    node = models.CharField(max_length=300, blank=True)
+    path = models.TextField(blank=True)
+    note = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "worker", "slot"], nulls_distinct=False, name="log_request_is_one"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"log of run {self.run_id}, worker {self.worker}, slot {self.slot}"
 
 
 class MetricSample(models.Model):

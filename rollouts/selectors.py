@@ -4,16 +4,19 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import Sum
+from django.db.models import F, Q, Sum
+from django.db.models.functions import Now
 from msgspec import to_builtins
 
 from buffer import selectors as buffer_selectors
+from rolldeck import errands
 from rolldeck.wire import FleetControl
 from rollouts.core import control, pipeline
 from rollouts.core.reconcile import Action, FleetView, decide, desired_of
-from rollouts.models import EpisodeWindow, Fleet, FleetWorker, MetricSample
+from rollouts.models import EpisodeWindow, Fleet, FleetWorker, LogRequest, MetricSample
 from rollouts.wire import (
     EpisodeRow,
+    FleetLog,
     FleetState,
     MetricRow,
     SlotState,
@@ -25,10 +28,14 @@ from runs.models import Run, RunKind
 UNKNOWN_AFTER: Final = timedelta(seconds=5)
 """Silence after which the last report no longer says what is true now."""
 ROWS_AT_MOST: Final = 2000
+LOG_WANTED_FOR: Final = timedelta(seconds=15)
+"""Age at which nobody waits for a log any more."""
+LOGS_AT_ONCE: Final = 64
 
 
 def control_of(run_id: int) -> FleetControl:
     """Return what the platform wants of the fleet of a run."""
+    logs = _logs_wanted(run_id)
     run = Run.objects.only("status", "archived_at", "epoch", "policy_step").get(pk=run_id)
     orders: dict[str, Any] = {
         "desired": desired_of(_status_of(run)),
@@ -36,7 +43,49 @@ def control_of(run_id: int) -> FleetControl:
         "policy_step": run.policy_step,
         "admission_remaining": buffer_selectors.admission_remaining(run_id),
     }
-    return FleetControl(fingerprint=control.fingerprint(**orders), **orders)
+    fingerprint = control.fingerprint(**orders, errands=[log.id for log in logs])
+    return FleetControl(fingerprint=fingerprint, log_requests=logs, **orders)
+
+
+def _logs_wanted(run_id: int) -> list[errands.LogRequest]:
+    """Return what people want to read and the fleet has not answered, of the last seconds."""
+    asked = LogRequest.objects.filter(
+        Q(answered_at=None) | Q(answered_at__lt=F("asked_at")),
+        run_id=run_id,
+        asked_at__gt=Now() - LOG_WANTED_FOR,
+    )
+    found = asked.order_by("pk").values_list("request", "worker", "slot", "lines")[:LOGS_AT_ONCE]
+    return [
+        errands.LogRequest(id=str(request), worker=worker, slot=slot, lines=lines)
+        for request, worker, slot, lines in found
+    ]
+
+
+def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:
+    """Return a log as far as the fleet has read it, and whether that was after `since`."""
+    row = LogRequest.objects.get(pk=row_id)
+    fleet = Fleet.objects.filter(run_id=row.run_id).first()
+    is_read = row.answered_at is not None and row.answered_at >= since
+    state, note = ("read", row.note) if is_read else _why_unread(fleet, now=now)
+    return FleetLog(
+        state=state,  # type: ignore[arg-type]
+        note=note,
+        worker=row.worker,
+        slot=row.slot,
+        lines=row.content[-row.lines :],
+        read_at=row.answered_at,
+        node=row.node,
+        path=row.path,
+    )
+
+
+def _why_unread(fleet: Fleet | None, *, now: datetime) -> tuple[str, str]:
+    if fleet is None or not fleet.incarnation:
+        return "silent", "No manager is alive; the logs stay on the nodes where the fleet was."
+    if fleet.observed_at is None:
+        return "waiting", "The fleet's manager has not spoken yet."
+    heard = (now - fleet.observed_at).total_seconds()
+    return "waiting", f"The fleet has not answered yet; its last report came {heard:.0f} s ago."
 
 
 def fleet_view(run_id: int) -> FleetView:

@@ -140,6 +140,24 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     """Taken on the worker's device, by whomever."""
 
 
+class FleetLog(Struct, frozen=True, kw_only=True):
+    """The end of one log of a fleet: plain text, no escape sequences, no control characters."""
+
+    state: Literal["read", "waiting", "silent"]
+    """`read` now; `waiting` for the fleet; `silent`: no manager lives that could read it."""
+    note: str
+    """What it waits for, or why there is no more; empty if there is nothing to say."""
+    worker: int | None
+    slot: int | None
+    lines: list[str]
+    """Oldest first; while the state is not `read`, those of the last time."""
+    read_at: datetime | None
+    """When the fleet read them; null: never."""
+    node: str
+    path: str
+    """Of the file on that node."""
+
+
 class FleetState(Struct, frozen=True, kw_only=True):
     """What is wanted of a fleet and what was last seen of it."""
 

@@ -13,6 +13,8 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
+from rolldeck.errands import LogRequest
+
 SCHEMA_VERSION: Final = 1
 FRAGMENTS_TYPE: Final = "application/vnd.rolldeck.fragments+msgpack"
 GROUPS_TYPE: Final = "application/vnd.rolldeck.groups+msgpack"
@@ -249,6 +251,8 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     """Newest published version; -2 none yet: never generate."""
     admission_remaining: int
     """Items the buffer would still take in, not counting those already started."""
+    log_requests: list[LogRequest] = []
+    """What people want to read now; each stays here until it is answered or too old."""
 
 
 class SlotReport(Struct, frozen=True, kw_only=True):

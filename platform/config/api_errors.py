@@ -20,6 +20,7 @@ from buffer.selectors.followers import FollowerNotFound
 from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
 from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
+from rollouts import services as rollout_services
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from runs import selectors
 from runs.api.bodies import InvalidBody
@@ -117,6 +118,8 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     buffer_services.DiskFull: ApiError(507, "disk_full", "The disk is nearly full"),
     # Rollouts.
     InvalidReport: ApiError(400, "invalid", "Invalid request"),
+    rollout_services.NoSuchLog: ApiError(404, "not_found", "Not found"),
+    rollout_services.LogNotAsked: ApiError(404, "not_found", "Not found"),
     StaleIncarnation: ApiError(409, "stale_incarnation", "Another manager has taken over"),
 }
 

@@ -2,12 +2,14 @@
 
 from django.urls import path
 
-from rollouts.api import views
+from rollouts.api import logs, views
 
 urlpatterns = [
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),
     path("runs/<slug:run>/fleet/control", views.FleetControlView.as_view()),
     path("runs/<slug:run>/fleet/report", views.FleetReportView.as_view()),
+    path("runs/<slug:run>/fleet/logs", logs.FleetLogsView.as_view()),
+    path("runs/<slug:run>/fleet/logs/<uuid:log_request>", logs.FleetLogAnswerView.as_view()),
     path("runs/<slug:run>/episodes", views.EpisodesView.as_view()),
     path("runs/<slug:run>/metrics", views.MetricsView.as_view()),
 ]

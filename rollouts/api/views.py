@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 from buffer import services as buffer_services
 from rolldeck.wire import FleetControl, FleetReport
 from rollouts import selectors, services
+from rollouts.api.queries import wait_of
 from rollouts.wire import Episodes, FleetState, Metrics, MetricsPush, MetricsReceipt
 from runs.api import bodies
 from runs.api.openapi import problems
@@ -61,7 +62,7 @@ class FleetControlView(WaitingView):
     )
     def get(self, request: Request, run: str) -> HttpResponseBase:
         """Return the control state, once it is another than `after` or the time is over."""
-        seconds = _wait_of(request)
+        seconds = wait_of(request, default=0.0, at_most=LONGEST_WAIT_SECONDS)
         after = request.query_params.get("after", "")
         run_id = run_named(run).pk
 
@@ -71,7 +72,7 @@ class FleetControlView(WaitingView):
 
         return self.wait(
             # Pushes change the room in the buffer and tell so themselves, in their receipts.
-            Line(run_id=run_id, wanted=("control", after), parts=frozenset({"run"})),
+            Line(run_id=run_id, wanted=("control", after), parts=frozenset({"run", "errands"})),
             seconds=seconds,
             look=look,
             last=lambda: bodies.answer(selectors.control_of(run_id)),
@@ -168,14 +169,3 @@ def _page_of(request: Request) -> tuple[int | None, int]:
         request, "limit", default=500, at_least=1, at_most=selectors.ROWS_AT_MOST
     )
     return after, limit or 1
-
-
-def _wait_of(request: Request) -> float:
-    """Return the query's `wait` in seconds."""
-    try:
-        seconds = float(request.query_params.get("wait", "0"))
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= LONGEST_WAIT_SECONDS:
-        raise bodies.InvalidBody("wait", f"must be a number from 0 to {LONGEST_WAIT_SECONDS}")
-    return seconds

@@ -10,6 +10,8 @@ from typing import Any, Final
 import msgspec
 import ray
 
+from rolldeck.errands import LogLines
+from rollouts.fleet.log_capture import take_output
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights import WeightsRecord
@@ -26,7 +28,9 @@ class WorkerActor:
     def __init__(self, settings: bytes) -> None:
         from rollouts.fleet.wrapper import RolloutWorkerWrapper
 
-        self._wrapper = RolloutWorkerWrapper(msgspec.json.decode(settings, type=WorkerSettings))
+        decoded = msgspec.json.decode(settings, type=WorkerSettings)
+        take_output(decoded.fleet, worker=decoded.index)
+        self._wrapper = RolloutWorkerWrapper(decoded, owns_process=True)
 
     def exchange(self, orders: Orders) -> WorkerState:
         """Take orders; return how the worker is."""
@@ -35,6 +39,10 @@ class WorkerActor:
     def update_weights(self, record: WeightsRecord) -> tuple[int, int]:
         """Stage a version; return the newest that is staged."""
         return self._wrapper.update_weights(record)
+
+    def read_log(self, slot: int | None, lines: int) -> LogLines:
+        """Return the end of a log on this node."""
+        return self._wrapper.read_log(slot, lines)
 
     def stop(self) -> None:
         """End loops and environments."""
@@ -99,7 +107,8 @@ class ManagerActor:
         from rollouts.fleet.rollout_manager import RolloutManager
 
         decoded = msgspec.json.decode(settings, type=FleetSettings)
-        self._manager = RolloutManager(decoded, RayWorkers(decoded))
+        take_output(decoded, worker=None)
+        self._manager = RolloutManager(decoded, RayWorkers(decoded), owns_process=True)
 
     def ping(self) -> str:
         """Return the fingerprint of the settings."""

@@ -16,6 +16,7 @@ from rolldeck.wire import SlotReport
 from rollouts.core.backoff import RestartBudget, RestartRule
 from rollouts.fleet.env_process import Began, Broke, Ready, Stepped
 from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
+from rollouts.fleet.log_capture import OutputPump
 from rollouts.fleet.loops import EventLog
 from runs.core.run_config import RunConfig
 
@@ -86,6 +87,7 @@ class EnvCrew:
         base_seed: int,
         events: EventLog,
         listener: CrewListener,
+        output: OutputPump | None = None,
         rule: RestartRule = ENV_RULE,
     ) -> None:
         """Start nothing yet; the first `tend` does."""
@@ -101,6 +103,7 @@ class EnvCrew:
                 kwargs=config.environment.kwargs,
                 slots=range(first, min(first + size, count)),
                 base_seed=base_seed,
+                output=output,
             )
             process = _Process(worker, RestartBudget(rule))
             self._processes.append(process)
@@ -252,6 +255,7 @@ class EnvCrew:
 
     def _bury(self, process: _Process, reason: str, now: float) -> None:
         process.worker.kill()
+        process.worker.say(reason)
         process.awaited.clear()
         process.held.clear()
         wait = process.budget.crashed(now)

@@ -6,6 +6,8 @@ messages are Python objects; nothing from outside the machine comes this way.
 """
 
 import ctypes
+import faulthandler
+import logging
 import os
 import signal
 import sys
@@ -116,7 +118,7 @@ class EnvRows:
             self._introduce(environment)
             obs, _ = environment.reset(seed=seed)
         except Exception:  # noqa: BLE001 environments may raise anything
-            self._pipe.send(Broke(row, traceback.format_exc(limit=-4)))
+            self._pipe.send(_broken(row))
             return
         self._rows[row] = environment
         self._pipe.send(Began(row, np.asarray(obs)))
@@ -132,7 +134,7 @@ class EnvRows:
                 self._step_row(row, action, came)
             except Exception:  # noqa: BLE001 environments may raise anything
                 self._rows[row] = None
-                self._pipe.send(Broke(row, traceback.format_exc(limit=-4)))
+                self._pipe.send(_broken(row))
         if came.rows:
             seconds = time.perf_counter() - began
             self._pipe.send(came.stepped(seconds))
@@ -169,6 +171,12 @@ class EnvRows:
             environment.close()
 
 
+def _broken(row: int) -> Broke:
+    """Return how the environment of `row` has just ended; its whole traceback goes to the log."""
+    traceback.print_exc()
+    return Broke(row, traceback.format_exc(limit=-4))
+
+
 def serve(pipe: Connection) -> None:
     """Do what the parent says until it hangs up."""
     setup = msgspec.json.decode(pipe.recv_bytes(), type=EnvSetup)
@@ -201,6 +209,8 @@ def main() -> None:
     die_with_parent(int(sys.argv[2]))
     # Ctrl-C reaches the whole group; the parent decides what ends when.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.enable()
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     with Connection(int(sys.argv[1])) as pipe:
         try:
             serve(pipe)

@@ -4,7 +4,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 import rolldeck
 import rollouts
 from rollouts.fleet.env_process import EnvSetup
+from rollouts.fleet.log_capture import OutputPump
 from rollouts.fleet.settings import derive_seed
 
 # Not run as a module: messages must name their types by the name the parent knows.
@@ -32,7 +34,13 @@ class EnvWorker:
     """
 
     def __init__(
-        self, *, spec: str, kwargs: dict[str, Any], slots: Sequence[int], base_seed: int
+        self,
+        *,
+        spec: str,
+        kwargs: dict[str, Any],
+        slots: Sequence[int],
+        base_seed: int,
+        output: OutputPump | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -41,12 +49,14 @@ class EnvWorker:
             kwargs: Arguments for it.
             slots: Numbers of the slots within the worker.
             base_seed: Slots derive their seeds from it.
+            output: Takes what the process writes; None: it goes where the caller's goes.
         """
         self.slots = tuple(slots)
         self.generation = 0
         """Processes started so far."""
         self._spec = spec
         self._kwargs = kwargs
+        self._output = output
         self._base_seed = base_seed
         self._rows = {slot: row for row, slot in enumerate(self.slots)}
         self._builds = dict.fromkeys(self.slots, 0)
@@ -70,7 +80,7 @@ class EnvWorker:
         """
         self.kill()
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, self._opened_output() as output:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-c", BOOT),
@@ -78,13 +88,21 @@ class EnvWorker:
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
                 env=_environment(),
             )
+        self.say(f"env process {self._process.pid} begins")
         self._pipe = Connection(ours.detach())
         self.generation += 1
         seeds = [self._next_seed(slot) for slot in self.slots]
         setup = EnvSetup(spec=self._spec, kwargs=self._kwargs, seeds=seeds)
         self._pipe.send_bytes(msgspec.json.encode(setup))
+
+    def say(self, text: str) -> None:
+        """Write a line into the log of the process."""
+        if self._output is not None:
+            self._output.say(self.slots[0], text)
 
     def build(self, slot: int) -> None:
         """Give one slot a new environment.
@@ -135,6 +153,17 @@ class EnvWorker:
                 pass
         self.kill()
 
+    @contextmanager
+    def _opened_output(self) -> Iterator[int | None]:
+        if self._output is None:
+            yield None
+            return
+        descriptor = self._output.open(self.slots[0])
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
     def _send(self, *message: object) -> None:
         if self._pipe is None:
             raise EnvWorkerDied("not started")
@@ -160,7 +189,15 @@ class EnvWorker:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which the child finds this code and keeps to one core."""
+    """Return an environment in which the child finds this code and keeps to one core.
+
+    What it writes comes at once: the last words of a crash are worth more than a buffer.
+    """
     found = [str(Path(str(package.__file__)).parents[1]) for package in (rollouts, rolldeck)]
     paths = [*found, *filter(None, [os.environ.get("PYTHONPATH", "")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+    }

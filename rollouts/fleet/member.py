@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.core.backoff import RestartBudget, RestartRule
+from rollouts.fleet import log_files
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
@@ -23,6 +24,8 @@ START_SECONDS: Final = 90.0
 """How long its first answer may take, where nothing is in the way of starting it."""
 WEIGHTS_SECONDS: Final = 60.0
 SAY_WAITING_AFTER_SECONDS: Final = 5.0
+LAST_WORDS: Final = 20
+"""Lines of a lost worker's log that go into the event about it."""
 MEASURED: Final = (
     *("stages", "verdict", "shares"),
     *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes"),
@@ -139,6 +142,12 @@ class Member:
             return
         future = self._handle.submit("update_weights", shared)
         self._fan_out = _Call(future, now, version=version)
+
+    def read_log(self, slot: int | None, lines: int) -> Future[Any] | None:
+        """Ask the worker for the end of its log or a slot's; None when there is nobody to ask."""
+        if self._handle is None or self._state is None:
+            return None
+        return self._handle.submit("read_log", slot, lines)
 
     def stop(self) -> Future[Any] | None:
         """Ask the worker to end; it is not spawned again."""
@@ -272,7 +281,13 @@ class Member:
             f"Worker {self.index} is lost, {what}: {reason}",
             level="error" if wait is None else "warning",
             worker=self.index,
+            log=self._last_words(),
         )
+
+    def _last_words(self) -> list[str]:
+        """Return how the worker's log ends, where it was on this node."""
+        path = log_files.log_of(self._settings, worker=self.index, slot=None)
+        return log_files.tail(path, lines=LAST_WORDS)
 
 
 def _first_line(error: Exception) -> str:

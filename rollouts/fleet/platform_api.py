@@ -5,6 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from rolldeck.downloads import download
+from rolldeck.errands import LogLines
 from rolldeck.errors import InvalidAnswer, NotFound
 from rolldeck.http import Call, Connection
 from rolldeck.wire import (
@@ -62,6 +63,17 @@ class PlatformApi:
             is_repeatable=False,
         )
         return self._decode(call, FleetControl)
+
+    def answer_log(self, request_id: str, answer: LogLines) -> None:
+        """Hand over what somebody asked to read."""
+        call = Call(
+            method="POST",
+            path=f"{self._path}/fleet/logs/{request_id}",
+            content=msgspec.json.encode(answer),
+            content_type="application/json",
+            is_repeatable=False,
+        )
+        self._connection.send(call)
 
     def current_weights(self) -> WeightsManifest | None:
         """Return the newest version's manifest; None if none was published."""

@@ -8,6 +8,10 @@ from typing import Final
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
 from rolldeck.wire import FleetControl, FleetReport, InvalidMessage, WorkerReport
 from rollouts.core import admission
+from rollouts.fleet import log_files
+from rollouts.fleet.errands import Errands
+from rollouts.fleet.log_capture import ActorLog
+from rollouts.fleet.log_files import RingFile
 from rollouts.fleet.loops import EventLog, Loop
 from rollouts.fleet.member import Member
 from rollouts.fleet.messages import Orders
@@ -33,12 +37,15 @@ class RolloutManager:
     None waits for another, and each survives the platform's absence.
     """
 
-    def __init__(self, settings: FleetSettings, source: WorkerSource) -> None:
+    def __init__(
+        self, settings: FleetSettings, source: WorkerSource, *, owns_process: bool = False
+    ) -> None:
         """Start all loops.
 
         Args:
             settings: Of the fleet.
             source: Where workers come from.
+            owns_process: Whether whatever the process logs belongs to this manager.
         """
         self._settings = settings
         self._source = source
@@ -48,6 +55,7 @@ class RolloutManager:
             Member(index, settings=settings, source=source, events=self._events)
             for index in range(settings.config.fleet.num_workers)
         ]
+        self._errands = Errands(settings, api=self._api, members=self._members)
         self._control: FleetControl | None = None
         self._accepted_at_control = 0
         self._record: WeightsRecord | None = None
@@ -66,7 +74,13 @@ class RolloutManager:
             "control": self._listen,
             "weights": self._fetch,
             "report": self._report,
+            "errands": self._errands.turn,
         }
+        log_files.forget_old_runs(settings)
+        self._log = ActorLog(
+            RingFile(log_files.log_of(settings, worker=None, slot=None)),
+            threads=("",) if owns_process else tuple(turns),
+        )
         self._loops = {name: Loop(name, turn, self._events) for name, turn in turns.items()}
         for loop in self._loops.values():
             loop.start()
@@ -86,11 +100,13 @@ class RolloutManager:
             loop.stop()
         for event in (self._wake_conduct, self._wake_weights, self._wake_report):
             event.set()
+        self._errands.wake()
         self._loops["conduct"].join(5.0)
         self._stop_members()
         for name in ("weights", "report"):
             self._loops[name].join(2.0)
         self._api.close()
+        self._log.close()
 
     def _conduct(self) -> None:
         self._wake_conduct.wait(TICK_SECONDS)
@@ -184,6 +200,7 @@ class RolloutManager:
         self._refused_since = None
         before, self._control = self._control, control
         self._accepted_at_control = self._accepted()
+        self._errands.hear(control)
         if before is None or before.fingerprint != control.fingerprint:
             self._wake_conduct.set()
             self._wake_weights.set()
@@ -237,6 +254,7 @@ class RolloutManager:
     def _report(self) -> None:
         self._wake_report.wait(1.0)
         self._wake_report.clear()
+        self._log.trim()
         for member in self._members:
             windows, member.episodes = member.episodes, []
             self._reporter.episodes.extend(windows)

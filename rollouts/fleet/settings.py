@@ -24,6 +24,8 @@ class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Where workers keep fragments while the platform is away; empty for the temporary folder."""
     run_key: str = ""
     """Unlike its name, never that of another run, of whichever platform; empty for the name."""
+    log_root: str = ""
+    """Where every node keeps the logs of its actors; empty for the temporary folder."""
 
     @property
     def config(self) -> RunConfig:

@@ -17,6 +17,7 @@ from rollouts.fleet.acting import Decision, Policy, State, for_environment
 from rollouts.fleet.env_crew import EnvCrew
 from rollouts.fleet.env_process import Ready, Stepped
 from rollouts.fleet.environments import Space
+from rollouts.fleet.log_capture import OutputPump
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.settings import WorkerSettings, derive_seed
 from rollouts.fleet.weights import WeightsStage
@@ -73,7 +74,10 @@ class StepRolloutWorker:
         self._make_policy = policy_factory or self._configured(config.policy, base_seed)
         # Importing torch takes seconds, in which environments can start.
         self._prepare = None if policy_factory else _import_torch
-        self._crew = EnvCrew(config, base_seed=base_seed, events=events, listener=self)
+        self._output = OutputPump(settings)
+        self._crew = EnvCrew(
+            config, base_seed=base_seed, events=events, listener=self, output=self._output
+        )
         self._weights = weights
         self._handler = progress_handler
         self._monitor = monitor
@@ -148,6 +152,7 @@ class StepRolloutWorker:
     def close(self) -> None:
         """End every environment."""
         self._crew.close()
+        self._output.close()
         with self._closing:
             if not self._is_closed:
                 os.close(self._bell)

@@ -8,9 +8,14 @@ import time
 from pathlib import Path
 from typing import Final, Literal
 
+from rolldeck.errands import LogLines
 from rolldeck.wire import Fragment, SlotReport, WorkerReport, encode
 from rollouts.core.pipeline import PipelineMonitor, judge
+from rollouts.fleet import log_files
 from rollouts.fleet.collector import Collector
+from rollouts.fleet.errands import read_log
+from rollouts.fleet.log_capture import ActorLog
+from rollouts.fleet.log_files import RingFile
 from rollouts.fleet.loops import EventLog, Loop
 from rollouts.fleet.messages import IDLE, Orders, WorkerState
 from rollouts.fleet.platform_api import PlatformApi
@@ -41,6 +46,7 @@ class RolloutWorkerWrapper:
         *,
         push: Push | None = None,
         policy_factory: PolicyFactory | None = None,
+        owns_process: bool = False,
     ) -> None:
         """Start both loops, paused, without weights or credits.
 
@@ -48,8 +54,12 @@ class RolloutWorkerWrapper:
             settings: Of the worker.
             push: Takes fragments in place of the platform.
             policy_factory: Makes another policy than the run's configuration names.
+            owns_process: Whether whatever the process logs belongs to this worker.
         """
         self._settings = settings
+        log = log_files.log_of(settings.fleet, worker=settings.index, slot=None)
+        threads = "" if owns_process else f"{settings.name} "
+        self._log = ActorLog(RingFile(log), threads=(threads,))
         self._api = PlatformApi(settings.fleet)
         self._policy_factory = policy_factory
         self._events = EventLog()
@@ -99,6 +109,10 @@ class RolloutWorkerWrapper:
         self._wake()
         return self._weights.staged or record.version
 
+    def read_log(self, slot: int | None, lines: int) -> LogLines:
+        """Return the end of the worker's log, or of the env process that holds `slot`."""
+        return read_log(self._settings.fleet, worker=self._settings.index, slot=slot, lines=lines)
+
     def stop(self) -> None:
         """End both loops and every environment; what was not sent stays in the spool."""
         self._rollout.stop()
@@ -113,6 +127,7 @@ class RolloutWorkerWrapper:
         self._collector.end()
         self._sender.save()
         self._api.close()
+        self._log.close()
 
     def _deliver(self, fragment: Fragment) -> None:
         self._sender.offer(encode(fragment))
@@ -206,7 +221,8 @@ class RolloutWorkerWrapper:
         )
 
     def _usage(self, slots: list[SlotReport]) -> Usage:
-        """Return what this process and the env processes use."""
+        """Return what this process and the env processes use; keep the log small on the way."""
+        self._log.trim()
         return self._meter.measure({os.getpid(), *(slot.pid for slot in slots if slot.pid)})
 
     def _condition(self, worker: StepRolloutWorker | None) -> tuple[Condition, str]:

@@ -1,12 +1,17 @@
 """Change what the platform remembers about fleets."""
 
 from rollouts.services.launches import begin_launch, note_ended, note_placed, note_trouble
+from rollouts.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
 from rollouts.services.metrics import record_metrics
 from rollouts.services.reconciliation import reconcile
 from rollouts.services.reports import accept_report
 
 __all__ = [
+    "LogNotAsked",
+    "NoSuchLog",
     "accept_report",
+    "answer_log",
+    "ask_for_log",
     "begin_launch",
     "note_ended",
     "note_placed",

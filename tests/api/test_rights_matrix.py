@@ -101,6 +101,8 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/fleet"): READ_RUN,
     ("GET", "runs/<slug:run>/fleet/control"): WORK,
     ("POST", "runs/<slug:run>/fleet/report"): WORK,
+    ("GET", "runs/<slug:run>/fleet/logs"): READ_RUN,
+    ("POST", "runs/<slug:run>/fleet/logs/<uuid:log_request>"): WORK,
     ("GET", "runs/<slug:run>/episodes"): READ_RUN,
     ("GET", "runs/<slug:run>/metrics"): READ_RUN,
     ("POST", "runs/<slug:run>/metrics"): TRAIN,
@@ -114,6 +116,7 @@ SAMPLES: Final[dict[str, Any]] = {
     "step": 0,
     "batch": str(uuid.UUID(int=1)),
     "archive": 1,
+    "log_request": str(uuid.UUID(int=2)),
 }
 
 

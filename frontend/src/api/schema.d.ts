@@ -385,6 +385,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/fleet/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * @description Have the fleet read the end of a log, and return it as soon as it is here.
+         *
+         *     When the time is over first, the answer is what was read before, and says so.
+         */
+        get: operations["fleet_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/fleet/logs/{log_request}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Take the end of a log that somebody waits for. */
+        post: operations["fleet_log_answer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/fleet/report": {
         parameters: {
             query?: never;
@@ -1712,6 +1750,8 @@ export interface components {
             epoch: number;
             policy_step: number;
             admission_remaining: number;
+            /** @default [] */
+            log_requests: components["schemas"]["LogRequest"][];
         };
         /**
          * FleetEvent
@@ -1727,6 +1767,21 @@ export interface components {
             level: "error" | "info" | "warning";
             /** @default {} */
             details: Record<string, unknown>;
+        };
+        /**
+         * FleetLog
+         * @description The end of one log of a fleet: plain text, no escape sequences, no control characters.
+         */
+        FleetLog: {
+            /** @enum {unknown} */
+            state: "read" | "silent" | "waiting";
+            note: string;
+            worker: number | null;
+            slot: number | null;
+            lines: string[];
+            read_at: string | null;
+            node: string;
+            path: string;
         };
         /**
          * FleetReport
@@ -1881,6 +1936,29 @@ export interface components {
             max_run_bytes: number;
             min_free_disk_bytes: number;
             max_token_id: number;
+        };
+        /**
+         * LogLines
+         * @description Body of ``POST /api/runs/{run}/fleet/logs/{request}``: the end of a log, oldest first.
+         */
+        LogLinesRequest: {
+            lines: string[];
+            /** @default  */
+            node: string;
+            /** @default  */
+            path: string;
+            /** @default  */
+            note: string;
+        };
+        /**
+         * LogRequest
+         * @description Somebody wants to read the end of a log; answered by its id.
+         */
+        LogRequest: {
+            id: string;
+            worker: number | null;
+            slot: number | null;
+            lines: number;
         };
         /**
          * Message
@@ -3990,6 +4068,125 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["FleetControl"];
                 };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fleet_logs: {
+        parameters: {
+            query?: {
+                /** @description At most; 1 to 1000, 200 if absent. */
+                lines?: number;
+                /** @description Absent: the worker's own; else its env process's. */
+                slot?: number;
+                /** @description Seconds to wait for the fleet; 0 to 10, 5 if absent. */
+                wait?: number;
+                /** @description Absent: the manager's log. */
+                worker?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetLog"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fleet_log_answer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                log_request: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LogLinesRequest"];
+            };
+        };
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: {
                 headers: {

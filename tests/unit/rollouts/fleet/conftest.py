@@ -49,6 +49,7 @@ def make_settings(tmp_path: Path) -> Callable[..., FleetSettings]:
             run_config=run_config.to_builtins(run_config.parse(config)),
             incarnation="1-aaaa",
             spool_root=str(tmp_path),
+            log_root=str(tmp_path / "logs"),
         )
 
     return make

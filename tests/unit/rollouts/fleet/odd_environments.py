@@ -39,8 +39,16 @@ class Counting(gymnasium.Env[Any, Any]):
         return np.array([self._step, self._seed % 1000, 0, 0], dtype=np.float32)
 
 
+class Talking(Counting):
+    """Prints what happens to it."""
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
+        print("I was reset")  # noqa: T201 for its log
+        return super().reset(seed=seed)
+
+
 def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
-    return Counting(**kwargs)
+    return {"talking": Talking}.get(name, Counting)(**kwargs)
 
 
 _made = 0

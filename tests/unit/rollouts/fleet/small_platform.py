@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from rolldeck import safetensors
+from rolldeck.errands import LogLines, LogRequest
 from rolldeck.wire import (
     FleetControl,
     FleetReport,
@@ -38,18 +39,23 @@ class SmallPlatform:
         self.reports: list[FleetReport] = []
         self.status = 0
         """Answered to pushes and reports in place of a real answer, where it is not 0."""
+        self.log_requests: list[LogRequest] = []
+        self.log_answers: dict[str, LogLines] = {}
         self.loses_answers = False
         """Take pushes in, then hang up without an answer."""
 
     def control(self) -> FleetControl:
         remaining = max(0, self.room - len(self.fragments))
-        orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}"
+        asked = [one for one in self.log_requests if one.id not in self.log_answers]
+        errands = "/".join(one.id for one in asked)
+        orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{errands}"
         return FleetControl(
             fingerprint=orders,
             desired=self.desired,  # type: ignore[arg-type]
             epoch=self.epoch,
             policy_step=self.policy_step,
             admission_remaining=remaining,
+            log_requests=asked,
         )
 
     def publish(self, step: int, *, epoch: int = 1, module: MlpPolicy | None = None) -> None:
@@ -123,6 +129,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             self._answer(msgspec.json.encode(receipt))
+        elif "/fleet/logs/" in self.path:
+            request_id = self.path.rpartition("/")[2]
+            platform.log_answers[request_id] = msgspec.json.decode(body, type=LogLines)
+            self._answer(b"{}")
         else:
             platform.reports.append(msgspec.json.decode(body, type=FleetReport))
             self._answer(msgspec.json.encode(platform.control()))

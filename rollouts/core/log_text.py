@@ -1,0 +1,59 @@
+"""Make text of any bytes that a process wrote, bounded and harmless to show.
+
+Whatever an environment prints ends up in front of a person, in a browser or a terminal: escape
+sequences are left out, and every other control character is shown as one replacement character.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+LINES_AT_MOST: Final = 1000
+LINE_CHARACTERS: Final = 2000
+TAIL_BYTES: Final = 1 << 18
+"""Bytes of a log's end that are looked at, however long its lines are."""
+
+# ECMA-48: CSI with its parameters, OSC and other strings up to their end, and two-byte escapes.
+_ESCAPES: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]?"
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"
+    r"|\x1b[ -/]*[0-~]?"
+    r"|\x9b[0-?]*[ -/]*[@-~]?"
+)
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def clean(line: str) -> str:
+    """Return a line without escape sequences and control characters, at most so long.
+
+    Of a line that was drawn over and over with carriage returns, the last drawing is kept.
+    """
+    drawn = line.rstrip("\r\n").rpartition("\r")[2]
+    shown = _CONTROLS.sub("\ufffd", _ESCAPES.sub("", drawn[: 4 * LINE_CHARACTERS]))
+    left_out = len(shown) - LINE_CHARACTERS + max(0, len(drawn) - 4 * LINE_CHARACTERS)
+    if left_out > 0:
+        return f"{shown[:LINE_CHARACTERS]} … {left_out} characters left out"
+    return shown
+
+
+def clean_all(lines: Iterable[str], *, most: int = LINES_AT_MOST) -> list[str]:
+    """Return the last `most` of `lines`, each as :func:`clean` leaves it."""
+    kept = list(lines)[-most:] if most > 0 else []
+    return [clean(line) for line in kept]
+
+
+def last_lines(raw: bytes, *, lines: int, is_whole: bool) -> list[str]:
+    """Return the last lines of a log's end.
+
+    Args:
+        raw: The end of the log; bytes that are no UTF-8 become replacement characters.
+        lines: How many at most.
+        is_whole: Whether `raw` is all of the log; else it may begin inside a line, which is
+            left out, or shown from where it begins if there is no other.
+    """
+    found = raw.decode("utf-8", errors="replace").split("\n")
+    if found[-1] == "":
+        found.pop()
+    if not is_whole and len(found) > 1:
+        found = found[1:]
+    return clean_all(found, most=min(lines, LINES_AT_MOST))

@@ -1,0 +1,120 @@
+"""Do what people asked the platform for and only the fleet can: fetch the end of a log.
+
+Requests come with the platform's orders and are answered by a call of their own, so that no
+loop of the fleet waits for a slow node.
+"""
+
+import logging
+import socket
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+from rolldeck.errands import LogLines, LogRequest
+from rolldeck.errors import RolldeckError
+from rolldeck.wire import FleetControl
+from rollouts.fleet import log_files
+from rollouts.fleet.member import Member
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.settings import FleetSettings
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 3.0
+"""How long a worker may take to read its log before this node is looked at instead."""
+LOOK_SECONDS: Final = 0.05
+REMEMBERED: Final = 256
+
+
+class Errands:
+    """The requests under way; `turn` belongs in a loop of its own."""
+
+    def __init__(
+        self, settings: FleetSettings, *, api: PlatformApi, members: Sequence[Member]
+    ) -> None:
+        """Begin with nothing to do.
+
+        Args:
+            settings: Of the fleet.
+            api: Takes the answers.
+            members: Workers by index.
+        """
+        self._settings = settings
+        self._api = api
+        self._members = members
+        self._asked = threading.Event()
+        self._wanted: list[LogRequest] = []
+        self._under_way: dict[str, tuple[LogRequest, Future[Any] | None, float]] = {}
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    def hear(self, control: FleetControl) -> None:
+        """Take the platform's orders; never waits."""
+        self._wanted = control.log_requests
+        if control.log_requests:
+            self._asked.set()
+
+    def wake(self) -> None:
+        """End the wait of the turn under way."""
+        self._asked.set()
+
+    def turn(self) -> None:
+        """Begin what is new, answer what is ready; wait while there is neither."""
+        self._asked.wait(LOOK_SECONDS if self._under_way else 1.0)
+        self._asked.clear()
+        for request in self._wanted:
+            if request.id not in self._seen:
+                self._remember(request.id)
+                self._under_way[request.id] = (request, self._ask(request), time.monotonic())
+        for request, future, since in list(self._under_way.values()):
+            if future is None or future.done() or time.monotonic() - since > ANSWER_SECONDS:
+                del self._under_way[request.id]
+                self._answer(request, future)
+
+    def _remember(self, request_id: str) -> None:
+        self._seen[request_id] = None
+        while len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+
+    def _ask(self, request: LogRequest) -> "Future[Any] | None":
+        if request.worker is None or request.worker >= len(self._members):
+            return None
+        return self._members[request.worker].read_log(request.slot, request.lines)
+
+    def _answer(self, request: LogRequest, future: "Future[Any] | None") -> None:
+        try:
+            self._api.answer_log(request.id, self._lines(request, future))
+        except RolldeckError as failure:
+            # Whoever asked has gone, or asks again.
+            logger.info("log request %s not answered: %s", request.id, failure)
+
+    def _lines(self, request: LogRequest, future: "Future[Any] | None") -> LogLines:
+        if future is not None and future.done():
+            try:
+                read: LogLines = future.result()
+            except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+                logger.info("worker %s did not read its log: %s", request.worker, error)
+            else:
+                return read
+        return self._read_here(request)
+
+    def _read_here(self, request: LogRequest) -> LogLines:
+        """Read the log on the manager's node; a worker that is gone may have been here."""
+        read = read_log(
+            self._settings, worker=request.worker, slot=request.slot, lines=request.lines
+        )
+        if read.lines or request.worker is None:
+            return read
+        note = "the worker does not answer, and its log is not on the manager's node"
+        return LogLines(lines=[], node=read.node, path=read.path, note=note)
+
+
+def read_log(
+    settings: FleetSettings, *, worker: int | None, slot: int | None, lines: int
+) -> LogLines:
+    """Return the end of a log of this node."""
+    path = log_files.log_of(settings, worker=worker, slot=slot)
+    found = log_files.tail(path, lines=lines)
+    return LogLines(lines=found, node=socket.gethostname()[:200], path=str(path)[-500:])

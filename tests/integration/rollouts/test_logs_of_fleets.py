@@ -1,0 +1,240 @@
+"""People read the logs of a fleet through the platform."""
+
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import pytest
+
+from rolldeck.errands import LogLines
+from rollouts import selectors, services
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.settings import FleetSettings
+from rollouts.models import FleetWorker, LogRequest
+from runs.models import Run
+from tests.factories import bearer, make_token
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import NOON, accept, draft, later, launched, report, worker
+from tests.live_server import serving
+
+REQUEST = uuid.UUID(int=7)
+
+
+@pytest.fixture
+def run(db: None) -> Run:
+    run = launched(FakeCluster())
+    accept(run, report(run, worker()))
+    return run
+
+
+def ask(run: Run, *, lines: int = 10, seconds: float = 0, **what: Any) -> LogRequest:
+    where = {"worker": 0, "slot": None, **what}
+    return services.ask_for_log(run_id=run.pk, lines=lines, now=later(seconds), **where)
+
+
+def answer(run: Run, asked: LogRequest, *lines: str, seconds: float = 1) -> None:
+    services.answer_log(
+        run_id=run.pk,
+        request=asked.request,
+        answer=LogLines(lines=list(lines), node="n1", path="/logs/w0.log"),
+        now=later(seconds),
+    )
+
+
+def test_several_readers_share_a_request_and_its_answer(run: Run) -> None:
+    first, second = ask(run), ask(run, seconds=2)
+    answer(run, first, "hello", seconds=3)
+
+    log = selectors.fleet_log(second.pk, since=second.asked_at, now=later(3))
+    assert first.request == second.request
+    assert (log.state, log.lines, log.node, log.path) == ("read", ["hello"], "n1", "/logs/w0.log")
+
+
+def test_who_wants_more_lines_asks_anew_and_the_old_answer_is_refused(run: Run) -> None:
+    first = ask(run, lines=10)
+    second = ask(run, lines=500, seconds=1)
+
+    assert first.request != second.request
+    with pytest.raises(services.LogNotAsked):
+        answer(run, first, "too late")
+
+
+def test_an_answer_counts_once(run: Run) -> None:
+    asked = ask(run)
+    answer(run, asked, "hello")
+
+    with pytest.raises(services.LogNotAsked):
+        answer(run, asked, "again")
+    assert LogRequest.objects.get().content == ["hello"]
+
+
+def test_an_answer_to_another_run_is_refused(run: Run) -> None:
+    asked, other = ask(run), draft("other")
+
+    with pytest.raises(services.LogNotAsked):
+        answer(other, asked, "hello")
+
+
+def test_until_the_fleet_answers_the_last_reading_is_shown_and_says_so(run: Run) -> None:
+    answer(run, ask(run), "yesterday")
+    asked = ask(run, seconds=60)
+
+    log = selectors.fleet_log(asked.pk, since=asked.asked_at, now=later(61))
+    assert (log.state, log.lines, log.read_at) == ("waiting", ["yesterday"], later(1))
+    assert "last report came 61 s ago" in log.note
+
+
+def test_where_no_manager_lives_nobody_waits(run: Run) -> None:
+    asked = ask(run)
+    services.note_ended(
+        run_id=run.pk,
+        incarnation=run.fleet.incarnation,
+        reason="the run is over",
+        now=later(1),
+    )
+
+    assert selectors.fleet_log(asked.pk, since=NOON, now=later(2)).state == "silent"
+
+
+@pytest.mark.parametrize("what", [{"worker": 3}, {"worker": 0, "slot": 9}])
+def test_a_log_that_cannot_be_is_not_asked_for(run: Run, what: dict[str, Any]) -> None:
+    with pytest.raises(services.NoSuchLog):
+        ask(run, **what)
+    assert not LogRequest.objects.exists()
+
+
+def test_what_a_fleet_sends_is_cleaned_again(run: Run) -> None:
+    answer(run, ask(run), "\x1b[31mred\x00", "x" * 2100)
+
+    red, long = LogRequest.objects.get().content
+    assert red == "red\ufffd"
+    assert long.endswith("100 characters left out")
+
+
+class Platform:
+    """The real web side, and a person who reads."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._client = httpx.Client(base_url=url, headers=bearer("admin"), timeout=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def log(self, query: str = "") -> dict[str, Any]:
+        answer = self._client.get(f"/api/runs/pole/fleet/logs?wait=10&{query}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def status(self, query: str) -> int:
+        return self._client.get(f"/api/runs/pole/fleet/logs?{query}").status_code
+
+
+@pytest.fixture
+def platform(transactional_db: None) -> Iterator[Platform]:
+    with serving() as url, Platform(url) as platform:
+        yield platform
+
+
+@pytest.fixture
+def start_fleet(platform: Platform, tmp_path: Path) -> Callable[[], LocalFleet]:
+    def start() -> LocalFleet:
+        cluster = FakeCluster()
+        launched(cluster)
+        order = cluster.orders[-1]
+        return LocalFleet(
+            FleetSettings(
+                platform_url=platform.url,
+                token=order.token,
+                run=order.run,
+                run_config=order.config,
+                incarnation=order.incarnation,
+                spool_root=str(tmp_path / "spool"),
+                log_root=str(tmp_path / "logs"),
+            )
+        )
+
+    return start
+
+
+def slots_run(pids: set[int | None] | None = None) -> bool:
+    found = FleetWorker.objects.filter(index=0).first()
+    return found is not None and any(
+        slot.pid not in {None, *(pids or ())} for slot in found.slots.all()
+    )
+
+
+def within(seconds: float, happens: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not happens():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_logs_of_a_real_fleet_come_within_a_moment_also_those_of_the_dead(
+    platform: Platform, start_fleet: Callable[[], LocalFleet]
+) -> None:
+    with start_fleet():
+        assert within(60, slots_run)
+        began = time.monotonic()
+        manager = platform.log()
+        took = time.monotonic() - began
+        mine = platform.log("worker=0")
+        slot = platform.log("worker=0&slot=3")
+        victim = FleetWorker.objects.get(index=0).slots.get(slot=3).pid
+        assert victim
+        os.kill(victim, signal.SIGKILL)
+        assert within(60, lambda: slots_run({victim}))
+        after = platform.log("worker=0&slot=3")
+
+    assert manager["state"] == "read"
+    assert any("begins" in line for line in manager["lines"])
+    assert took < 5
+    assert any("begins" in line for line in mine["lines"])
+    assert any(f"env process {victim} begins" in line for line in slot["lines"])
+    assert any("ended with signal 9" in line for line in after["lines"])
+
+
+def test_a_reader_whose_fleet_does_not_answer_hears_what_it_waits_for(platform: Platform) -> None:
+    run = launched(FakeCluster())
+    accept(run, report(run, worker()))
+    began = time.monotonic()
+
+    answers: list[dict[str, Any]] = []
+    reader = threading.Thread(
+        target=lambda: answers.append(platform.log("worker=0&lines=5&wait=1"))
+    )
+    reader.start()
+    reader.join(20)
+
+    assert answers[0]["state"] == "waiting"
+    assert "has not answered" in answers[0]["note"]
+    assert time.monotonic() - began < 15
+
+
+def test_nonsense_is_refused(platform: Platform) -> None:
+    run = launched(FakeCluster())
+    accept(run, report(run, worker()))
+    _, token = make_token("worker", run=run)
+
+    for query in ("slot=1", "worker=-1", "worker=0&lines=0", "worker=x", "wait=99"):
+        assert platform.status(query) == 400, query
+    assert platform.status("worker=5") == 404
+    late = httpx.post(
+        f"{platform.url}/api/runs/pole/fleet/logs/{REQUEST}",
+        json={"lines": []},
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    assert late.status_code == 404

@@ -1,0 +1,242 @@
+"""What a fleet's processes say is kept within bounds, and outlives them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_platform import SmallPlatform, served
+
+from rolldeck.errands import LogLines, LogRequest
+from rollouts.fleet import log_files
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.log_capture import OutputPump
+from rollouts.fleet.log_files import RingFile, tail
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+
+Eventually = Callable[..., None]
+
+
+def test_a_ring_keeps_the_newest_bytes_and_no_more(tmp_path: Path) -> None:
+    ring = RingFile(tmp_path / "a" / "w0.log", most_bytes=1000)
+    for number in range(500):
+        ring.write(f"line {number}\n".encode())
+        assert ring.path.stat().st_size <= 1000 + 40
+
+    lines = tail(ring.path, lines=3)
+    assert lines == ["line 497", "line 498", "line 499"]
+    assert "older lines were let go" in ring.path.read_text()
+    ring.close()
+
+
+def test_one_write_larger_than_the_ring_is_cut(tmp_path: Path) -> None:
+    ring = RingFile(tmp_path / "w0.log", most_bytes=1000)
+    ring.write(b"x" * 10_000_000 + b"\nlast\n")
+
+    assert ring.path.stat().st_size <= 1000
+    assert tail(ring.path, lines=1) == ["last"]
+    ring.close()
+
+
+def test_what_others_wrote_is_bounded_at_the_next_look(tmp_path: Path) -> None:
+    ring = RingFile(tmp_path / "w0.log", most_bytes=1000)
+    subprocess.run(
+        [sys.executable, "-c", "for n in range(999): print('line', n)"],
+        stdout=ring.fileno(),
+        check=True,
+    )
+    ring.trim()
+
+    assert ring.path.stat().st_size <= 1000
+    assert tail(ring.path, lines=1) == ["line 998"]
+    ring.close()
+
+
+def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert tail(tmp_path / "none.log", lines=5) == []
+
+
+def test_runs_that_are_long_silent_lose_their_logs(
+    make_settings: Callable[..., FleetSettings],
+) -> None:
+    settings = make_settings()
+    mine = log_files.log_of(settings, worker=0, slot=None)
+    root = log_files.folder_of(settings).parent
+    for name in ("old", "new"):
+        (root / name).mkdir(parents=True)
+        (root / name / "manager.log").write_text("x")
+    mine.parent.mkdir()
+    mine.write_text("x")
+    long_ago = time.time() - 8 * 86_400
+    for path in (root / "old" / "manager.log", mine):
+        os.utime(path, (long_ago, long_ago))
+
+    log_files.forget_old_runs(settings)
+
+    assert not (root / "old").exists()
+    assert (root / "new").exists()
+    assert mine.exists()
+
+
+@pytest.fixture
+def pump(make_worker_settings: Callable[..., WorkerSettings]) -> Iterator[OutputPump]:
+    pump = OutputPump(make_worker_settings())
+    yield pump
+    pump.close()
+
+
+def run_into(pump: OutputPump, slot: int, code: str) -> None:
+    descriptor = pump.open(slot)
+    subprocess.run([sys.executable, "-c", code], stdout=descriptor, stderr=descriptor, check=False)
+    os.close(descriptor)
+
+
+def test_the_last_words_of_a_crash_are_kept(
+    pump: OutputPump, make_settings: Callable[..., FleetSettings]
+) -> None:
+    run_into(pump, 0, "import faulthandler, os; faulthandler.enable(); os.abort()")
+    pump.say(0, "it is gone")
+
+    lines = tail(log_files.log_of(make_settings(), worker=0, slot=1), lines=50)
+    assert any("Fatal Python error: Aborted" in line for line in lines)
+    assert lines[-1].endswith("it is gone")
+
+
+def test_a_flood_fills_no_disk_and_holds_nobody_up(
+    pump: OutputPump, make_settings: Callable[..., FleetSettings]
+) -> None:
+    run_into(pump, 0, "import os\nfor _ in range(40): os.write(1, b'\\xff\\x1b[31m' * 100_000)")
+    run_into(pump, 2, "print('beside it')")
+    pump.say(0, "over")
+    pump.say(2, "over")
+
+    flooded = log_files.log_of(make_settings(), worker=0, slot=0)
+    assert flooded.stat().st_size <= log_files.MOST_BYTES + 100
+    assert tail(flooded, lines=1)[0].endswith("over")
+    beside = tail(log_files.log_of(make_settings(), worker=0, slot=2), lines=9)
+    assert "beside it" in beside
+
+
+def test_a_child_that_keeps_the_output_open_does_not_keep_the_next_process_from_its_log(
+    pump: OutputPump, make_settings: Callable[..., FleetSettings]
+) -> None:
+    code = "import subprocess; subprocess.Popen(['sleep', '30']); print('parent')"
+    run_into(pump, 0, code)
+    run_into(pump, 0, "print('the next')")
+    pump.say(0, "over")
+
+    lines = tail(log_files.log_of(make_settings(), worker=0, slot=0), lines=9)
+    assert lines[:2] == ["parent", "the next"]
+
+
+def ask(platform: SmallPlatform, **fields: Any) -> Callable[[], LogLines | None]:
+    """Ask for a log; return what finds the answer."""
+    request = LogRequest(
+        **{
+            "id": f"r{len(platform.log_requests)}",
+            "worker": None,
+            "slot": None,
+            "lines": 200,
+            **fields,
+        }
+    )
+    platform.log_requests.append(request)
+    return lambda: platform.log_answers.get(request.id)
+
+
+def test_logs_of_manager_worker_and_slots_are_read_through_the_platform(
+    make_settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    settings = make_settings(spec="odd:talking")
+    with (
+        served(platform) as url,
+        LocalFleet(settings_at(settings, url)),
+    ):
+        platform.publish(0)
+        eventually(lambda: len(platform.fragments) > 2)
+        answers = [ask(platform), ask(platform, worker=0), ask(platform, worker=0, slot=3)]
+        eventually(lambda: all(answer() for answer in answers))
+        missing = ask(platform, worker=7)
+        eventually(missing)
+
+    manager, worker, slot = (answer() for answer in answers)
+    assert manager is not None
+    assert worker is not None
+    assert slot is not None
+    assert any("begins" in line for line in manager.lines)
+    assert any("begins" in line for line in worker.lines)
+    assert any("I was reset" in line for line in slot.lines)
+    assert slot.path.endswith("w0-slot-2.log")
+    answer = missing()
+    assert answer is not None
+    assert (answer.lines, bool(answer.note)) == ([], True)
+
+
+def test_the_traceback_of_a_broken_environment_is_in_the_log_of_its_slot(
+    make_settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    settings = make_settings(spec="odd:counting", kwargs={"raises_at": 3})
+    with served(platform) as url, LocalFleet(settings_at(settings, url)):
+        platform.publish(0)
+        eventually(lambda: "slot_restarted" in platform.events())
+        slot, worker = ask(platform, worker=0, slot=0), ask(platform, worker=0)
+        eventually(lambda: slot() and worker())
+
+    found, told = slot(), worker()
+    assert found is not None
+    assert told is not None
+    assert any("RuntimeError: broken at step 3" in line for line in found.lines)
+    assert any("slot_restarted" in line for line in told.lines)
+
+
+def test_the_log_of_a_killed_env_process_says_how_it_ended(
+    make_settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with served(platform) as url, LocalFleet(make_settings(url=url)):
+        platform.publish(0)
+        eventually(lambda: len(platform.fragments) > 2)
+        victim = platform.reports[-1].workers[0].slots[0].pid
+        assert victim is not None
+        os.kill(victim, signal.SIGKILL)
+        eventually(lambda: "slot_restarted" in platform.events())
+        answer = ask(platform, worker=0, slot=0)
+        eventually(answer)
+
+    found = answer()
+    assert found is not None
+    assert any(f"env process {victim}" in line and "signal 9" in line for line in found.lines)
+
+
+def test_logs_belong_to_threads_where_a_fleet_shares_a_process(
+    make_settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with served(platform) as url:
+        settings = make_settings(url=url, num_workers=2)
+        with LocalFleet(settings):
+            eventually(lambda: platform.reports)
+            first = log_files.log_of(settings, worker=0, slot=None)
+            second = log_files.log_of(settings, worker=1, slot=None)
+            import logging
+
+            speak = logging.getLogger("rollouts.fleet.test").warning
+            thread = threading.Thread(target=speak, args=("for worker 1",), name="w1 rollout")
+            thread.start()
+            thread.join()
+            eventually(lambda: "for worker 1" in second.read_text())
+            assert "for worker 1" not in first.read_text()
+
+
+def settings_at(settings: FleetSettings, url: str) -> FleetSettings:
+    from msgspec.structs import replace
+
+    return replace(settings, platform_url=url)
