@@ -116,6 +116,9 @@ class FleetWorker(models.Model):
     gpu_memory_bytes = models.PositiveBigIntegerField(
         null=True, blank=True, help_text="Taken on its device, by whomever."
     )
+    transfers = models.JSONField(
+        default=dict, blank=True, help_text="What became of the weights that it was offered."
+    )
 
     class Meta:
         constraints = [

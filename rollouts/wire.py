@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from rolldeck.wire import Desired, StageTiming
+from rolldeck.wire import Desired, StageTiming, WeightsTransfers
 
 
 class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -137,6 +137,7 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     gpu_percent: float | None
     """Time in which the worker's device computed, for whomever."""
     gpu_memory_bytes: int | None
+    transfers: WeightsTransfers
     """Taken on the worker's device, by whomever."""
 
 

@@ -14,6 +14,10 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from rolldeck.errands import LogRequest
+from rolldeck.weights_wire import LargeCount
+from rolldeck.weights_wire import TensorSpec as TensorSpec
+from rolldeck.weights_wire import WeightsManifest as WeightsManifest
+from rolldeck.weights_wire import WeightsTransfers as WeightsTransfers
 
 SCHEMA_VERSION: Final = 1
 FRAGMENTS_TYPE: Final = "application/vnd.rolldeck.fragments+msgpack"
@@ -211,27 +215,8 @@ class FollowAnswer(Struct, frozen=True, kw_only=True):
     items: list[bytes]
 
 
-class TensorSpec(Struct, frozen=True, kw_only=True):
-    """One tensor of a weights file; dtype in safetensors' spelling (F32, BF16, I64)."""
-
-    name: str
-    dtype: str
-    shape: list[int]
-
-
-class WeightsManifest(Struct, frozen=True, kw_only=True):
-    """What a weights file must contain, checked by the platform and by every reader."""
-
-    epoch: Annotated[int, Meta(ge=0, lt=1 << 31)]
-    step: Annotated[int, Meta(ge=-1, lt=1 << 31)]
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-    size_bytes: Annotated[int, Meta(ge=8, le=2**63 - 1)]
-    tensors: Annotated[list[TensorSpec], Meta(min_length=1)]
-
-
 # Counts that a PostgreSQL integer and bigint hold; versions as fleets report them.
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-LargeCount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Step = Annotated[int, Meta(ge=-2, le=2**31 - 1)]
 Name = Annotated[str, Meta(min_length=1, max_length=120)]
 Note = Annotated[str, Meta(max_length=4000)]
@@ -309,6 +294,7 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     """Time in which the worker's device computed, for whomever."""
     gpu_memory_bytes: LargeCount | None = None
     """Taken on the worker's device, by whomever."""
+    transfers: WeightsTransfers = WeightsTransfers()
 
 
 class EpisodeWindow(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from rollouts.fleet.environments import Space
 from rollouts.fleet.log_capture import OutputPump
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.settings import WorkerSettings, derive_seed
-from rollouts.fleet.weights import WeightsStage
+from rollouts.fleet.weights_loader import WeightsLoader
 from runs.core.policy_config import PolicyConfig
 
 PolicyFactory = Callable[[Space, Space], Policy]
@@ -54,14 +54,14 @@ class StepRolloutWorker:
     """Environments, a policy, and the loop between them.
 
     ``while going: worker.turn()`` is all a caller does; `pause`, `resume`, `wake` and the
-    weights stage may be used from other threads meanwhile.
+    weights' loader may be used from other threads meanwhile.
     """
 
     def __init__(
         self,
         settings: WorkerSettings,
         *,
-        weights: WeightsStage,
+        weights: WeightsLoader,
         progress_handler: ProgressHandler,
         monitor: PipelineMonitor,
         events: EventLog,
@@ -132,7 +132,7 @@ class StepRolloutWorker:
                 os.write(self._button, b"!")
 
     def turn(self) -> None:
-        """Wait for something to do, then do it: hear environments, load weights, infer."""
+        """Wait for something to do, then do it: hear environments, adopt weights, infer."""
         now = time.monotonic()
         self._crew.tend(now)
         if self._prepare is not None:
@@ -141,7 +141,7 @@ class StepRolloutWorker:
         self._hear(self._patience(now))
         if self._policy is None or self.is_paused:
             return
-        self._load()
+        self._weights.adopt()
         active = self._weights.active
         if active is None or active[0] != self.epoch:
             return
@@ -169,7 +169,7 @@ class StepRolloutWorker:
         state = self._policy.initial_state(self._slots)
         self._state = {name: np.array(rows) for name, rows in state.items()}
         self._beginning = {name: rows[0] for name, rows in self._policy.initial_state(1).items()}
-        self._weights.forget_loaded()
+        self._weights.serve(self._policy)
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
         """Take the first observation of a new environment."""
@@ -232,14 +232,6 @@ class StepRolloutWorker:
         """Return what keeps the slots from acting while none of them does."""
         active = self._weights.active
         return "weights" if active is None or active[0] != self.epoch else "room"
-
-    def _load(self) -> None:
-        if self._policy is None:
-            return
-        try:
-            self._weights.load_into(self._policy)
-        except ValueError as misfit:
-            self._events.add("weights_refused", f"Weights do not fit: {misfit}", level="error")
 
     def _admit(self, now: float) -> None:
         candidates = [slot for slot in self._waiting if not self._crew.is_held(slot)]

@@ -24,7 +24,8 @@ from rollouts.fleet.sender import Push, Sender
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.spool import KEPT_SECONDS, Estate, Spool
 from rollouts.fleet.step_worker import PolicyFactory, StepRolloutWorker
-from rollouts.fleet.weights import NO_STEP, WeightsRecord, WeightsStage
+from rollouts.fleet.weights import NO_STEP, Version, WeightsOffer
+from rollouts.fleet.weights_loader import WeightsLoader
 
 CLOSE_SECONDS: Final = 3.0
 """How long a loop may take to end its turn."""
@@ -36,8 +37,8 @@ Condition = Literal["starting", "running", "paused", "draining", "failed"]
 class RolloutWorkerWrapper:
     """Holds a :class:`StepRolloutWorker`; every method may be called from any thread.
 
-    Two loops run: rollout and sending. One that crashes is started again and tells so; when it
-    crashes in a loop the worker says `failed`, and its manager replaces it.
+    Three loops run: rollout, sending and weights. One that crashes is started again and tells so;
+    when it crashes in a loop the worker says `failed`, and its manager replaces it.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class RolloutWorkerWrapper:
         policy_factory: PolicyFactory | None = None,
         owns_process: bool = False,
     ) -> None:
-        """Start both loops, paused, without weights or credits.
+        """Start all loops, paused, without weights or credits.
 
         Args:
             settings: Of the worker.
@@ -70,7 +71,7 @@ class RolloutWorkerWrapper:
             env_processes=-(-fleet.envs_per_worker // fleet.envs_per_process),
         )
         self._meter = ResourceMeter()
-        self._weights = WeightsStage()
+        self._weights = WeightsLoader(self._events, announce_ready=self._wake)
         self._sender = Sender(
             push or self._api.push,
             spool=Spool(estate.folder / settings.incarnation),
@@ -92,8 +93,10 @@ class RolloutWorkerWrapper:
         self._lock = threading.Lock()
         self._rollout = Loop(f"{settings.name} rollout", self._turn, self._events)
         self._sending = Loop(f"{settings.name} sending", self._sender.turn, self._events)
-        self._rollout.start()
-        self._sending.start()
+        self._loading = Loop(f"{settings.name} weights", self._weights.turn, self._events)
+        self._loops = (self._rollout, self._sending, self._loading)
+        for loop in self._loops:
+            loop.start()
 
     def exchange(self, orders: Orders) -> WorkerState:
         """Take orders; return how the worker is."""
@@ -103,24 +106,23 @@ class RolloutWorkerWrapper:
             self._wake()
             return self._state(is_reporting=orders.is_reporting)
 
-    def update_weights(self, record: WeightsRecord) -> tuple[int, int]:
-        """Stage a version; return the newest that is staged."""
-        self._weights.stage(record)
-        self._wake()
-        return self._weights.staged or record.version
+    def update_weights(self, offer: WeightsOffer) -> Version:
+        """Hear of a version, to be loaded beside the rollouts; return the newest one known."""
+        return self._weights.offer(offer)
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of the worker's log, or of the env process that holds `slot`."""
         return read_log(self._settings.fleet, worker=self._settings.index, slot=slot, lines=lines)
 
     def stop(self) -> None:
-        """End both loops and every environment; what was not sent stays in the spool."""
-        self._rollout.stop()
-        self._sending.stop()
+        """End all loops and every environment; what was not sent stays in the spool."""
+        for loop in self._loops:
+            loop.stop()
         self._sender.close()
+        self._weights.close()
         self._wake()
-        self._rollout.join(CLOSE_SECONDS)
-        self._sending.join(CLOSE_SECONDS)
+        for loop in self._loops:
+            loop.join(CLOSE_SECONDS)
         if self._worker is not None:
             self._worker.close()
             self._worker = None
@@ -217,6 +219,7 @@ class RolloutWorkerWrapper:
             verdict=judge(shares),
             slots=slots,
             shares=shares,
+            transfers=self._weights.transfers,
             **(self._usage(slots)._asdict() if is_reporting else {}),
         )
 
@@ -227,9 +230,12 @@ class RolloutWorkerWrapper:
 
     def _condition(self, worker: StepRolloutWorker | None) -> tuple[Condition, str]:
         """Return the state of the worker and, where it is not what is wanted, the reason."""
-        for loop in (self._rollout, self._sending):
+        for loop in self._loops:
             if loop.is_broken:
                 return "failed", f"loop {loop.name} gave up: {loop.error}"
+        loading = self._weights.busy_seconds(time.monotonic())
+        if loading > self._settings.fleet.config.fleet.weights_timeout_seconds:
+            return "failed", f"a version has been loading for {loading:.0f} s"
         if worker is None:
             return "starting", self._rollout.error
         if worker.is_broken:
@@ -243,7 +249,9 @@ class RolloutWorkerWrapper:
     def _hindrance(self) -> str:
         active = self._weights.active
         if active is None or active[0] != self._obeyed.epoch:
-            return "waiting for the trainer's weights"
+            return self._weights.refusal or "waiting for the trainer's weights"
+        if self._weights.refusal:
+            return self._weights.refusal
         if not self._collector.unspent and not self._collector.being_filled:
             return "waiting for room in the buffer"
         return ""

@@ -70,7 +70,8 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     slots: list[EnvSlot] = []
     for worker in workers:
         values = msgspec.structs.asdict(worker)
-        values["stages"] = msgspec.to_builtins(worker.stages)
+        for nested in ("stages", "transfers"):
+            values[nested] = msgspec.to_builtins(values[nested])
         reported_slots = values.pop("slots")
         row = FleetWorker(fleet=fleet, heartbeat_at=now, **values)
         rows.append(row)

@@ -51,6 +51,16 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     num_gpus_per_worker: Annotated[
         float, _field("GPUs per worker", "Ray GPUs one worker reserves.", ge=0, le=64)
     ] = 0.0
+    weights_timeout_seconds: Annotated[
+        float,
+        _field(
+            "Time to load weights",
+            "A worker that takes longer to load a version is replaced.",
+            unit="s",
+            gt=0,
+            le=86_400,
+        ),
+    ] = 300.0
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
         _field("Device", "Where the policy runs; auto takes a GPU if there is one."),

@@ -2624,6 +2624,26 @@ export interface components {
             tensors: components["schemas"]["TensorSpec"][];
         };
         /**
+         * WeightsTransfers
+         * @description What became of the versions that a worker was offered, since its incarnation began.
+         */
+        WeightsTransfers: {
+            /** @default 0 */
+            received: number;
+            /** @default 0 */
+            adopted: number;
+            /** @default 0 */
+            superseded: number;
+            /** @default 0 */
+            refused: number;
+            /** @default 0 */
+            failed: number;
+            /** @default 0 */
+            received_bytes: number;
+            /** @default 0 */
+            seconds: number;
+        };
+        /**
          * WorkerReport
          * @description State of one rollout worker; versions are steps of the current epoch, -2 for none.
          */
@@ -2682,6 +2702,18 @@ export interface components {
             gpu_percent: number | null;
             /** @default null */
             gpu_memory_bytes: number | null;
+            /**
+             * @default {
+             *       "received": 0,
+             *       "adopted": 0,
+             *       "superseded": 0,
+             *       "refused": 0,
+             *       "failed": 0,
+             *       "received_bytes": 0,
+             *       "seconds": 0
+             *     }
+             */
+            transfers: components["schemas"]["WeightsTransfers"];
         };
         /**
          * WorkerState
@@ -2722,6 +2754,7 @@ export interface components {
             memory_bytes: number | null;
             gpu_percent: number | null;
             gpu_memory_bytes: number | null;
+            transfers: components["schemas"]["WeightsTransfers"];
         };
     };
     responses: never;

@@ -17,7 +17,8 @@ from rollouts.fleet.policies import RecurrentPolicy, head_for, make_module
 from rollouts.fleet.settings import WorkerSettings
 from rollouts.fleet.spaces import Space
 from rollouts.fleet.step_worker import StepRolloutWorker
-from rollouts.fleet.weights import WeightsRecord, WeightsStage
+from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.weights_loader import WeightsLoader
 from runs.core.policy_config import PolicyConfig
 
 MakeSettings = Callable[..., WorkerSettings]
@@ -36,7 +37,7 @@ class Rollout:
 
     def __init__(self, settings: WorkerSettings) -> None:
         self.fragments: list[Fragment] = []
-        self.weights = WeightsStage()
+        self.weights = WeightsLoader(EventLog(), announce_ready=lambda: None)
         self.modules: dict[int, RecurrentPolicy] = {}
         monitor = PipelineMonitor(now=time.monotonic())
         self.collector = Collector(
@@ -61,12 +62,13 @@ class Rollout:
         module.policy_head.weight.data *= 100
         self.modules[step] = module
         tensors = {name: value.numpy() for name, value in module.state_dict().items()}
-        self.weights.stage(WeightsRecord(epoch=1, step=step, tensors=tensors))
+        self.weights.offer(WeightsRecord(epoch=1, step=step, tensors=tensors))
 
     def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it never came true"
+            self.weights.load()
             self.worker.turn()
 
     def of_one_slot(self) -> list[Fragment]:

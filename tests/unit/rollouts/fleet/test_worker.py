@@ -3,74 +3,19 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
+from worker_bench import Bench, bench
 
 from buffer.core.fragment_rules import check, real_steps
-from rolldeck.wire import Fragment, FragmentReceipt, unpack_array
-from rollouts.fleet.acting import Decision
-from rollouts.fleet.messages import Orders, WorkerState
-from rollouts.fleet.policies import MlpPolicy
+from rolldeck.wire import unpack_array
 from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.weights import WeightsRecord
-from rollouts.fleet.wrapper import RolloutWorkerWrapper
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]
-
-
-class Bench:
-    """A worker, with this test as its manager and its platform."""
-
-    def __init__(self, settings: WorkerSettings, **options: Any) -> None:
-        self.fragments: list[Fragment] = []
-        self.events: list[str] = []
-        self.aborted = 0
-        self.worker = RolloutWorkerWrapper(settings, push=self._push, **options)
-
-    def _push(self, fragments: list[bytes]) -> FragmentReceipt:
-        self.fragments += [msgspec.msgpack.decode(raw, type=Fragment) for raw in fragments]
-        return FragmentReceipt(
-            accepted=len(fragments), duplicates=0, dropped={}, admission_remaining=1000
-        )
-
-    def publish(self, step: int, *, epoch: int = 1) -> None:
-        state = MlpPolicy(4, 2, [8]).state_dict()
-        tensors = {name: value.numpy() for name, value in state.items()}
-        self.worker.update_weights(WeightsRecord(epoch=epoch, step=step, tensors=tensors))
-
-    def order(self, desired: str = "running", **changes: Any) -> WorkerState:
-        orders = {"epoch": 1, "policy_step": 0, "is_reporting": True, **changes}
-        state = self.worker.exchange(Orders(desired=desired, **orders))  # type: ignore[arg-type]
-        self.events += [event.kind for event in state.events]
-        self.aborted += sum(window.aborted for window in state.episodes)
-        return state
-
-    def steps(self) -> int:
-        return self.order().report.env_steps
-
-    def slots(self) -> list[str]:
-        return [slot.state for slot in self.order().report.slots]
-
-    def pids(self) -> list[int]:
-        return [slot.pid or 0 for slot in self.order().report.slots]
-
-
-@contextmanager
-def bench(settings: WorkerSettings, *, room: int = 100_000, **options: Any) -> Iterator[Bench]:
-    made = Bench(settings, **options)
-    try:
-        made.publish(0)
-        made.order(credits=room)
-        yield made
-    finally:
-        made.worker.stop()
 
 
 @pytest.fixture
@@ -322,70 +267,6 @@ def test_steps_that_have_become_too_old_are_dropped_and_counted(
         eventually(lambda: b.order(policy_step=2).report.dropped_steps.get("stale_version"))
 
     assert fresh == {}
-
-
-class SlowToLoad:
-    """A policy whose loads take a while, and which acts with the label it has loaded."""
-
-    def __init__(self) -> None:
-        self.loaded = -1.0
-        self.loads: list[float] = []
-
-    def initial_state(self, _: int) -> dict[str, Any]:
-        return {}
-
-    def act(self, obs: Any, *_: Any) -> Decision:
-        return Decision(
-            actions=np.zeros(len(obs), dtype=np.int64),
-            logprobs=np.zeros(len(obs), dtype=np.float32),
-            values=np.full(len(obs), self.loaded, dtype=np.float32),
-        )
-
-    def prepare(self, tensors: Any) -> float:
-        time.sleep(0.1)
-        return float(tensors["label"][0])
-
-    def adopt(self, label: float) -> None:
-        self.loaded = label
-        self.loads.append(label)
-
-
-def test_a_label_is_always_that_of_the_weights_which_were_loaded(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
-    policy = SlowToLoad()
-    b = Bench(settings, policy_factory=lambda *_: policy)
-    try:
-        b.order(credits=100_000)
-        for step in range(6):
-            tensors = {"label": np.array([step], dtype=np.float32)}
-            b.worker.update_weights(WeightsRecord(epoch=1, step=step, tensors=tensors))
-            time.sleep(0.06)
-        eventually(lambda: b.order(policy_step=5).report.active_step == 5)
-        sent = len(b.fragments)
-        eventually(lambda: len(b.fragments) > sent + 8)
-    finally:
-        b.worker.stop()
-
-    # The policy estimates every value as the version that it really holds.
-    for fragment in b.fragments:
-        labels = unpack_array(fragment.arrays["policy_step"])
-        assert np.array_equal(labels, unpack_array(fragment.arrays["value"]))
-    assert policy.loads == sorted(policy.loads)
-    assert policy.loads[-1] == 5
-
-
-def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
-    with bench(settings) as b:
-        eventually(lambda: b.order().report.active_step == 0)
-        odd = {"policy_net.0.weight": np.zeros((3, 3), dtype=np.float32)}
-        b.worker.update_weights(WeightsRecord(epoch=1, step=1, tensors=odd))
-        eventually(lambda: b.order(policy_step=1) and "weights_refused" in b.events)
-        report = b.order(policy_step=1).report
-
-    assert (report.announced_step, report.staged_step, report.active_step) == (1, 1, 0)
 
 
 def test_a_stopped_worker_leaves_no_process(

@@ -1,0 +1,218 @@
+"""Take versions into a worker beside its rollout loop: offered, received, prepared, adopted."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rolldeck.wire import InvalidMessage, WeightsTransfers
+from rollouts.fleet.acting import Policy
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.weights import Version, WeightsOffer, WeightsRecord, WeightsUnavailable
+
+RETRY_SECONDS: Final = 0.5
+IDLE_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A version in the form that one policy adopts; label and weights stay together."""
+
+    version: Version
+    policy: Policy
+    weights: Any
+
+
+class WeightsLoader:
+    """The newest version that a worker was offered, and the one it acts with.
+
+    `offer` may be called by any thread, `turn` by the loader's own, `serve` and `adopt` by the
+    one that acts. Receiving and preparing may take their time; adopting swaps a reference. The
+    label changes together with the weights and nowhere else, so they cannot differ. Each version
+    that was offered is adopted, refused, superseded by a later one, or still under way.
+    """
+
+    def __init__(self, events: EventLog, *, announce_ready: Callable[[], None]) -> None:
+        """Have nothing.
+
+        Args:
+            events: Hears of versions that could not be taken.
+            announce_ready: Called when a version waits to be adopted.
+        """
+        self._events = events
+        self._announce_ready = announce_ready
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._is_closed = False
+        self._offer: WeightsOffer | None = None
+        self._record: WeightsRecord | None = None
+        self._policy: Policy | None = None
+        self._prepared: _Prepared | None = None
+        self._active: Version | None = None
+        self._tried: Version | None = None
+        """The last version that needs no further turn: prepared or refused."""
+        self._refused: tuple[Version, str] | None = None
+        self._told_lost: Version | None = None
+        self._busy_since: float | None = None
+        self._open: set[Version] = set()
+        """Versions that were offered and have met none of their fates yet."""
+        self._counts = Counter[str]()
+        self._received_bytes = 0
+        self._seconds = 0.0
+
+    @property
+    def staged(self) -> Version | None:
+        """Version that arrived last."""
+        record = self._record
+        return record.version if record else None
+
+    @property
+    def active(self) -> Version | None:
+        """Version that the policy acts with."""
+        return self._active
+
+    @property
+    def transfers(self) -> WeightsTransfers:
+        """What came of the versions that were offered."""
+        with self._lock:
+            return WeightsTransfers(
+                **self._counts, received_bytes=self._received_bytes, seconds=self._seconds
+            )
+
+    @property
+    def refusal(self) -> str:
+        """Why the newest version is not acted with; empty unless the policy refused it."""
+        refused = self._refused
+        return refused[1] if refused and refused[0] == self.staged else ""
+
+    def busy_seconds(self, now: float) -> float:
+        """Return for how long one version has been received and prepared; 0 when none is."""
+        since = self._busy_since
+        return 0.0 if since is None else now - since
+
+    def offer(self, offer: WeightsOffer) -> Version:
+        """Hear of a version; return the newest one that was offered."""
+        with self._lock:
+            newest = self._offer.version if self._offer else self.staged
+            if newest is not None and offer.version <= newest:
+                return newest
+            self._offer = offer
+            self._open.add(offer.version)
+        self._wake.set()
+        return offer.version
+
+    def serve(self, policy: Policy) -> None:
+        """Prepare weights for `policy` from now on: it has none yet."""
+        with self._lock:
+            self._policy, self._prepared = policy, None
+            self._active = self._tried = self._refused = None
+        self._wake.set()
+
+    def adopt(self) -> bool:
+        """Let the policy act with the version that is ready, if there is one."""
+        if self._prepared is None:
+            return False
+        with self._lock:
+            ready, self._prepared = self._prepared, None
+            if ready is None:
+                return False
+            self._settle("adopted", ready.version)
+        ready.policy.adopt(ready.weights)
+        self._active = ready.version
+        return True
+
+    def turn(self) -> None:
+        """Wait for something to do, then do it."""
+        self._wake.wait(RETRY_SECONDS if self._offer else IDLE_SECONDS)
+        self._wake.clear()
+        if not self._is_closed:
+            self.load()
+
+    def load(self) -> None:
+        """Take one version as far as it can be taken: received, then prepared."""
+        self._busy_since = time.monotonic()
+        try:
+            self._receive()
+            self._prepare()
+        finally:
+            self._busy_since = None
+
+    def close(self) -> None:
+        """End the wait of the turn that is under way."""
+        self._is_closed = True
+        self._wake.set()
+
+    def _receive(self) -> None:
+        offer = self._offer
+        if offer is None:
+            return
+        began = time.monotonic()
+        try:
+            record = _received(offer)
+        except (WeightsUnavailable, InvalidMessage) as failure:
+            self._counts["failed"] += 1
+            self._tell_lost(offer.version, failure)
+            return
+        with self._lock:
+            self._record = record
+            if self._offer is offer:
+                self._offer = None
+            self._counts["received"] += 1
+            self._received_bytes += record.size_bytes
+            self._seconds += time.monotonic() - began
+
+    def _prepare(self) -> None:
+        record, policy = self._record, self._policy
+        if record is None or policy is None or record.version == self._tried:
+            return
+        try:
+            weights = policy.prepare(record.tensors)
+        except ValueError as misfit:
+            self._refuse(record.version, misfit)
+            return
+        with self._lock:
+            # Made for a policy that is gone: the next turn begins anew.
+            if policy is not self._policy:
+                self._wake.set()
+                return
+            self._prepared = _Prepared(record.version, policy, weights)
+            self._tried = record.version
+            if self._offer is not None:
+                self._wake.set()
+        self._announce_ready()
+
+    def _refuse(self, version: Version, misfit: ValueError) -> None:
+        text = f"the weights of version {version[1]} do not fit: {misfit}"
+        with self._lock:
+            self._settle("refused", version)
+            self._tried, self._refused = version, (version, text)
+        self._events.add(
+            "weights_refused", text[0].upper() + text[1:], level="error", version=list(version)
+        )
+
+    def _tell_lost(self, version: Version, failure: Exception) -> None:
+        """Say once for a version that it cannot be had; it is tried again all the same."""
+        if self._told_lost != version:
+            self._told_lost = version
+            self._events.add(
+                "weights_not_received",
+                f"Version {version[1]} did not come: {failure}",
+                level="warning",
+                version=list(version),
+            )
+
+    def _settle(self, fate: str, version: Version) -> None:
+        """Count what became of `version`; every earlier one that is open was superseded."""
+        over = {one for one in self._open if one <= version}
+        self._open -= over
+        self._counts[fate] += version in over
+        self._counts["superseded"] += len(over - {version})
+
+
+def _received(offer: WeightsOffer) -> WeightsRecord:
+    record = offer.receive(offer.version)
+    if record is None:
+        raise WeightsUnavailable("its source no longer holds it")
+    return record

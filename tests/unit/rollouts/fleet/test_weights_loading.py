@@ -1,0 +1,261 @@
+"""A worker loads weights beside its rollouts, and always says which ones it acts with."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from worker_bench import Bench, bench
+
+from rolldeck.wire import Fragment, InvalidMessage, unpack_array
+from rollouts.fleet.acting import Decision
+from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.weights import Version, WeightsRecord, WeightsUnavailable
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., WorkerSettings]
+
+
+class Labelled:
+    """A policy that can do nothing but tell, by actions and values, which weights it holds."""
+
+    def __init__(self, *, prepare_seconds: float = 0.0) -> None:
+        self.prepare_seconds = prepare_seconds
+        self.held = -1
+        self.adopted: list[int] = []
+        self.flaws: list[Exception] = []
+        """Raised by the next calls of `prepare`, one each."""
+
+    def initial_state(self, _: int) -> dict[str, Any]:
+        return {}
+
+    def act(self, obs: Any, *_: Any) -> Decision:
+        return Decision(
+            actions=np.full(len(obs), self.held % 2, dtype=np.int64),
+            logprobs=np.zeros(len(obs), dtype=np.float32),
+            values=np.full(len(obs), self.held, dtype=np.float32),
+        )
+
+    def prepare(self, tensors: Any) -> int:
+        time.sleep(self.prepare_seconds)
+        if self.flaws:
+            raise self.flaws.pop(0)
+        return int(tensors["label"][0])
+
+    def adopt(self, label: int) -> None:
+        self.held = label
+        self.adopted.append(label)
+
+
+def version(step: int, *, epoch: int = 1) -> WeightsRecord:
+    return WeightsRecord(
+        epoch=epoch, step=step, tensors={"label": np.array([step], dtype=np.float32)}
+    )
+
+
+@contextmanager
+def labelled(settings: WorkerSettings, policy: Labelled) -> Iterator[Bench]:
+    b = Bench(settings, policy_factory=lambda *_: policy)
+    try:
+        b.worker.update_weights(version(0))
+        b.order(credits=1_000_000)
+        yield b
+    finally:
+        b.worker.stop()
+
+
+def every_label_is_true(fragments: list[Fragment]) -> bool:
+    labels = [unpack_array(f.arrays["policy_step"]) for f in fragments]
+    values = [unpack_array(f.arrays["value"]) for f in fragments]
+    actions = [unpack_array(f.arrays["action"]) for f in fragments]
+    return all(
+        np.array_equal(label, value) and np.array_equal(label % 2, action)
+        for label, value, action in zip(labels, values, actions, strict=True)
+    )
+
+
+@pytest.fixture
+def settings(make_worker_settings: MakeSettings) -> WorkerSettings:
+    return make_worker_settings(spec="odd:counting", max_staleness=100)
+
+
+def test_updates_that_rain_in_during_slow_loads_never_mislabel_a_step(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    policy = Labelled(prepare_seconds=0.05)
+    with labelled(settings, policy) as b:
+        eventually(lambda: b.order().report.active_step == 0)
+        for step in range(1, 60):
+            b.worker.update_weights(version(step))
+            time.sleep(0.01)
+        eventually(lambda: b.order(policy_step=59).report.active_step == 59)
+        sent = len(b.fragments)
+        eventually(lambda: len(b.fragments) > sent + 8)
+        fates = b.order(policy_step=59).report.transfers
+
+    assert every_label_is_true(b.fragments)
+    assert len({f.version_max for f in b.fragments}) > 3
+    assert policy.adopted == sorted(set(policy.adopted))
+    assert fates.adopted == len(policy.adopted)
+    assert fates.superseded > 0
+    # Every version met one fate, and exactly one.
+    assert fates.adopted + fates.superseded == 60
+
+
+def test_the_race_of_a_second_update_during_a_slow_load_ends_at_the_second(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    policy = Labelled(prepare_seconds=0.3)
+    with labelled(settings, policy) as b:
+        eventually(lambda: b.order().report.active_step == 0)
+        b.worker.update_weights(version(1))
+        eventually(lambda: b.order(policy_step=1).report.staged_step == 1)
+        b.worker.update_weights(version(2))
+        eventually(lambda: b.order(policy_step=2).report.active_step == 2)
+        fates = b.order(policy_step=2).report.transfers
+
+    assert policy.held == 2
+    assert fates.adopted + fates.superseded == 3
+    assert every_label_is_true(b.fragments)
+
+
+def test_sampling_goes_on_at_its_pace_while_a_version_is_loaded(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    # Environments that sleep: the pace is theirs, however busy the machine is.
+    settings = make_worker_settings(
+        spec="odd:counting", kwargs={"seconds": 0.01}, max_staleness=100, fragment_length=64
+    )
+    policy = Labelled()
+
+    def pace(b: Bench) -> float:
+        began, before = time.monotonic(), b.steps()
+        time.sleep(0.9)
+        return (b.steps() - before) / (time.monotonic() - began)
+
+    ratios = []
+    with labelled(settings, policy) as b:
+        eventually(lambda: b.steps() > 40)
+        policy.prepare_seconds = 1.5
+        for step in (1, 2, 3):
+            alone = pace(b)
+            b.worker.update_weights(version(step))
+            eventually(lambda step=step: b.order().report.staged_step == step)
+            ratios.append(pace(b) / alone)
+            assert policy.held == step - 1, "the load was over too soon to be measured"
+            eventually(lambda step=step: b.order().report.active_step == step)
+
+    assert max(ratios) >= 0.9, ratios
+
+
+def test_weights_that_do_not_fit_are_refused_and_the_worker_says_why(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    with bench(settings) as b:
+        eventually(lambda: b.order().report.active_step == 0)
+        odd = {"policy_net.0.weight": np.zeros((3, 3), dtype=np.float32)}
+        b.worker.update_weights(WeightsRecord(epoch=1, step=1, tensors=odd))
+        eventually(lambda: b.order(policy_step=1) and "weights_refused" in b.events)
+        sent = len(b.fragments)
+        eventually(lambda: len(b.fragments) > sent)
+        refused = b.order(policy_step=1).report
+        b.publish(2)
+        eventually(lambda: b.order(policy_step=2).report.active_step == 2)
+        mended = b.order(policy_step=2).report
+
+    assert (refused.announced_step, refused.staged_step, refused.active_step) == (1, 1, 0)
+    assert refused.reason.startswith("the weights of version 1 do not fit: names or shapes differ")
+    assert refused.transfers.refused == 1
+    assert b.events.count("weights_refused") == 1
+    assert mended.reason == ""
+
+
+def test_a_load_that_crashes_is_an_event_and_is_done_again(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    policy = Labelled()
+    with labelled(settings, policy) as b:
+        eventually(lambda: b.order().report.active_step == 0)
+        policy.flaws = [RuntimeError("out of memory")]
+        b.worker.update_weights(version(1))
+        eventually(lambda: b.order(policy_step=1).report.active_step == 1)
+
+    assert b.events.count("loop_crashed") == 1
+
+
+def test_a_load_that_hangs_makes_the_worker_say_so_while_it_samples_on(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    settings = make_worker_settings(
+        spec="odd:counting", max_staleness=100, weights_timeout_seconds=0.5
+    )
+    policy = Labelled()
+    with labelled(settings, policy) as b:
+        eventually(lambda: b.order().report.active_step == 0)
+        policy.prepare_seconds = 4.0
+        b.worker.update_weights(version(1))
+        eventually(lambda: b.order(policy_step=1).report.state == "failed")
+        steps = b.steps()
+        eventually(lambda: b.steps() > steps)
+        report = b.order(policy_step=1).report
+
+    assert report.reason.startswith("a version has been loading for")
+
+
+class Unsteady:
+    """Holds version 1, and fails as often as it is told before it gives it."""
+
+    version: Version = (1, 1)
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.record = version(1)
+
+    def receive(self, wanted: Version) -> WeightsRecord | None:
+        if self.failures:
+            raise self.failures.pop(0)
+        return self.record.receive(wanted)
+
+
+def test_a_version_that_does_not_come_is_told_once_and_tried_until_it_does(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    flaws = WeightsUnavailable("away"), InvalidMessage("torn"), WeightsUnavailable("away")
+    with labelled(settings, Labelled()) as b:
+        eventually(lambda: b.order().report.active_step == 0)
+        b.worker.update_weights(Unsteady(*flaws))
+        eventually(lambda: b.order(policy_step=1).report.active_step == 1)
+        fates = b.order(policy_step=1).report.transfers
+
+    assert b.events.count("weights_not_received") == 1
+    assert (fates.failed, fates.received, fates.adopted) == (3, 2, 2)
+    assert fates.received_bytes == 8
+
+
+def test_an_older_version_is_never_loaded_over_a_newer_one_unless_its_epoch_is_new(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    policy = Labelled()
+    with labelled(settings, policy) as b:
+        b.worker.update_weights(version(10))
+        eventually(lambda: b.order(policy_step=10).report.active_step == 10)
+        assert b.worker.update_weights(version(7)) == (1, 10)
+        assert b.worker.update_weights(version(7, epoch=2)) == (2, 7)
+        eventually(lambda: b.order(epoch=2, policy_step=7).report.active_step == 7)
+        eventually(lambda: any(f.epoch == 2 for f in b.fragments))
+
+    assert policy.adopted[-2:] == [10, 7]
+    assert every_label_is_true(b.fragments)
+
+
+def test_a_stop_does_not_wait_for_weights(settings: WorkerSettings, eventually: Eventually) -> None:
+    with labelled(settings, Labelled()) as b:
+        eventually(lambda: b.order().report.active_step == 0)
+        began = time.monotonic()
+        b.worker.stop()
+
+        assert time.monotonic() - began < 3.0
+        assert not [t for t in threading.enumerate() if t.name == "w0 weights"]

@@ -1,0 +1,62 @@
+"""Hold a worker as its manager and its platform would."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from rolldeck.wire import Fragment, FragmentReceipt
+from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.policies import MlpPolicy
+from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.wrapper import RolloutWorkerWrapper
+
+
+class Bench:
+    """A worker, with this test as its manager and its platform."""
+
+    def __init__(self, settings: WorkerSettings, **options: Any) -> None:
+        self.fragments: list[Fragment] = []
+        self.events: list[str] = []
+        self.aborted = 0
+        self.worker = RolloutWorkerWrapper(settings, push=self._push, **options)
+
+    def _push(self, fragments: list[bytes]) -> FragmentReceipt:
+        self.fragments += [msgspec.msgpack.decode(raw, type=Fragment) for raw in fragments]
+        return FragmentReceipt(
+            accepted=len(fragments), duplicates=0, dropped={}, admission_remaining=1000
+        )
+
+    def publish(self, step: int, *, epoch: int = 1) -> None:
+        state = MlpPolicy(4, 2, [8]).state_dict()
+        tensors = {name: value.numpy() for name, value in state.items()}
+        self.worker.update_weights(WeightsRecord(epoch=epoch, step=step, tensors=tensors))
+
+    def order(self, desired: str = "running", **changes: Any) -> WorkerState:
+        orders = {"epoch": 1, "policy_step": 0, "is_reporting": True, **changes}
+        state = self.worker.exchange(Orders(desired=desired, **orders))  # type: ignore[arg-type]
+        self.events += [event.kind for event in state.events]
+        self.aborted += sum(window.aborted for window in state.episodes)
+        return state
+
+    def steps(self) -> int:
+        return self.order().report.env_steps
+
+    def slots(self) -> list[str]:
+        return [slot.state for slot in self.order().report.slots]
+
+    def pids(self) -> list[int]:
+        return [slot.pid or 0 for slot in self.order().report.slots]
+
+
+@contextmanager
+def bench(settings: WorkerSettings, *, room: int = 100_000, **options: Any) -> Iterator[Bench]:
+    made = Bench(settings, **options)
+    try:
+        made.publish(0)
+        made.order(credits=room)
+        yield made
+    finally:
+        made.worker.stop()
