@@ -15,7 +15,7 @@ from rollouts.core.episodes import EpisodeStatistics
 from rollouts.core.fragments import FragmentCutter, Outcomes, Slots
 from rollouts.core.pipeline import PipelineMonitor
 from rollouts.fleet.acting import Decision, State
-from rollouts.fleet.env_process import Stepped
+from rollouts.fleet.env_messages import Stepped
 from rollouts.fleet.settings import WorkerSettings
 from rollouts.fleet.weights import NO_STEP
 

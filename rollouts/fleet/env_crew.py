@@ -5,16 +5,15 @@ has reached its restart interval is replaced. Both wait longer with each crash, 
 given up when they crash in a loop: their slots are `failed`, all others go on.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from typing import Any, Final, Literal, Protocol
 
 from numpy.typing import NDArray
 
 from rolldeck.wire import SlotReport
 from rollouts.core.backoff import RestartBudget, RestartRule
-from rollouts.fleet.env_process import Began, Broke, Ready, Stepped
+from rollouts.fleet.env_messages import Began, Broke, Ready, Stepped
 from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.log_capture import OutputPump
 from rollouts.fleet.loops import EventLog
@@ -110,9 +109,10 @@ class EnvCrew:
             self._slots += [_Slot(process, RestartBudget(rule)) for _ in worker.slots]
 
     @property
-    def pipes(self) -> list[Connection]:
+    def descriptors(self) -> list[int]:
         """What to wait on."""
-        return [p.worker.pipe for p in self._processes if p.worker.pipe is not None]
+        found = (process.worker.descriptor for process in self._processes)
+        return [descriptor for descriptor in found if descriptor is not None]
 
     @property
     def is_broken(self) -> bool:
@@ -155,19 +155,19 @@ class EnvCrew:
             for slot in chosen:
                 self._slots[slot].state = "stepping"
 
-    def hear(self, pipes: Iterable[object], now: float) -> None:
-        """Read one message from each of `pipes` and tell the listener."""
-        ready = set(map(id, pipes))
+    def hear(self, descriptors: Container[int], now: float) -> None:
+        """Read what came in on `descriptors` and tell the listener."""
         for process in self._processes:
-            if process.worker.pipe is None or id(process.worker.pipe) not in ready:
+            if process.worker.descriptor not in descriptors:
                 continue
             try:
-                message = process.worker.receive()
+                messages = process.worker.receive()
             except EnvWorkerDied as death:
                 self._bury(process, str(death), now)
                 continue
             process.heard_at = now
-            self._take(process, message, now)
+            for message in messages:
+                self._take(process, message, now)
 
     def tend(self, now: float) -> None:
         """Start, replace and build whatever is due."""
@@ -217,7 +217,7 @@ class EnvCrew:
             return
         if isinstance(message, Began):
             self._slots[number].state = "waiting"
-            self._listener.began(number, message.obs)
+            self._listener.began(number, process.worker.observation(message.row))
         elif isinstance(message, Broke):
             self._mend(number, message.error, now)
 

@@ -1,169 +1,104 @@
-"""Step a few environments in a process of their own, as the parent says over a pipe.
+"""Step a few environments in a process of their own, as the parent says over a socket.
 
-Started by :class:`rollouts.fleet.env_worker.EnvWorker` with the pipe's file descriptor and the
-parent's process id as arguments. The two ends belong together, so
-messages are Python objects; nothing from outside the machine comes this way.
+Started by :class:`rollouts.fleet.env_worker.EnvWorker` with the descriptors of the socket and of
+the shared memory, and the parent's process id, as arguments.
 """
 
 import ctypes
 import faulthandler
+import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
-from multiprocessing.connection import Connection
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-import msgspec
-import numpy as np
-from msgspec import Struct
-from numpy.typing import NDArray
-
-from rollouts.fleet.environments import (
-    Environment,
-    Space,
-    describe,
-    import_registered_modules,
-    make,
+from rollouts.fleet.env_block import EnvBlock
+from rollouts.fleet.env_messages import (
+    Began,
+    Broke,
+    Build,
+    Came,
+    Channel,
+    Close,
+    Ready,
+    Setup,
+    Step,
+    ToProcess,
 )
+from rollouts.fleet.environments import Environment, describe, import_registered_modules, make
 
 _PR_SET_PDEATHSIG: Final = 1
-
-
-class EnvSetup(Struct, frozen=True, kw_only=True):
-    """What an env process must build."""
-
-    spec: str
-    kwargs: dict[str, Any]
-    seeds: list[int]
-    """First seed of each environment, ``[rows]``."""
-
-
-class Ready(NamedTuple):
-    """The process is up and knows its environments."""
-
-    observation: Space
-    action: Space
-
-
-class Began(NamedTuple):
-    """A row's environment is new and begins an episode."""
-
-    row: int
-    obs: NDArray[Any]
-
-
-class Broke(NamedTuple):
-    """A row's environment raised and is gone."""
-
-    row: int
-    error: str
-
-
-class Stepped(NamedTuple):
-    """What followed the actions; N rows came through, obs are those to act upon next."""
-
-    rows: list[int]
-    obs: NDArray[Any]
-    """``[N, …]``; the first of a new episode where the last one ended."""
-    reward: NDArray[np.float64]
-    """``[N]``, as the two below."""
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    finals: list[tuple[int, NDArray[Any]]]
-    """Position among the N, last observation of the episode that ended there."""
-    seconds: float
-    """Spent in the environments."""
-
-
-class _Rows(NamedTuple):
-    """What came so far, row by row."""
-
-    rows: list[int]
-    obs: list[Any]
-    reward: list[float]
-    terminated: list[bool]
-    truncated: list[bool]
-    finals: list[tuple[int, NDArray[Any]]]
-
-    def stepped(self, seconds: float) -> Stepped:
-        return Stepped(
-            rows=self.rows,
-            obs=np.stack(self.obs),
-            reward=np.array(self.reward),
-            terminated=np.array(self.terminated),
-            truncated=np.array(self.truncated),
-            finals=self.finals,
-            seconds=seconds,
-        )
 
 
 class EnvRows:
     """The environments of one process, by row."""
 
-    def __init__(self, setup: EnvSetup, pipe: Connection) -> None:
+    def __init__(self, setup: Setup, channel: Channel, memory: int) -> None:
         self._setup = setup
-        self._pipe = pipe
+        self._channel = channel
+        self._memory = memory
         self._rows: list[Environment | None] = [None] * len(setup.seeds)
-        self._observation: Space | None = None
-        self._action: Space | None = None
+        self._block: EnvBlock | None = None
 
     def build(self, row: int, seed: int) -> None:
         """Replace a row's environment; tell how its first episode begins."""
         try:
             self._close(row)
             environment = make(self._setup.spec, self._setup.kwargs)
-            self._introduce(environment)
-            obs, _ = environment.reset(seed=seed)
+            block = self._block or self._introduce(environment)
+            block.obs[row], _ = environment.reset(seed=seed)
         except Exception:  # noqa: BLE001 environments may raise anything
-            self._pipe.send(_broken(row))
+            self._channel.send(_broken(row))
             return
         self._rows[row] = environment
-        self._pipe.send(Began(row, np.asarray(obs)))
+        self._channel.send(Began(row))
 
-    def step(self, rows: list[int], actions: NDArray[Any]) -> None:
-        """Step the environments of `rows` with ``actions [N, …]``; tell what followed."""
+    def step(self, rows: list[int]) -> None:
+        """Step the environments of `rows` with their actions in the block; tell what followed."""
         began = time.perf_counter()
-        came = _Rows([], [], [], [], [], [])
-        # Environments expect a plain int for a discrete action.
-        listed = actions.tolist() if actions.ndim == 1 else actions
-        for row, action in zip(rows, listed, strict=True):
+        came = []
+        for row in rows:
             try:
-                self._step_row(row, action, came)
+                self._step_row(row)
             except Exception:  # noqa: BLE001 environments may raise anything
                 self._rows[row] = None
-                self._pipe.send(_broken(row))
-        if came.rows:
-            seconds = time.perf_counter() - began
-            self._pipe.send(came.stepped(seconds))
+                self._channel.send(_broken(row))
+            else:
+                came.append(row)
+        if came:
+            self._channel.send(Came(came, time.perf_counter() - began))
 
     def close(self) -> None:
         """Close every environment."""
         for row in range(len(self._rows)):
             self._close(row)
 
-    def _step_row(self, row: int, action: Any, came: "_Rows") -> None:
-        environment = self._rows[row]
-        if environment is None:
+    def _step_row(self, row: int) -> None:
+        environment, block = self._rows[row], self._block
+        if environment is None or block is None:
             raise RuntimeError(f"row {row} has no environment")
+        # Environments expect a plain int for a discrete action, and may keep an array.
+        action = block.actions[row].item() if block.actions.ndim == 1 else block.actions[row].copy()
         obs, reward, terminated, truncated, _ = environment.step(action)
-        reward, terminated, truncated = float(reward), bool(terminated), bool(truncated)
         if terminated or truncated:
-            final = np.array(obs)
+            block.final_obs[row] = obs
             obs, _ = environment.reset()
-            came.finals.append((len(came.rows), final))
-        came.rows.append(row)
-        came.reward.append(reward)
-        came.terminated.append(terminated)
-        came.truncated.append(truncated)
-        came.obs.append(obs)
+        block.obs[row] = obs
+        block.reward[row] = reward
+        block.terminated[row] = terminated
+        block.truncated[row] = truncated
 
-    def _introduce(self, environment: Environment) -> None:
-        if self._observation is None:
-            self._observation, self._action = describe(environment)
-            self._pipe.send(Ready(self._observation, self._action))
+    def _introduce(self, environment: Environment) -> EnvBlock:
+        observation, action = describe(environment)
+        self._block = EnvBlock(
+            self._memory, rows=len(self._rows), observation=observation, action=action
+        )
+        self._channel.send(Ready(observation, action))
+        return self._block
 
     def _close(self, row: int) -> None:
         environment, self._rows[row] = self._rows[row], None
@@ -177,22 +112,26 @@ def _broken(row: int) -> Broke:
     return Broke(row, traceback.format_exc(limit=-4))
 
 
-def serve(pipe: Connection) -> None:
+def serve(channel: Channel, memory: int) -> None:
     """Do what the parent says until it hangs up."""
-    setup = msgspec.json.decode(pipe.recv_bytes(), type=EnvSetup)
+    setup, *messages = channel.receive()
     import_registered_modules()
-    rows = EnvRows(setup, pipe)
+    rows = EnvRows(setup, channel, memory)
     for row, seed in enumerate(setup.seeds):
         rows.build(row, seed)
+    # What is here now stays: looking it through again and again would only cost time.
+    gc.freeze()
     while True:
-        verb, *rest = pipe.recv()
-        if verb == "step":
-            rows.step(*rest)
-        elif verb == "build":
-            rows.build(*rest)
-        else:
-            rows.close()
-            return
+        for message in messages:
+            match message:
+                case Step(asked):
+                    rows.step(asked)
+                case Build(row, seed):
+                    rows.build(row, seed)
+                case Close():
+                    rows.close()
+                    return
+        messages = channel.receive()
 
 
 def die_with_parent(parent: int) -> None:
@@ -205,14 +144,15 @@ def die_with_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Serve the pipe whose file descriptor is the first argument."""
-    die_with_parent(int(sys.argv[2]))
+    """Serve the socket whose descriptor is the first argument; the memory's is the second."""
+    end, memory, parent = map(int, sys.argv[1:4])
+    die_with_parent(parent)
     # Ctrl-C reaches the whole group; the parent decides what ends when.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    with Connection(int(sys.argv[1])) as pipe:
-        try:
-            serve(pipe)
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            raise SystemExit(0) from None
+    channel = Channel(socket.socket(fileno=end), receives=ToProcess)
+    try:
+        serve(channel, memory)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        raise SystemExit(0) from None

@@ -6,20 +6,33 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 import rolldeck
 import rollouts
-from rollouts.fleet.env_process import EnvSetup
+from rollouts.fleet.env_block import EnvBlock, anonymous_memory
+from rollouts.fleet.env_messages import (
+    Began,
+    Broke,
+    Build,
+    Came,
+    Channel,
+    Close,
+    FromProcess,
+    Ready,
+    Setup,
+    Step,
+    Stepped,
+    ToProcess,
+)
 from rollouts.fleet.log_capture import OutputPump
 from rollouts.fleet.settings import derive_seed
 
-# Not run as a module: messages must name their types by the name the parent knows.
+# Not run as a module: it would be imported a second time, under another name.
 BOOT: Final = "from rollouts.fleet.env_process import main; main()"
 
 
@@ -61,12 +74,14 @@ class EnvWorker:
         self._rows = {slot: row for row, slot in enumerate(self.slots)}
         self._builds = dict.fromkeys(self.slots, 0)
         self._process: subprocess.Popen[bytes] | None = None
-        self._pipe: Connection | None = None
+        self._channel: Channel | None = None
+        self._memory: int | None = None
+        self._block: EnvBlock | None = None
 
     @property
-    def pipe(self) -> Connection | None:
-        """The parent's end; None while no process is there."""
-        return self._pipe
+    def descriptor(self) -> int | None:
+        """What to wait on for its messages; None while no process is there."""
+        return self._channel.fileno() if self._channel else None
 
     @property
     def pid(self) -> int | None:
@@ -79,25 +94,23 @@ class EnvWorker:
         The kernel ends the process together with the calling thread.
         """
         self.kill()
+        self._memory = anonymous_memory()
         ours, theirs = socket.socketpair()
         with theirs, self._opened_output() as output:
+            passed = (theirs.fileno(), self._memory)
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-c", BOOT),
-                    *(str(theirs.fileno()), str(os.getpid())),
-                ],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-c", BOOT, *map(str, passed), str(os.getpid())],
+                pass_fds=passed,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env=_environment(),
             )
         self.say(f"env process {self._process.pid} begins")
-        self._pipe = Connection(ours.detach())
+        self._channel = Channel(ours, receives=FromProcess)
         self.generation += 1
         seeds = [self._next_seed(slot) for slot in self.slots]
-        setup = EnvSetup(spec=self._spec, kwargs=self._kwargs, seeds=seeds)
-        self._pipe.send_bytes(msgspec.json.encode(setup))
+        self._channel.send(Setup(spec=self._spec, kwargs=self._kwargs, seeds=seeds))
 
     def say(self, text: str) -> None:
         """Write a line into the log of the process."""
@@ -110,34 +123,46 @@ class EnvWorker:
         Raises:
             EnvWorkerDied: If the process is gone.
         """
-        self._send("build", self._rows[slot], self._next_seed(slot))
+        self._send(Build(self._rows[slot], self._next_seed(slot)))
 
     def step(self, slots: Sequence[int], actions: NDArray[Any]) -> None:
-        """Send ``actions [N, …]`` for N slots; the outcome comes as one message.
+        """Give ``actions [N, …]`` to N slots that wait for one; the outcome comes as a message.
 
         Raises:
             EnvWorkerDied: If the process is gone.
         """
-        self._send("step", [self._rows[slot] for slot in slots], actions)
+        if self._block is None:
+            raise EnvWorkerDied("not started")
+        rows = [self._rows[slot] for slot in slots]
+        self._block.actions[rows] = actions
+        self._send(Step(rows))
 
-    def receive(self) -> Any:
-        """Return the next message, one of the tuples in `env_process`; waits for it.
+    def receive(self) -> list[Ready | Began | Broke | Stepped]:
+        """Return the messages that are here, at least one; waits for it.
 
         Raises:
             EnvWorkerDied: If the process is gone.
         """
-        if self._pipe is None:
+        if self._channel is None:
             raise EnvWorkerDied("not started")
         try:
-            return self._pipe.recv()
+            return [self._read(message) for message in self._channel.receive()]
         except (EOFError, OSError) as error:
             raise EnvWorkerDied(self._obituary()) from error
 
+    def observation(self, row: int) -> NDArray[Any]:
+        """Return a copy of what the environment in `row` shows now."""
+        if self._block is None:
+            raise EnvWorkerDied("not started")
+        return np.array(self._block.obs[row])
+
     def kill(self) -> None:
         """End the process at once, if there is one, and wait until it is gone."""
-        if self._pipe is not None:
-            self._pipe.close()
-            self._pipe = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        self._block = None
+        self._close_memory()
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -145,9 +170,9 @@ class EnvWorker:
 
     def close(self) -> None:
         """Let the environments close themselves for a moment, then end the process."""
-        if self._pipe is not None and self._process is not None:
+        if self._channel is not None and self._process is not None:
             try:
-                self._send("close")
+                self._send(Close())
                 self._process.wait(timeout=1)
             except (EnvWorkerDied, subprocess.TimeoutExpired):
                 pass
@@ -164,13 +189,37 @@ class EnvWorker:
         finally:
             os.close(descriptor)
 
-    def _send(self, *message: object) -> None:
-        if self._pipe is None:
+    def _send(self, message: ToProcess) -> None:
+        if self._channel is None:
             raise EnvWorkerDied("not started")
         try:
-            self._pipe.send(message)
+            self._channel.send(message)
         except OSError as error:
             raise EnvWorkerDied(self._obituary()) from error
+
+    def _read(self, message: FromProcess) -> Ready | Began | Broke | Stepped:
+        """Fetch from the block what the message says is there."""
+        if isinstance(message, Ready):
+            self._map(message)
+        elif isinstance(message, Came) and self._block is not None:
+            return _stepped(message, self._block)
+        return message  # type: ignore[return-value]
+
+    def _map(self, ready: Ready) -> None:
+        if self._memory is None:
+            return
+        self._block = EnvBlock(
+            self._memory,
+            rows=len(self.slots),
+            observation=ready.observation,
+            action=ready.action,
+        )
+        self._close_memory()
+
+    def _close_memory(self) -> None:
+        if self._memory is not None:
+            os.close(self._memory)
+            self._memory = None
 
     def _next_seed(self, slot: int) -> int:
         build = self._builds[slot]
@@ -186,6 +235,21 @@ class EnvWorker:
             return f"env process {self._process.pid} hung up"
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"env process {self._process.pid} ended with {ending}"
+
+
+def _stepped(came: Came, block: EnvBlock) -> Stepped:
+    rows = came.rows
+    terminated, truncated = block.terminated[rows], block.truncated[rows]
+    ended = np.flatnonzero(terminated | truncated).tolist()
+    return Stepped(
+        rows=rows,
+        obs=block.obs[rows],
+        reward=block.reward[rows],
+        terminated=terminated,
+        truncated=truncated,
+        finals=[(at, np.array(block.final_obs[rows[at]])) for at in ended],
+        seconds=came.seconds,
+    )
 
 
 def _environment() -> dict[str, str]:

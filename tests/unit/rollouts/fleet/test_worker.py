@@ -101,7 +101,8 @@ def test_a_drain_sends_what_every_slot_has_and_begins_nothing(
         spec="odd:counting", kwargs={"seconds": 0.005, "length": 1000}, fragment_length=500
     )
     with bench(settings) as b:
-        eventually(lambda: b.steps() > 40)
+        # Processes start one after the other.
+        eventually(lambda: b.steps() > 40 and set(b.slots()) == {"stepping"})
         eventually(lambda: b.order("draining").is_drained)
         steps = b.order("draining").report.env_steps
         time.sleep(0.2)

@@ -1,0 +1,177 @@
+"""A worker and its env process share numbers, and tell each other which are new."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rollouts.fleet.env_block import EnvBlock, anonymous_memory
+from rollouts.fleet.env_messages import (
+    Began,
+    Broke,
+    Build,
+    Came,
+    Channel,
+    FromProcess,
+    Step,
+    Stepped,
+    ToProcess,
+)
+from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
+from rollouts.fleet.environments import Space
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, Channel, socket.socket]]:
+    """The parent's end, the process' end, and the raw socket of the process."""
+    ours, theirs = socket.socketpair()
+    yield Channel(ours, receives=FromProcess), Channel(theirs, receives=ToProcess), theirs
+    ours.close()
+    theirs.close()
+
+
+def test_messages_come_whole_and_in_order(ends: tuple[Channel, Channel, socket.socket]) -> None:
+    parent, process, _ = ends
+    parent.send(Step([0, 2]))
+    parent.send(Build(1, 99))
+
+    assert process.receive() == [Step([0, 2]), Build(1, 99)]
+
+
+def test_a_message_larger_than_a_read_comes_whole(
+    ends: tuple[Channel, Channel, socket.socket],
+) -> None:
+    parent, process, _ = ends
+    long = Broke(3, "x" * 1_000_000)
+    sending = threading.Thread(target=process.send, args=(long,))
+    sending.start()
+
+    assert parent.receive() == [long]
+    sending.join()
+
+
+def test_half_a_message_waits_for_its_other_half(
+    ends: tuple[Channel, Channel, socket.socket],
+) -> None:
+    parent, process, raw = ends
+    process.send(Came([1], 0.5))
+    whole = parent._socket.recv(100)
+    raw.sendall(whole + whole[:-1])
+
+    assert parent.receive() == [Came([1], 0.5)]
+    raw.sendall(whole[-1:])
+    assert parent.receive() == [Came([1], 0.5)]
+
+
+def test_a_hang_up_ends_the_wait(ends: tuple[Channel, Channel, socket.socket]) -> None:
+    parent, process, _ = ends
+    process.close()
+
+    with pytest.raises(EOFError):
+        parent.receive()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((), "int64"), ((4,), "float32"), ((8, 8, 3), "uint8"), ((0,), "float64")]
+)
+def test_both_sides_of_a_block_see_the_same_numbers(shape: tuple[int, ...], dtype: str) -> None:
+    space = Space(kind="box", shape=shape, dtype=dtype)
+    memory = anonymous_memory()
+    one, other = (EnvBlock(memory, rows=3, observation=space, action=space) for _ in range(2))
+    os.close(memory)
+    columns = ("actions", "obs", "final_obs", "reward", "terminated", "truncated")
+    for number, name in enumerate(columns):
+        getattr(one, name)[...] = number % 2
+
+    for number, name in enumerate(columns):
+        column = getattr(other, name)
+        assert column.shape[0] == 3
+        assert (column == number % 2).all()
+
+
+@pytest.fixture
+def worker() -> Iterator[EnvWorker]:
+    made = EnvWorker(spec="odd:counting", kwargs={"length": 3}, slots=range(10, 14), base_seed=1)
+    made.start()
+    yield made
+    made.kill()
+
+
+def heard(worker: EnvWorker, kind: type[Any], count: int = 1) -> list[Any]:
+    found: list[Any] = []
+    while len(found) < count:
+        found += [message for message in worker.receive() if isinstance(message, kind)]
+    return found
+
+
+def test_a_process_steps_the_rows_it_is_asked_for(worker: EnvWorker) -> None:
+    heard(worker, Began, 4)
+    first = [worker.observation(row).tolist() for row in range(4)]
+    worker.step([13, 11], np.array([0, 1]))
+    [came] = heard(worker, Stepped)
+
+    assert came.rows == [3, 1]
+    assert came.obs[:, 0].tolist() == [1, 1]
+    assert came.obs[:, 1].tolist() == [first[3][1], first[1][1]]
+    assert came.reward.tolist() == [1, 1]
+    assert worker.observation(0).tolist() == first[0]
+
+
+def test_steps_under_way_for_different_rows_do_not_mix(worker: EnvWorker) -> None:
+    heard(worker, Began, 4)
+    worker.step([10, 11], np.array([0, 1]))
+    worker.step([12, 13], np.array([0, 1]))
+
+    assert [came.rows for came in heard(worker, Stepped, 2)] == [[0, 1], [2, 3]]
+
+
+def test_an_ended_episode_comes_with_its_last_and_its_next_observation(worker: EnvWorker) -> None:
+    heard(worker, Began, 4)
+    for _ in range(3):
+        worker.step([10], np.array([0]))
+        [came] = heard(worker, Stepped)
+    worker.step([10], np.array([0]))
+    [after] = heard(worker, Stepped)
+
+    assert came.terminated.tolist() == [True]
+    assert [(at, obs[0]) for at, obs in came.finals] == [(0, 3)]
+    assert (came.obs[0, 0], after.obs[0, 0]) == (0, 1)
+    assert after.finals == []
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_killed_process_is_told_as_such_and_leaves_nothing_open() -> None:
+    before = open_descriptors()
+    worker = EnvWorker(spec="odd:counting", kwargs={}, slots=range(2), base_seed=1)
+    worker.start()
+    heard(worker, Began, 2)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(EnvWorkerDied, match="signal 9"):
+        worker.receive()
+    worker.kill()
+
+    assert worker.descriptor is None
+    assert open_descriptors() == before
+    with pytest.raises(EnvWorkerDied):
+        worker.step([0], np.array([0]))
+
+
+def test_a_process_that_was_ended_starts_again_with_a_block_of_its_own(worker: EnvWorker) -> None:
+    heard(worker, Began, 4)
+    worker.step([10], np.array([0]))
+    worker.close()
+    worker.start()
+    heard(worker, Began, 4)
+
+    assert worker.generation == 2
+    assert [worker.observation(row)[0] for row in range(4)] == [0] * 4
