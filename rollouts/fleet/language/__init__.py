@@ -1,0 +1,1 @@
+"""Generate text with a small transformer: model, checkpoints, tokenizers, engine, server."""

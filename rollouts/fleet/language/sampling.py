@@ -1,0 +1,116 @@
+"""Draw the next token of many sequences at once, each by its own rules and its own seed."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+GREEDY: Final = 1e-5
+"""Temperatures up to this take the likeliest token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How the tokens of one answer are drawn."""
+
+    max_tokens: int = 64
+    temperature: float = 1.0
+    top_p: float = 1.0
+    """Least probability that the likeliest tokens together must have; others are not drawn."""
+    top_k: int = 0
+    """Tokens that may be drawn; 0 for all."""
+    stop_tokens: frozenset[int] = frozenset()
+    """Tokens that end the answer; the one that did is its last."""
+    seed: int = 0
+
+
+def uniforms(seeds: NDArray[np.uint64], places: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return a number in [0, 1) for each pair of seed and place, ``[N]``.
+
+    The same pair gives the same number, whatever else is drawn at the time. Source: SplitMix64,
+    Steele, Lea and Flood, OOPSLA 2014.
+    """
+    with np.errstate(over="ignore"):
+        mixed = _mix(seeds + np.uint64(0x9E3779B97F4A7C15) * (places + np.uint64(1)))
+    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@dataclass(slots=True, kw_only=True)
+class Rules:
+    """The sampling parameters of S sequences as columns."""
+
+    temperature: Tensor
+    """``[S, 1]`` float32, never 0."""
+    top_p: Tensor
+    """``[S, 1]`` float32."""
+    top_k: Tensor
+    """``[S, 1]`` int64; the vocabulary's size for no limit."""
+    is_limited: bool
+    """Whether any sequence limits what may be drawn."""
+    is_greedy: Tensor
+    """``[S]`` bool."""
+
+    @classmethod
+    def of(cls, params: list[SamplingParams], *, vocab_size: int, device: torch.device) -> "Rules":
+        """Return the columns of some parameters."""
+
+        def column(values: list[float], kind: torch.dtype) -> Tensor:
+            return torch.tensor(values, dtype=kind, device=device)[:, None]
+
+        return cls(
+            temperature=column([max(one.temperature, GREEDY) for one in params], torch.float32),
+            top_p=column([one.top_p for one in params], torch.float32),
+            top_k=column([one.top_k or vocab_size for one in params], torch.int64),
+            is_limited=any(one.top_p < 1 or one.top_k for one in params),
+            is_greedy=torch.tensor([one.temperature <= GREEDY for one in params], device=device),
+        )
+
+
+def draw(logits: Tensor, rules: Rules, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the tokens at `points` of the distributions, and their logprobs, both ``[S]``.
+
+    A logprob is that of the whole distribution at the sequence's temperature, before top-k and
+    top-p: what a policy gradient needs. That of a greedy sequence is taken at temperature 1.
+
+    Args:
+        logits: ``[S, vocab]``.
+        rules: Of the S sequences.
+        points: ``[S]`` in [0, 1).
+    """
+    logprobs = torch.log_softmax(logits.float() / rules.temperature, dim=-1)
+    probabilities = logprobs.exp()
+    if rules.is_limited:
+        probabilities = _limited(probabilities, rules)
+    reached = probabilities.cumsum(dim=-1)
+    # Relative to what is left, which limits and rounding make less than 1.
+    target = points.to(reached.dtype)[:, None] * reached[:, -1:]
+    tokens = torch.searchsorted(reached, target, right=True).clamp_(max=logits.shape[-1] - 1)
+    chosen = logprobs.gather(-1, tokens).squeeze(-1)
+    tokens = tokens.squeeze(-1)
+    if bool(rules.is_greedy.any()):
+        likeliest = logits.argmax(dim=-1)
+        plain = torch.log_softmax(logits.float(), dim=-1)
+        tokens = torch.where(rules.is_greedy, likeliest, tokens)
+        chosen = torch.where(
+            rules.is_greedy, plain.gather(-1, likeliest[:, None]).squeeze(-1), chosen
+        )
+    return tokens, chosen
+
+
+def _limited(probabilities: Tensor, rules: Rules) -> Tensor:
+    """Return the probabilities ``[S, vocab]``, 0 where a token may not be drawn."""
+    ordered, places = probabilities.sort(dim=-1, descending=True)
+    before = ordered.cumsum(dim=-1) - ordered
+    ranks = torch.arange(ordered.shape[-1], device=ordered.device)
+    # The likeliest token always stays.
+    kept = (before < rules.top_p) & (ranks < rules.top_k) | (ranks == 0)
+    return torch.zeros_like(probabilities).scatter(-1, places, ordered * kept)
