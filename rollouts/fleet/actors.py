@@ -13,6 +13,7 @@ import ray
 from rolldeck.errands import LogLines
 from rollouts.fleet.log_capture import take_output
 from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.seats import Seats, is_seated
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights import WeightsRecord
 from rollouts.fleet.workers import WorkerHandle
@@ -52,12 +53,16 @@ class WorkerActor:
 class RayHandle:
     """A worker in an actor."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    def __init__(self, settings: WorkerSettings, seats: Seats) -> None:
         fleet = settings.fleet.config.fleet
+        self._index = settings.index
+        self._seats = seats
         self._actor = WorkerActor.options(  # type: ignore[attr-defined]
             name=f"worker {settings.fleet.run} {settings.incarnation}",
             num_cpus=fleet.num_cpus_per_worker,
             num_gpus=fleet.num_gpus_per_worker,
+            resources=fleet.resources,
+            scheduling_strategy=seats.strategy(settings.index),
             max_restarts=0,
             max_concurrency=CONCURRENCY,
         ).remote(msgspec.json.encode(settings))
@@ -71,32 +76,28 @@ class RayHandle:
         """End the actor's process at once."""
         ray.kill(self._actor, no_restart=True)
 
+    def obstacle(self) -> str:
+        """Return what the cluster lacks for it, as long as it has no seat."""
+        return "" if is_seated(self._actor) else self._seats.obstacle(self._index)
+
 
 class RayWorkers:
     """Starts workers on the cluster that this process is part of."""
 
     def __init__(self, settings: FleetSettings) -> None:
-        self._fleet = settings.config.fleet
+        self._seats = Seats(settings)
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         """Ask the cluster for a worker."""
-        return RayHandle(settings)
+        return RayHandle(settings, self._seats)
 
     def share(self, record: WeightsRecord) -> object:
         """Put the record into the object store once; workers map the same memory."""
         return ray.put(record)
 
-    def obstacle(self) -> str:
-        """Return what the cluster lacks for one worker, or for one more."""
-        wanted = {"CPU": self._fleet.num_cpus_per_worker, "GPU": self._fleet.num_gpus_per_worker}
-        total, free = ray.cluster_resources(), ray.available_resources()
-        for name, amount in wanted.items():
-            has, left = total.get(name, 0.0), free.get(name, 0.0)
-            if amount > has:
-                return f"a worker needs {amount:g} {name}, the cluster has {has:g}"
-            if amount > left:
-                return f"a worker needs {amount:g} {name}, {left:g} of {has:g} are free"
-        return ""
+    def close(self) -> None:
+        """Give the reserved seats back."""
+        self._seats.close()
 
 
 @ray.remote

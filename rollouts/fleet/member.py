@@ -23,9 +23,10 @@ ANSWER_SECONDS: Final = 15.0
 START_SECONDS: Final = 90.0
 """How long its first answer may take, where nothing is in the way of starting it."""
 WEIGHTS_SECONDS: Final = 60.0
-SAY_WAITING_AFTER_SECONDS: Final = 5.0
 LAST_WORDS: Final = 20
 """Lines of a lost worker's log that go into the event about it."""
+SAY_WAITING_AFTER_SECONDS: Final = 2.0
+LOOK_FOR_OBSTACLES_EVERY_SECONDS: Final = 1.0
 MEASURED: Final = (
     *("stages", "verdict", "shares"),
     *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes"),
@@ -69,6 +70,7 @@ class Member:
         self._accepted_before = 0
         self._loaded: tuple[int, int] = (-1, -2)
         self._reason = ""
+        self._look_at = 0.0
         self.obstacle = ""
         """What keeps the cluster from starting it, if anything does."""
 
@@ -234,13 +236,18 @@ class Member:
             if now - call.since > ANSWER_SECONDS:
                 self._bury(f"it did not answer for {ANSWER_SECONDS:.0f} s", now)
             return
-        if self.waits_since(now) > SAY_WAITING_AFTER_SECONDS:
-            self.obstacle = self._source.obstacle()
-            if self.obstacle:
-                # Nothing is wrong with the worker: its time to start has not begun.
-                call.since = now
-            elif now - call.since > START_SECONDS:
-                self._bury(f"it did not start within {START_SECONDS:.0f} s", now)
+        self._look_for_obstacle(now)
+        if self.obstacle:
+            # Nothing is wrong with the worker: its time to start has not begun.
+            call.since = now
+        elif now - call.since > START_SECONDS:
+            self._bury(f"it did not start within {START_SECONDS:.0f} s", now)
+
+    def _look_for_obstacle(self, now: float) -> None:
+        is_due = self.waits_since(now) > SAY_WAITING_AFTER_SECONDS and now >= self._look_at
+        if is_due and self._handle is not None:
+            self._look_at = now + LOOK_FOR_OBSTACLES_EVERY_SECONDS
+            self.obstacle = self._handle.obstacle()
 
     def _take_fan_out(self, now: float) -> None:
         call = self._fan_out

@@ -164,12 +164,15 @@ class RolloutManager:
     def _look_for_obstacles(self) -> None:
         waiting = [member for member in self._members if member.obstacle]
         obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
-        if obstacle and obstacle != self._obstacle:
+        # Amounts in the words change with whatever else runs; one event says that it began.
+        if obstacle and not self._obstacle:
             self._events.add(
                 "fleet_unschedulable",
                 f"{len(waiting)} workers cannot start: {obstacle}",
                 level="warning",
             )
+        if self._obstacle and not obstacle:
+            self._events.add("fleet_schedulable", "Every worker of the fleet has a seat")
         self._obstacle = obstacle
 
     def _stop_members(self) -> None:
@@ -179,6 +182,7 @@ class RolloutManager:
             time.sleep(0.05)
         for member in self._members:
             member.kill()
+        self._source.close()
         self._is_stopped = True
         self._wake_report.set()
 

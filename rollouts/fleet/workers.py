@@ -16,6 +16,9 @@ class WorkerHandle(Protocol):
     def kill(self) -> None:
         """End the worker at once; never waits and never fails."""
 
+    def obstacle(self) -> str:
+        """Return why the worker cannot start at present; empty if nothing is in the way."""
+
 
 class WorkerSource(Protocol):
     """Starts workers."""
@@ -26,8 +29,8 @@ class WorkerSource(Protocol):
     def share(self, record: WeightsRecord) -> object:
         """Return what to pass to `update_weights`, the same for every worker."""
 
-    def obstacle(self) -> str:
-        """Return why workers cannot start at present; empty if nothing is in the way."""
+    def close(self) -> None:
+        """Give back what was reserved for workers; there will be no more of them."""
 
 
 class LocalHandle:
@@ -52,6 +55,10 @@ class LocalHandle:
         """End the worker's loops and environments."""
         self._wrapper.stop()
 
+    def obstacle(self) -> str:
+        """Return nothing: threads always start."""
+        return ""
+
 
 class LocalWorkers:
     """Starts workers in this process."""
@@ -64,6 +71,5 @@ class LocalWorkers:
         """Return the record itself."""
         return record
 
-    def obstacle(self) -> str:
-        """Return nothing: threads always start."""
-        return ""
+    def close(self) -> None:
+        """Do nothing: nothing is reserved."""

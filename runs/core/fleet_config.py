@@ -1,8 +1,9 @@
 """Describe how many workers a run has, and how they roll out."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from runs.core.config_field import described as _field
 
@@ -49,7 +50,13 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         float, _field("CPUs per worker", "Ray CPUs one worker reserves.", ge=0, le=1024)
     ] = 0.25
     num_gpus_per_worker: Annotated[
-        float, _field("GPUs per worker", "Ray GPUs one worker reserves.", ge=0, le=64)
+        float,
+        _field(
+            "GPUs per worker",
+            "Ray GPUs one worker reserves; workers may share one: 0.25.",
+            ge=0,
+            le=64,
+        ),
     ] = 0.0
     weights_timeout_seconds: Annotated[
         float,
@@ -65,3 +72,61 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Literal["auto", "cpu", "cuda"],
         _field("Device", "Where the policy runs; auto takes a GPU if there is one."),
     ] = "auto"
+    placement: Annotated[
+        Literal["auto", "spread", "pack"],
+        _field(
+            "Placement",
+            "auto: each worker where there is room; a fleet runs with those that fit. "
+            "spread, pack: room for all is reserved together, over many nodes or few.",
+        ),
+    ] = "auto"
+    resources: Annotated[
+        dict[str, Annotated[float, Meta(gt=0, le=1_000_000)]],
+        _field(
+            "Custom resources",
+            'Further Ray resources one worker reserves, by name: {"simulator": 1}.',
+            max_length=16,
+        ),
+    ] = {}
+
+    @property
+    def worker_resources(self) -> dict[str, float]:
+        """Everything one worker reserves, by Ray's names, without what it needs nothing of."""
+        wanted = {"CPU": self.num_cpus_per_worker, "GPU": self.num_gpus_per_worker}
+        return {name: amount for name, amount in {**wanted, **self.resources}.items() if amount}
+
+
+_RESOURCE_NAME: Final = re.compile(r"[A-Za-z][\w.:-]{0,63}")
+_NOT_CUSTOM: Final = {
+    "cpu": "fleet.num_cpus_per_worker",
+    "gpu": "fleet.num_gpus_per_worker",
+    "memory": "",
+    "object_store_memory": "",
+    "bundle": "",
+}
+
+
+def contradiction(config: FleetConfig) -> tuple[str, str] | None:
+    """Return a field that cannot be what it is beside the others, and why."""
+    if config.inference_batch_size > config.envs_per_worker:
+        never = f"{config.inference_batch_size} observations never wait at once"
+        has = f"a worker has {config.envs_per_worker} environments"
+        return "inference_batch_size", f"{never}: {has}"
+    gpus = config.num_gpus_per_worker
+    if gpus > 1 and gpus != int(gpus):
+        return "num_gpus_per_worker", f"{gpus:g} GPUs: a share of one, or whole ones"
+    for name in config.resources:
+        if wrong := _wrong_name(name):
+            return "resources", wrong
+    if config.placement != "auto" and not config.worker_resources:
+        return "placement", "nothing can be reserved for workers that need no CPU, GPU or resource"
+    return None
+
+
+def _wrong_name(name: str) -> str:
+    instead = _NOT_CUSTOM.get(name.lower())
+    if instead is not None:
+        return f"{name!r} is no custom resource" + (f"; set {instead}" if instead else "")
+    if not _RESOURCE_NAME.fullmatch(name):
+        return f"{name!r} is no name of a resource: a letter, then letters, digits, . : _ -"
+    return ""

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Struct
 
+from runs.core import fleet_config
 from runs.core.buffer_config import BufferConfig
 from runs.core.config_field import described as _field
 from runs.core.environment_config import EnvironmentConfig
@@ -81,13 +82,9 @@ def parse(raw: object) -> RunConfig:
             place = ".".join(part for part in (place, unknown[1]) if part)
             message = "there is no such field"
         raise InvalidRunConfig(place, message) from error
-    fleet = config.fleet
-    if fleet.inference_batch_size > fleet.envs_per_worker:
-        raise InvalidRunConfig(
-            "fleet.inference_batch_size",
-            f"{fleet.inference_batch_size} observations never wait at once: "
-            f"a worker has {fleet.envs_per_worker} environments",
-        )
+    wrong = fleet_config.contradiction(config.fleet)
+    if wrong is not None:
+        raise InvalidRunConfig(f"fleet.{wrong[0]}", wrong[1])
     wrong = contradiction(config.buffer.replay, batch_size=config.buffer.batch_size)
     if wrong is not None:
         raise InvalidRunConfig(f"buffer.replay.{wrong[0]}", wrong[1])

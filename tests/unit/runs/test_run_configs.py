@@ -33,6 +33,14 @@ def test_a_preset_asks_for_an_environment_that_fleets_can_make(name: str) -> Non
         ({"policy": {"hidden_sizes": [64, 0]}}, "policy.hidden_sizes[1]"),
         ({"environment": {"spec": "no colon"}}, "environment.spec"),
         ({"fleet": {"device": "tpu"}}, "fleet.device"),
+        ({"fleet": {"placement": "scatter"}}, "fleet.placement"),
+        ({"fleet": {"placement": "pack", "num_cpus_per_worker": 0}}, "fleet.placement"),
+        ({"fleet": {"num_gpus_per_worker": 1.5}}, "fleet.num_gpus_per_worker"),
+        ({"fleet": {"resources": {"simulator": 0}}}, "fleet.resources[...]"),
+        ({"fleet": {"resources": {"simulator": "1"}}}, "fleet.resources[...]"),
+        ({"fleet": {"resources": {"GPU": 1}}}, "fleet.resources"),
+        ({"fleet": {"resources": {"a b": 1}}}, "fleet.resources"),
+        ({"fleet": {"resources": {str(n): 1 for n in range(17)}}}, "fleet.resources"),
         ({"num_steps": None}, "num_steps"),
         ([], ""),
     ],
@@ -55,6 +63,19 @@ def test_an_inference_never_waits_for_more_observations_than_there_are() -> None
         run_config.parse({"fleet": {"envs_per_worker": 4, "inference_batch_size": 5}})
 
     assert caught.value.field == "fleet.inference_batch_size"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0, 8.0])
+def test_workers_may_share_a_gpu_or_have_several(share: float) -> None:
+    config = run_config.parse({"fleet": {"num_gpus_per_worker": share}})
+
+    assert config.fleet.worker_resources.get("GPU", 0.0) == share
+
+
+def test_a_worker_reserves_cpus_gpus_and_whatever_else_was_named() -> None:
+    fleet = {"num_cpus_per_worker": 2, "num_gpus_per_worker": 0, "resources": {"simulator": 1}}
+
+    assert run_config.parse({"fleet": fleet}).fleet.worker_resources == {"CPU": 2, "simulator": 1}
 
 
 def test_every_field_of_the_schema_says_what_it_is() -> None:

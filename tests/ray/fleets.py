@@ -1,0 +1,118 @@
+"""Fleets on real clusters, under a platform that is small enough to see through."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from rolldeck.wire import FleetReport, WorkerReport
+from rollouts.fleet.settings import FleetSettings
+from runs.core import run_config
+from tests.ray_nodes import Node
+
+sys.path.append(str(Path(__file__).parents[1] / "unit" / "rollouts" / "fleet"))
+
+from small_platform import SmallPlatform, served
+
+NAMESPACE = "tests"
+SMALL = {"envs_per_worker": 2, "envs_per_process": 2, "inference_batch_size": 2}
+
+
+def eventually(condition: Callable[[], object], seconds: float = 60.0) -> float:
+    """Wait until something is true; return after how many seconds it was."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, "it never came true"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+@contextmanager
+def connected(address: str, **options: Any) -> Iterator[None]:
+    """Make this process a driver of the cluster."""
+    import ray
+
+    ray.init(
+        address=address,
+        namespace=NAMESPACE,
+        log_to_driver=False,
+        configure_logging=False,
+        **options,
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@dataclass
+class SmallFleet:
+    """A launched fleet and the platform that it speaks to."""
+
+    name: str
+    platform: SmallPlatform
+    actor: Any
+
+    @property
+    def report(self) -> FleetReport:
+        return self.platform.reports[-1]
+
+    @property
+    def reason(self) -> str:
+        return self.platform.reports[-1].reason if self.platform.reports else ""
+
+    @property
+    def workers(self) -> list[WorkerReport]:
+        return self.platform.reports[-1].workers if self.platform.reports else []
+
+    def manager_pid(self) -> int:
+        import ray
+
+        return int(ray.get(self.actor.pid.remote(), timeout=60))
+
+    def runs(self) -> bool:
+        """Whether every worker has stepped environments and says that it runs."""
+        return bool(self.workers) and all(
+            worker.state == "running" and worker.env_steps > 0 for worker in self.workers
+        )
+
+
+@contextmanager
+def small_fleet(
+    address: str, spool: Path, *, name: str = "manager", **fleet: Any
+) -> Iterator[SmallFleet]:
+    """Launch a fleet that has weights to act with; end it at last."""
+    from rollouts.fleet.launch import find, kill, launch
+
+    config = {
+        "fleet": {**SMALL, "fragment_length": 16, **fleet},
+        "policy": {"hidden_sizes": [8]},
+    }
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        settings = FleetSettings(
+            platform_url=url,
+            token="t",
+            run=name,
+            run_config=run_config.to_builtins(run_config.parse(config)),
+            incarnation=f"1-{name}",
+            spool_root=str(spool),
+        )
+        launch(address=address, namespace=NAMESPACE, name=name, settings=settings)
+        try:
+            actor = find(namespace=NAMESPACE, name=name)
+            yield SmallFleet(name=name, platform=platform, actor=actor)
+        finally:
+            kill(namespace=NAMESPACE, name=name)
+
+
+def runs_on(node: Node, pid: int | None) -> bool:
+    """Whether a process is one of a node's."""
+    children = psutil.Process(node.child.pid).children(recursive=True)
+    return pid in {process.pid for process in children}

@@ -1,0 +1,158 @@
+"""Where workers go on a cluster of several nodes, and what a fleet says that finds no seat."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ray.fleets import SmallFleet, connected, eventually, runs_on, small_fleet
+from tests.ray_nodes import RayNodes, ray_nodes
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[RayNodes]:
+    """Two nodes of two CPUs each beside the head."""
+    with ray_nodes() as cluster:
+        cluster.add("north")
+        cluster.add("south")
+        with connected(cluster.address):
+            yield cluster
+
+
+def spread_of(nodes: RayNodes, fleet: SmallFleet) -> dict[str, int]:
+    """Return how many workers each node has."""
+    counts = {
+        name: sum(runs_on(node, worker.pid) for worker in fleet.workers)
+        for name, node in nodes.nodes.items()
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def free_cpus() -> float:
+    import ray
+
+    return float(ray.available_resources().get("CPU", 0.0))
+
+
+def groups_left() -> list[str]:
+    from ray.util.placement_group import placement_group_table
+
+    table = placement_group_table()
+    return [group["name"] for group in table.values() if group["state"] != "REMOVED"]
+
+
+@pytest.mark.parametrize(("placement", "taken"), [("spread", 2), ("pack", 1)])
+def test_reserved_seats_are_spread_or_packed_and_given_back_at_the_end(
+    nodes: RayNodes, tmp_path: Path, placement: str, taken: int
+) -> None:
+    wishes = {"num_workers": 4, "num_cpus_per_worker": 0.5, "placement": placement}
+    with small_fleet(nodes.address, tmp_path, name=placement, **wishes) as fleet:
+        eventually(fleet.runs)
+        found = spread_of(nodes, fleet)
+        reserved = groups_left()
+
+    assert len(found) == taken, found
+    assert sum(found.values()) == 4
+    assert len(reserved) == 1
+    eventually(lambda: not groups_left() and free_cpus() == 4)
+
+
+def test_a_fleet_that_is_stopped_gives_its_seats_back_before_its_manager_goes(
+    nodes: RayNodes, tmp_path: Path
+) -> None:
+    wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": "spread"}
+    with small_fleet(nodes.address, tmp_path, name="stopped", **wishes) as fleet:
+        eventually(fleet.runs)
+        fleet.platform.desired = "stopped"
+        eventually(lambda: fleet.report.state == "stopped")
+        eventually(lambda: not groups_left() and free_cpus() == 4)
+
+
+def test_a_reservation_outlives_the_process_of_its_manager(nodes: RayNodes, tmp_path: Path) -> None:
+    import os
+    import signal
+
+    import ray
+
+    wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": "pack"}
+    with small_fleet(nodes.address, tmp_path, name="restarted", **wishes) as fleet:
+        eventually(fleet.runs)
+        before = {worker.incarnation for worker in fleet.workers}
+        os.kill(ray.get(fleet.actor.pid.remote()), signal.SIGKILL)
+        eventually(
+            lambda: fleet.runs() and not before & {worker.incarnation for worker in fleet.workers}
+        )
+        assert groups_left() == ["rolldeck restarted 1-restarted"]
+    eventually(lambda: not groups_left() and free_cpus() == 4)
+
+
+def test_a_manager_takes_no_cpu_of_its_own(nodes: RayNodes, tmp_path: Path) -> None:
+    wishes = {"num_workers": 4, "num_cpus_per_worker": 1}
+    with small_fleet(nodes.address, tmp_path, name="full", **wishes) as fleet:
+        eventually(fleet.runs)
+
+        assert fleet.reason == ""
+        assert free_cpus() == 0
+    eventually(lambda: free_cpus() == 4)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        ({"num_gpus_per_worker": 1}, "a worker needs 1 GPU, the cluster has 0"),
+        (
+            {"num_cpus_per_worker": 3},
+            "a worker needs 3 CPU on one node, the largest of 3 has 2",
+        ),
+        (
+            {"num_workers": 6, "num_cpus_per_worker": 1, "placement": "spread"},
+            "6 workers reserve 1 CPU each, together; the cluster has room for 4",
+        ),
+    ],
+)
+def test_a_fleet_without_a_seat_says_why_within_ten_seconds(
+    nodes: RayNodes, tmp_path: Path, wishes: dict[str, object], said: str
+) -> None:
+    with small_fleet(nodes.address, tmp_path, name=f"no {said[:20]}", **wishes) as fleet:
+        # Starting a manager is a process of its own, and slow while other tests run.
+        eventually(lambda: fleet.platform.reports)
+        seconds = eventually(lambda: fleet.reason)
+
+        assert fleet.reason == said
+        assert fleet.report.state == "starting"
+        assert seconds < 10
+        assert fleet.platform.events().count("fleet_unschedulable") == 1
+
+
+def test_a_fleet_starts_by_itself_once_somebody_else_makes_room(
+    nodes: RayNodes, tmp_path: Path
+) -> None:
+    with small_fleet(nodes.address, tmp_path, name="first", num_cpus_per_worker=2) as first:
+        eventually(first.runs)
+        wishes = {"num_workers": 2, "num_cpus_per_worker": 2}
+        with small_fleet(nodes.address, tmp_path, name="second", **wishes) as second:
+            eventually(lambda: second.reason)
+            assert second.reason == "a worker needs 2 CPU, 0 of 4 are free on 2 nodes"
+            # What fits runs meanwhile.
+            eventually(lambda: sorted(w.env_steps > 0 for w in second.workers) == [False, True])
+            first.platform.desired = "stopped"
+            eventually(second.runs)
+            eventually(lambda: second.reason == "")
+            eventually(lambda: "fleet_schedulable" in second.platform.events())
+
+
+# Last, because a cluster does not shrink again.
+def test_a_fleet_starts_by_itself_once_a_node_with_its_resource_joins(
+    nodes: RayNodes, tmp_path: Path
+) -> None:
+    wishes = {"resources": {"simulator": 0.5}}
+    with small_fleet(nodes.address, tmp_path, name="waiting", **wishes) as fleet:
+        eventually(lambda: fleet.reason)
+        assert fleet.reason == "a worker needs 0.5 simulator, the cluster has 0"
+
+        nodes.add("late", cpus=1, simulator=1)
+        eventually(fleet.runs)
+        eventually(lambda: fleet.reason == "")
+        assert runs_on(nodes.nodes["late"], fleet.workers[0].pid)

@@ -1,0 +1,130 @@
+"""Start a Ray cluster of several nodes on this machine, and let nodes die as machines do."""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from config.embedded import ray_head
+from config.embedded.children import Child, Command
+
+ROOT = Path(__file__).resolve().parents[1]
+OUR_CODE = (ROOT, ROOT / "platform", ROOT / "client")
+_STARTED = b"Ray runtime started"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One raylet with its workers, as good as a machine of its own."""
+
+    name: str
+    child: Child
+
+    def kill_raylet(self) -> None:
+        """End the raylet with SIGKILL: for the cluster, the machine is gone."""
+        for process in psutil.Process(self.child.pid).children(recursive=True):
+            if process.name() == "raylet":
+                os.kill(process.pid, signal.SIGKILL)
+                return
+        raise AssertionError(f"node {self.name} has no raylet")
+
+
+@dataclass(kw_only=True)
+class RayNodes:
+    """A head that takes no work, and nodes that do."""
+
+    address: str
+    folder: Path
+    environment: Mapping[str, str]
+    code: Sequence[Path]
+    nodes: dict[str, Node] = field(default_factory=dict)
+    """Those that take work, by name."""
+    children: list[Child] = field(default_factory=list)
+    """The head, then each node's process."""
+
+    @property
+    def head(self) -> Node:
+        """The node of the cluster's head."""
+        return Node(name="head", child=self.children[0])
+
+    def add(self, name: str, *, cpus: float = 2, **resources: float) -> Node:
+        """Start a node and wait until it has joined."""
+        words = ["start", "--block", f"--address={self.address}", f"--num-cpus={cpus:g}"]
+        words += [f"--resources={json.dumps(resources)}", "--num-gpus=0", "--disable-usage-stats"]
+        words += [f"--node-ip-address={ray_head.LOOPBACK}"]
+        words += ["--min-worker-port=0", "--max-worker-port=0"]
+        command = Command(
+            name=f"node-{name}",
+            argv=(sys.executable, "-m", "ray.scripts.scripts", *words),
+            env=self.environment,
+            death_signal=signal.SIGTERM,
+            stop_seconds=3.0,
+        )
+        node = Node(name=name, child=self.start(command))
+        self.nodes[name] = node
+        return node
+
+    def start(self, command: Command) -> Child:
+        """Start a child and wait until it says that Ray runs."""
+        child = Child(command, log_folder=self.folder)
+        self.children.append(child)
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline and child.exit_code is None:
+            if _STARTED in child.log_path.read_bytes():
+                return child
+            time.sleep(0.1)
+        raise RuntimeError(f"Ray did not start:\n{child.logged()}")
+
+
+@contextmanager
+def ray_nodes(*, code: Sequence[Path] = OUR_CODE, folder: Path = ROOT) -> Iterator[RayNodes]:
+    """A cluster whose head offers no CPU; this process may connect to it by its address.
+
+    Args:
+        code: What its workers find on their PYTHONPATH.
+        folder: Where its processes run.
+    """
+    temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes", dir="/tmp"))  # sockets need short paths
+    ours = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    paths = os.pathsep.join(str(path) for path in code)
+    address = f"{ray_head.LOOPBACK}:{ray_head.free_port()}"
+    cluster = RayNodes(
+        address=address,
+        folder=temp_dir,
+        environment={**inherited, "PYTHONPATH": paths, "PWD": str(folder)},
+        code=code,
+    )
+    try:
+        cluster.start(
+            ray_head.command(
+                address=address, cpus=0, temp_folder=temp_dir, environment=cluster.environment
+            )
+        )
+        yield cluster
+    finally:
+        for child in reversed(cluster.children):
+            child.stop()
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        shutil.rmtree(temp_dir, ignore_errors=True)

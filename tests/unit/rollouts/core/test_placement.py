@@ -1,0 +1,107 @@
+"""Why a fleet finds no seat is said in words that name what is missing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.placement import NodeRoom, Resources, group_obstacle, obstacle
+
+
+def node(free: dict[str, float] | None = None, **total: float) -> NodeRoom:
+    return NodeRoom(total=total, free=total if free is None else free)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "nodes", "said"),
+    [
+        ({"CPU": 64}, [node(CPU=2)], "a worker needs 64 CPU, the cluster has 2"),
+        ({"GPU": 0.5}, [node(CPU=2)], "a worker needs 0.5 GPU, the cluster has 0"),
+        ({"simulator": 1}, [node(CPU=2)], "a worker needs 1 simulator, the cluster has 0"),
+        ({"CPU": 1}, [], "a worker needs 1 CPU, the cluster has 0"),
+        (
+            {"CPU": 3},
+            [node(CPU=2), node(CPU=2)],
+            "a worker needs 3 CPU on one node, the largest of 2 has 2",
+        ),
+        (
+            {"CPU": 4, "GPU": 1},
+            [node(CPU=4), node(CPU=2, GPU=1)],
+            "a worker needs 4 CPU and 1 GPU on one node, none has them together",
+        ),
+        (
+            {"CPU": 1},
+            [node({"CPU": 0.5}, CPU=2), node({}, CPU=2)],
+            "a worker needs 1 CPU, 0.5 of 4 are free on 2 nodes",
+        ),
+        ({"GPU": 1}, [node({}, GPU=1)], "a worker needs 1 GPU, 0 of 1 are free"),
+        (
+            {"CPU": 1, "GPU": 1},
+            [node({"CPU": 1}, CPU=1, GPU=1), node({"GPU": 1}, CPU=1, GPU=1)],
+            "a worker needs 1 CPU and 1 GPU on one node, none has them free together",
+        ),
+        ({"CPU": 1}, [node({}, CPU=1), node(CPU=1)], ""),
+        ({}, [node({}, CPU=1)], ""),
+    ],
+)
+def test_what_keeps_a_worker_from_starting(
+    wanted: Resources, nodes: list[NodeRoom], said: str
+) -> None:
+    assert obstacle(wanted, nodes) == said
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([node(CPU=2), node(CPU=2)], ""),
+        (
+            [node(CPU=2), node(CPU=1)],
+            "4 workers reserve 1 CPU each, together; the cluster has room for 3",
+        ),
+        (
+            [node({"CPU": 1}, CPU=2), node(CPU=2)],
+            "4 workers reserve 1 CPU each, together; 3 of 4 such seats are free",
+        ),
+        ([node(GPU=1)], "a worker needs 1 CPU, the cluster has 0"),
+    ],
+)
+def test_what_keeps_a_whole_fleet_from_being_reserved(nodes: list[NodeRoom], said: str) -> None:
+    assert group_obstacle({"CPU": 1}, nodes, workers=4) == said
+
+
+def test_tenths_add_up_to_one() -> None:
+    free = 1.0
+    for _ in range(9):
+        free -= 0.1
+
+    assert obstacle({"CPU": 0.1}, [node({"CPU": free}, CPU=1)]) == ""
+
+
+amounts = st.dictionaries(st.sampled_from(["CPU", "GPU", "simulator"]), st.integers(1, 4))
+
+
+@given(
+    wanted=amounts,
+    nodes=st.lists(st.tuples(amounts, amounts), max_size=4),
+    workers=st.integers(1, 6),
+)
+def test_there_is_an_obstacle_exactly_when_placing_one_by_one_fails(
+    wanted: dict[str, int],
+    nodes: list[tuple[dict[str, int], dict[str, int]]],
+    workers: int,
+) -> None:
+    rooms = [
+        NodeRoom(total={k: taken.get(k, 0) + v for k, v in {**taken, **free}.items()}, free=free)
+        for taken, free in nodes
+    ]
+    left = [dict(room.free) for room in rooms]
+    placed = 0
+    for _ in range(workers):
+        for room in left:
+            if all(room.get(name, 0) >= amount for name, amount in wanted.items()):
+                for name, amount in wanted.items():
+                    room[name] -= amount
+                placed += 1
+                break
+
+    assert (obstacle(wanted, rooms) == "") == (placed >= 1)
+    assert (group_obstacle(wanted, rooms, workers=workers) == "") == (placed == workers)
