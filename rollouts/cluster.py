@@ -8,7 +8,7 @@ would be ended by Ray a minute after its head died.
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
@@ -17,13 +17,15 @@ from rollouts.core.reconcile import ActorState
 
 logger = logging.getLogger(__name__)
 
-NAMESPACE: Final = "rolldeck"
 REACH_SECONDS: Final = 1.0
 """How long a cluster may take to accept a connection at all."""
 VISIT_SECONDS: Final = 25.0
 """How long one visit to the cluster may take."""
 ANSWER_SECONDS: Final = 5.0
 """How long a manager may take to answer a call."""
+
+
+_NONE: Final[Mapping[str, Any]] = {}
 
 
 class ClusterUnreachable(Exception):
@@ -59,10 +61,26 @@ class Cluster(Protocol):
 
 
 class RayCluster:
-    """The Ray cluster whose head is at `address` (host:port)."""
+    """The Ray cluster whose head is at `address`."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        namespace: str = "rolldeck",
+        runtime_env: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            address: Of the head, ``host:port``.
+            namespace: In which managers have their names.
+            runtime_env: What Ray prepares for every process of a fleet. The administrator's;
+                nothing of an order ever gets into it.
+        """
         self.address = address
+        self._namespace = namespace
+        self._runtime_env = dict(runtime_env or {})
 
     def reach(self) -> None:
         """Fail fast where nobody listens: Ray itself would try for many seconds."""
@@ -75,15 +93,15 @@ class RayCluster:
 
     def launch(self, order: LaunchOrder) -> None:
         """Start a detached, named manager."""
-        self._visit(lambda: self._launch(order))
+        self._visit(lambda: self._launch(order), runtime_env=self._runtime_env)
 
     def actor_state(self, name: str) -> ActorState:
         """Return whether the manager exists and answers."""
-        return ActorState(self._visit(lambda: _actor_state(name)))
+        return ActorState(self._visit(lambda: _actor_state(name, self._namespace)))
 
     def kill(self, name: str) -> None:
         """End a manager at once."""
-        self._visit(lambda: _kill(name))
+        self._visit(lambda: _kill(name, self._namespace))
 
     def _launch(self, order: LaunchOrder) -> None:
         try:
@@ -100,31 +118,37 @@ class RayCluster:
             )
             launch(
                 address=self.address,
-                namespace=NAMESPACE,
+                namespace=self._namespace,
                 name=order.actor_name,
                 settings=settings,
             )
         except Exception as error:
             raise LaunchRefused(f"the cluster refused the manager: {error}") from error
-        _see_it_start(order.actor_name)
+        _see_it_start(order.actor_name, self._namespace)
 
-    def _visit(self, errand: Callable[[], Any]) -> Any:
+    def _visit(self, errand: Callable[[], Any], *, runtime_env: Mapping[str, Any] = _NONE) -> Any:
         self.reach()
-        return _within(VISIT_SECONDS, lambda: self._connected(errand), self.address)
+        return _within(VISIT_SECONDS, lambda: self._connected(errand, runtime_env), self.address)
 
-    def _connected(self, errand: Callable[[], Any]) -> Any:
-        with _connection(self.address):
+    def _connected(self, errand: Callable[[], Any], runtime_env: Mapping[str, Any]) -> Any:
+        with _connection(self.address, self._namespace, runtime_env):
             return errand()
 
 
 @contextmanager
-def _connection(address: str) -> Iterator[None]:
+def _connection(address: str, namespace: str, runtime_env: Mapping[str, Any]) -> Iterator[None]:
+    """Be a driver of the cluster; all actors that it makes inherit `runtime_env`.
+
+    Local folders of it are packed and stored in the cluster once, and stay there as long as
+    an actor needs them: also when another node restarts the manager.
+    """
     try:
         import ray
 
         ray.init(
             address=address,
-            namespace=NAMESPACE,
+            namespace=namespace,
+            runtime_env=dict(runtime_env),
             log_to_driver=False,
             ignore_reinit_error=True,
             configure_logging=False,
@@ -169,12 +193,12 @@ def _within(seconds: float, errand: Callable[[], Any], address: str) -> Any:
     return outcome[0]
 
 
-def _see_it_start(name: str) -> None:
+def _see_it_start(name: str, namespace: str) -> None:
     """Wait a moment for the first answer: a manager that cannot even begin says why now."""
     import ray
 
     try:
-        ray.get(ray.get_actor(name, namespace=NAMESPACE).ping.remote(), timeout=ANSWER_SECONDS)
+        ray.get(ray.get_actor(name, namespace=namespace).ping.remote(), timeout=ANSWER_SECONDS)
     except ray.exceptions.GetTimeoutError:
         logger.info("manager %s is still starting", name)
     except (ray.exceptions.RayError, ValueError) as error:
@@ -182,11 +206,11 @@ def _see_it_start(name: str) -> None:
         raise LaunchRefused(f"the manager could not start: {cause[-1] if cause else ''}") from error
 
 
-def _actor_state(name: str) -> ActorState:
+def _actor_state(name: str, namespace: str) -> ActorState:
     import ray
 
     try:
-        actor = ray.get_actor(name, namespace=NAMESPACE)
+        actor = ray.get_actor(name, namespace=namespace)
         ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS)
     except ValueError:
         return ActorState.MISSING
@@ -197,10 +221,10 @@ def _actor_state(name: str) -> ActorState:
     return ActorState.ALIVE
 
 
-def _kill(name: str) -> None:
+def _kill(name: str, namespace: str) -> None:
     import ray
 
     try:
-        ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
+        ray.kill(ray.get_actor(name, namespace=namespace), no_restart=True)
     except ValueError:
         logger.info("manager %s is gone already", name)

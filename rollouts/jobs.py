@@ -39,9 +39,17 @@ def reconcile_fleet(run_id: int) -> None:
     """Bring the fleet of one run one step closer to what its run wants."""
     services.reconcile(
         run_id=run_id,
-        cluster=RayCluster(settings.RAY_ADDRESS),
+        cluster=_cluster(),
         platform_url=settings.ROLLDECK_PUBLIC_URL,
         now=timezone.now(),
+    )
+
+
+def _cluster() -> RayCluster:
+    return RayCluster(
+        settings.RAY_ADDRESS,
+        namespace=settings.RAY_NAMESPACE,
+        runtime_env=settings.RAY_RUNTIME_ENV,
     )
 
 

@@ -6,8 +6,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -15,6 +17,15 @@ from config.embedded import ray_head as embedded
 from config.embedded.children import Child
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+# One token for all clusters of a test process: Ray reads it once and keeps it.
+RAY_ENVIRONMENT: Final = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
 
 
 @dataclass(frozen=True)
@@ -26,18 +37,30 @@ class RayHead:
     pid: int
 
 
+@contextmanager
+def ray_environment() -> Iterator[None]:
+    """Let this process and its children speak to the clusters of the tests."""
+    before = {name: os.environ.get(name) for name in RAY_ENVIRONMENT}
+    os.environ.update(RAY_ENVIRONMENT)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 @pytest.fixture(scope="session")
 def ray_head() -> Iterator[RayHead]:
     """A cluster that this process and its children may connect to by `address`."""
     temp_dir = Path(tempfile.mkdtemp(prefix="rdray", dir="/tmp"))  # its sockets need short paths
-    ours = {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    }
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
+    with ray_environment():
+        yield from _head(temp_dir)
+
+
+def _head(temp_dir: Path) -> Iterator[RayHead]:
     # The cluster's workers import the fleet's code by name.
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
     address = f"{embedded.LOOPBACK}:{embedded.free_port()}"
@@ -53,11 +76,6 @@ def ray_head() -> Iterator[RayHead]:
         yield RayHead(address=address, temp_dir=str(temp_dir), pid=head.pid)
     finally:
         head.stop()
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
         shutil.rmtree(temp_dir, ignore_errors=True)
 
 

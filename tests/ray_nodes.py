@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 import shutil
 import signal
 import sys
@@ -17,6 +16,7 @@ import psutil
 
 from config.embedded import ray_head
 from config.embedded.children import Child, Command
+from tests.ray_head import ray_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 OUR_CODE = (ROOT, ROOT / "platform", ROOT / "client")
@@ -46,7 +46,6 @@ class RayNodes:
     address: str
     folder: Path
     environment: Mapping[str, str]
-    code: Sequence[Path]
     nodes: dict[str, Node] = field(default_factory=dict)
     """Those that take work, by name."""
     children: list[Child] = field(default_factory=list)
@@ -87,44 +86,26 @@ class RayNodes:
 
 
 @contextmanager
-def ray_nodes(*, code: Sequence[Path] = OUR_CODE, folder: Path = ROOT) -> Iterator[RayNodes]:
+def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
     """A cluster whose head offers no CPU; this process may connect to it by its address.
 
     Args:
         code: What its workers find on their PYTHONPATH.
-        folder: Where its processes run.
     """
     temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes", dir="/tmp"))  # sockets need short paths
-    ours = {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    }
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
-    inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    paths = os.pathsep.join(str(path) for path in code)
-    address = f"{ray_head.LOOPBACK}:{ray_head.free_port()}"
-    cluster = RayNodes(
-        address=address,
-        folder=temp_dir,
-        environment={**inherited, "PYTHONPATH": paths, "PWD": str(folder)},
-        code=code,
-    )
-    try:
-        cluster.start(
-            ray_head.command(
-                address=address, cpus=0, temp_folder=temp_dir, environment=cluster.environment
-            )
+    with ray_environment():
+        inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+        paths = os.pathsep.join(str(path) for path in code)
+        address = f"{ray_head.LOOPBACK}:{ray_head.free_port()}"
+        environment = {**inherited, "PYTHONPATH": paths}
+        head = ray_head.command(
+            address=address, cpus=0, temp_folder=temp_dir, environment=environment
         )
-        yield cluster
-    finally:
-        for child in reversed(cluster.children):
-            child.stop()
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        shutil.rmtree(temp_dir, ignore_errors=True)
+        cluster = RayNodes(address=address, folder=temp_dir, environment=environment)
+        try:
+            cluster.start(head)
+            yield cluster
+        finally:
+            for child in reversed(cluster.children):
+                child.stop()
+            shutil.rmtree(temp_dir, ignore_errors=True)

@@ -23,7 +23,7 @@ NAMESPACE = "tests"
 SMALL = {"envs_per_worker": 2, "envs_per_process": 2, "inference_batch_size": 2}
 
 
-def eventually(condition: Callable[[], object], seconds: float = 60.0) -> float:
+def eventually(condition: Callable[[], object], seconds: float = 180.0) -> float:
     """Wait until something is true; return after how many seconds it was."""
     began = time.monotonic()
     while not condition():

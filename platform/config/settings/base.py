@@ -6,7 +6,7 @@ from typing import Any
 
 from buffer.core.limits import DEFAULTS
 from config import env
-from config.settings.connections import celery_broker, database, payload_storage
+from config.settings.connections import celery_broker, database, payload_storage, runtime_env
 
 BASE_DIR = Path(__file__).resolve().parents[3]
 
@@ -27,6 +27,10 @@ _embedded: dict[str, str] = json.loads(_running.read_text()) if _running.is_file
 DATABASE_URL = env.text("DATABASE_URL", _embedded.get("DATABASE_URL", ""))
 REDIS_URL = env.text("REDIS_URL", _embedded.get("REDIS_URL", ""))
 RAY_ADDRESS = env.text("RAY_ADDRESS", _embedded.get("RAY_ADDRESS", ""))
+# What Ray prepares on a node for a fleet's processes. No run can change it.
+RAY_RUNTIME_ENV = runtime_env(env.text("ROLLDECK_RAY_RUNTIME_ENV"))
+# Managers are named within it: decks that share a cluster need one each.
+RAY_NAMESPACE = env.text("ROLLDECK_RAY_NAMESPACE", "rolldeck")
 
 # --- Secrets and hosts ---
 INSECURE_SECRET_KEY = "insecure-only-for-loopback"

@@ -1,5 +1,6 @@
 """Turn the URLs of the database and the broker into the settings of their libraries."""
 
+import json
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -8,6 +9,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config.env import InvalidSetting
 
+_RUNTIME_ENV_PARTS: Final = {
+    *("env_vars", "working_dir", "py_modules", "excludes", "config"),
+    *("pip", "uv", "conda", "image_uri"),
+}
 _S3_OPTIONS: Final = {"endpoint": "endpoint_url", "region": "region_name"}
 
 
@@ -33,6 +38,28 @@ def celery_broker(redis_url: str) -> str:
     if redis_url.startswith("unix://"):
         return "redis+socket://" + redis_url.removeprefix("unix://")
     return redis_url
+
+
+def runtime_env(text: str) -> dict[str, Any]:
+    """Return Ray's `runtime_env` for all fleets.
+
+    Args:
+        text: A JSON object; empty for none.
+
+    Raises:
+        InvalidSetting: If it is no object, or has a part that Ray does not know. What a part
+            holds is checked by Ray when it launches a manager.
+    """
+    try:
+        parts = json.loads(text or "{}")
+    except ValueError as error:
+        raise InvalidSetting(f"ROLLDECK_RAY_RUNTIME_ENV is no JSON: {error}") from None
+    if not isinstance(parts, dict):
+        raise InvalidSetting("ROLLDECK_RAY_RUNTIME_ENV must be a JSON object")
+    unknown = sorted(parts.keys() - _RUNTIME_ENV_PARTS)
+    if unknown:
+        raise InvalidSetting(f"ROLLDECK_RAY_RUNTIME_ENV: {unknown[0]!r} is no part of it")
+    return parts
 
 
 def payload_storage(url: str, *, folder: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from config.settings.connections import (  # noqa: TID251 under test
     celery_broker,
     database,
     payload_storage,
+    runtime_env,
 )
 
 
@@ -55,3 +56,24 @@ def test_payloads_lie_in_files_unless_a_bucket_is_named() -> None:
 def test_other_places_for_payloads_are_refused(url: str) -> None:
     with pytest.raises(InvalidSetting, match="ROLLDECK_PAYLOAD_STORAGE"):
         payload_storage(url, folder=Path("/deck"))
+
+
+def test_what_ray_prepares_for_fleets_is_a_json_object() -> None:
+    assert runtime_env("") == {}
+    assert runtime_env('{"env_vars": {"A": "1"}, "py_modules": ["/opt/x"]}') == {
+        "env_vars": {"A": "1"},
+        "py_modules": ["/opt/x"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "must be a JSON object"),
+        ('{"env_var": {}}', "'env_var' is no part of it"),
+    ],
+)
+def test_anything_else_for_ray_is_refused_at_the_start(text: str, said: str) -> None:
+    with pytest.raises(InvalidSetting, match=said):
+        runtime_env(text)

@@ -58,6 +58,17 @@ def test_an_unknown_field_is_refused() -> None:
         run_config.parse({"buffer": {"bathc_size": 8}})
 
 
+@pytest.mark.parametrize("section", ["", "environment", "fleet", "policy"])
+def test_what_ray_prepares_for_a_fleet_is_no_matter_of_its_run(section: str) -> None:
+    wish: dict[str, object] = {"runtime_env": {"pip": ["anything"]}}
+
+    with pytest.raises(InvalidRunConfig) as caught:
+        run_config.parse({section: wish} if section else wish)
+
+    assert caught.value.field == f"{section}.runtime_env".lstrip(".")
+    assert caught.value.message == "there is no such field"
+
+
 def test_an_inference_never_waits_for_more_observations_than_there_are() -> None:
     with pytest.raises(InvalidRunConfig) as caught:
         run_config.parse({"fleet": {"envs_per_worker": 4, "inference_batch_size": 5}})

@@ -1,0 +1,122 @@
+"""A fleet on somebody else's cluster: its nodes have the libraries, and not our code."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import rolldeck
+import rollouts
+import runs
+from rollouts.cluster import LaunchRefused, RayCluster
+from rollouts.core.launch import LaunchOrder
+from rollouts.core.reconcile import ActorState
+from runs.core import run_config
+from tests.ray.fleets import SMALL, SmallPlatform, eventually, served
+from tests.ray_nodes import RayNodes, ray_nodes
+
+pytestmark = pytest.mark.ray
+
+BARE = Path(__file__).parent / "bare_machine"
+# As docs/howto/ray-cluster.md has it.
+OUR_PACKAGES = [str(Path(str(package.__file__)).parent) for package in (rollouts, runs, rolldeck)]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[RayNodes]:
+    with ray_nodes(code=[BARE]) as cluster:
+        cluster.add("theirs")
+        yield cluster
+
+
+def order(url: str, name: str, **environment: Any) -> LaunchOrder:
+    config = {
+        "environment": environment,
+        "fleet": {**SMALL, "fragment_length": 16},
+        "policy": {"hidden_sizes": [8]},
+    }
+    return LaunchOrder(
+        actor_name=name,
+        incarnation=f"1-{name}",
+        run=name,
+        config=run_config.to_builtins(run_config.parse(config)),
+        platform_url=url,
+        token="t",
+    )
+
+
+def environment_of(pid: int | None) -> dict[str, str]:
+    """Return the environment that a process was started with."""
+    content = Path("/proc", str(pid), "environ").read_text()
+    return dict(line.split("=", 1) for line in content.split("\0") if "=" in line)
+
+
+def test_nodes_without_our_code_refuse_the_manager_and_say_what_they_lack(nodes: RayNodes) -> None:
+    cluster = RayCluster(nodes.address, namespace="bare")
+
+    with pytest.raises(LaunchRefused, match="No module named 'rollouts'"):
+        cluster.launch(order("http://127.0.0.1:9", "bare"))
+
+
+def test_the_pinned_runtime_env_brings_the_code_and_outlives_whoever_launched(
+    nodes: RayNodes, tmp_path: Path
+) -> None:
+    pinned = {"py_modules": OUR_PACKAGES, "env_vars": {"PINNED": "by the administrator"}}
+    cluster = RayCluster(nodes.address, namespace="sent", runtime_env=pinned)
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        cluster.launch(order(url, "sent"))
+        try:
+            eventually(lambda: len(platform.fragments) > 20)
+            eventually(lambda: platform.reports[-1].workers[0].slots)
+            [worker] = platform.reports[-1].workers
+            found = [environment_of(pid) for pid in (worker.pid, worker.slots[0].pid)]
+
+            [manager] = processes(nodes, "ray::ManagerActor")
+            os.kill(manager, signal.SIGKILL)
+            eventually(lambda: platform.reports[-1].workers[0].incarnation != worker.incarnation)
+            eventually(lambda: platform.reports[-1].workers[0].env_steps > 0)
+        finally:
+            cluster.kill("sent")
+
+    assert [one.get("PINNED") for one in found] == ["by the administrator"] * 2
+    assert "runtime_resources" in found[1]["PYTHONPATH"]
+    assert cluster.actor_state("sent") is ActorState.MISSING
+
+
+def test_nothing_of_a_run_reaches_the_runtime_env(nodes: RayNodes) -> None:
+    sneaky = {"runtime_env": {"env_vars": {"SNEAKED": "1"}}, "env_vars": {"SNEAKED": "1"}}
+    cluster = RayCluster(
+        nodes.address, namespace="sneaky", runtime_env={"py_modules": OUR_PACKAGES}
+    )
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        cluster.launch(order(url, "sneaky", kwargs=sneaky))
+        try:
+            # CartPole does not take such arguments: its slots say so and nothing else happens.
+            eventually(lambda: any(s.error for w in workers(platform) for s in w.slots))
+            [worker] = workers(platform)
+            found = environment_of(worker.pid)
+        finally:
+            cluster.kill("sneaky")
+
+    assert "SNEAKED" not in found
+
+
+def workers(platform: SmallPlatform) -> list[Any]:
+    return list(platform.reports[-1].workers) if platform.reports else []
+
+
+def processes(nodes: RayNodes, title: str) -> list[int]:
+    return [
+        process.pid
+        for node in (nodes.head, *nodes.nodes.values())
+        for process in psutil.Process(node.child.pid).children(recursive=True)
+        if " ".join(process.cmdline()).startswith(title)
+    ]
