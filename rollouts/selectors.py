@@ -36,12 +36,14 @@ LOGS_AT_ONCE: Final = 64
 def control_of(run_id: int) -> FleetControl:
     """Return what the platform wants of the fleet of a run."""
     logs = _logs_wanted(run_id)
-    run = Run.objects.only("status", "archived_at", "epoch", "policy_step").get(pk=run_id)
+    wanted = ("status", "archived_at", "epoch", "policy_step", "num_workers")
+    run = Run.objects.only(*wanted).get(pk=run_id)
     orders: dict[str, Any] = {
         "desired": desired_of(_status_of(run)),
         "epoch": run.epoch,
         "policy_step": run.policy_step,
         "admission_remaining": buffer_selectors.admission_remaining(run_id),
+        "num_workers": run.num_workers or 0,
     }
     fingerprint = control.fingerprint(**orders, errands=[log.id for log in logs])
     return FleetControl(fingerprint=fingerprint, log_requests=logs, **orders)

@@ -69,6 +69,9 @@ class Run(models.Model):
     save_checkpoint_interval = models.IntegerField(default=0)
     starting_step = models.PositiveIntegerField(default=0)
     num_steps = models.IntegerField(default=0)
+    num_workers = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Rollout workers wanted now; empty for as configured."
+    )
     max_staleness = models.PositiveIntegerField(
         null=True, blank=True, help_text="In policy versions; empty for no limit."
     )

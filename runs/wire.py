@@ -56,6 +56,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     batch_size: int | None
     max_token_len: int | None
     num_steps: int
+    num_workers: int | None
+    """Rollout workers that are wanted now; null for a run without a fleet of ours."""
     max_staleness: int | None
     max_age_seconds: float | None
     off_policy_tolerance: float
@@ -119,6 +121,8 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rule by which groups get the advantages that they do not bring; empty for none."""
     drop_zero_variance: bool | UnsetType = UNSET
     """Drop groups whose scores are all equal as they come."""
+    num_workers: Annotated[int, Meta(ge=1, le=1024)] | UnsetType = UNSET
+    """Rollout workers; those that are too many send what they have and leave."""
     reason: Reason = ""
     """Why, for the run's history."""
 

@@ -238,6 +238,8 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     """Items the buffer would still take in, not counting those already started."""
     log_requests: list[LogRequest] = []
     """What people want to read now; each stays here until it is answered or too old."""
+    num_workers: int = 0
+    """Workers that shall be there; 0 for as many as the configuration says."""
 
 
 class SlotReport(Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from runs.api.bodies import InvalidBody
 from runs.api.sessions import LoginFailed, TooManyLogins
 from runs.core.lifecycle import MoveNotAllowed
 from runs.core.run_config import InvalidRunConfig
-from runs.services import lifecycle, registry, tokens
+from runs.services import lifecycle, registry, run_settings, tokens
 from runs.services import weights as run_weights
 from runs.wire import FieldProblem, Problem
 
@@ -79,6 +79,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     tokens.TokenNotFound: ApiError(404, "not_found", "Not found"),
     lifecycle.RunExists: ApiError(409, "run_exists", "Name taken"),
     MoveNotAllowed: ApiError(409, "move_not_allowed", "Not possible in this state"),
+    run_settings.NoFleet: ApiError(409, "no_fleet", "The run has no fleet"),
     registry.RunIsOver: ApiError(409, "run_over", "The run is over"),
     run_weights.StaleEpoch: ApiError(409, "stale_epoch", "Another trainer session is open"),
     run_weights.VersionNotNewer: ApiError(409, "version_not_newer", "Not a newer version"),

@@ -1,7 +1,7 @@
 """Tell whether what the platform wants of a fleet has changed since the fleet last heard.
 
-The fingerprint has two parts, ``<orders>.<room>``: a hash of desired state, epoch, policy step
-and errands, and the room left in the buffer. To a fleet it is opaque.
+The fingerprint has two parts, ``<orders>.<room>``: a hash of desired state, epoch, policy step,
+number of workers and errands, and the room left in the buffer. To a fleet it is opaque.
 """
 
 import hashlib
@@ -14,11 +14,12 @@ def fingerprint(
     epoch: int,
     policy_step: int,
     admission_remaining: int,
+    num_workers: int = 0,
     errands: Iterable[str] = (),
 ) -> str:
     """Return a short text that differs whenever one of the arguments does.
 
     `errands` are the ids of what people asked for, in any order that is always the same.
     """
-    orders = "/".join([desired, str(epoch), str(policy_step), *errands]).encode()
+    orders = "/".join([desired, str(epoch), str(policy_step), str(num_workers), *errands]).encode()
     return f"{hashlib.blake2s(orders, digest_size=6).hexdigest()}.{admission_remaining}"

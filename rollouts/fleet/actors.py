@@ -45,9 +45,9 @@ class WorkerActor:
         """Return the end of a log on this node."""
         return self._wrapper.read_log(slot, lines)
 
-    def stop(self) -> None:
-        """End loops and environments."""
-        self._wrapper.stop()
+    def stop(self) -> WorkerState:
+        """End loops and environments; return how the worker was in the end."""
+        return self._wrapper.stop()
 
 
 class RayHandle:

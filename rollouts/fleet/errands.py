@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -17,8 +16,8 @@ from rolldeck.errands import LogLines, LogRequest
 from rolldeck.errors import RolldeckError
 from rolldeck.wire import FleetControl
 from rollouts.fleet import log_files
-from rollouts.fleet.member import Member
 from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.roster import Roster
 from rollouts.fleet.settings import FleetSettings
 
 logger = logging.getLogger(__name__)
@@ -32,19 +31,17 @@ REMEMBERED: Final = 256
 class Errands:
     """The requests under way; `turn` belongs in a loop of its own."""
 
-    def __init__(
-        self, settings: FleetSettings, *, api: PlatformApi, members: Sequence[Member]
-    ) -> None:
+    def __init__(self, settings: FleetSettings, *, api: PlatformApi, roster: Roster) -> None:
         """Begin with nothing to do.
 
         Args:
             settings: Of the fleet.
             api: Takes the answers.
-            members: Workers by index.
+            roster: Who may be asked.
         """
         self._settings = settings
         self._api = api
-        self._members = members
+        self._roster = roster
         self._asked = threading.Event()
         self._wanted: list[LogRequest] = []
         self._under_way: dict[str, tuple[LogRequest, Future[Any] | None, float]] = {}
@@ -79,9 +76,10 @@ class Errands:
             self._seen.popitem(last=False)
 
     def _ask(self, request: LogRequest) -> "Future[Any] | None":
-        if request.worker is None or request.worker >= len(self._members):
-            return None
-        return self._members[request.worker].read_log(request.slot, request.lines)
+        for member in self._roster.members:
+            if member.index == request.worker:
+                return member.read_log(request.slot, request.lines)
+        return None
 
     def _answer(self, request: LogRequest, future: "Future[Any] | None") -> None:
         try:

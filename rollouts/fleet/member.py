@@ -2,6 +2,7 @@
 
 import secrets
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +23,10 @@ ANSWER_SECONDS: Final = 15.0
 """How long a worker may owe an answer before it counts as hung."""
 START_SECONDS: Final = 90.0
 """How long its first answer may take, where nothing is in the way of starting it."""
+LEAVE_SECONDS: Final = 60.0
+"""How long a worker that is leaving may take to send what it has; the rest is left to others."""
+STOP_SECONDS: Final = 5.0
+"""How long it may take to end its loops and environments."""
 WEIGHTS_SECONDS: Final = 60.0
 LAST_WORDS: Final = 20
 """Lines of a lost worker's log that go into the event about it."""
@@ -65,6 +70,10 @@ class Member:
         self._spawned_at = 0.0
         self._exchange: _Call | None = None
         self._fan_out: _Call | None = None
+        self._leaving_since: float | None = None
+        self._farewell: Future[Any] | None = None
+        self._asked_to_end_at = 0.0
+        self._has_ended = False
         self._state: WorkerState | None = None
         self._measured: WorkerReport | None = None
         self._accepted_before = 0
@@ -73,6 +82,16 @@ class Member:
         self._look_at = 0.0
         self.obstacle = ""
         """What keeps the cluster from starting it, if anything does."""
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it sends what it has and then ends."""
+        return self._leaving_since is not None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has left."""
+        return self.is_leaving and self._has_ended
 
     @property
     def is_given_up(self) -> bool:
@@ -110,7 +129,7 @@ class Member:
         A worker that does not act with version `policy_step` yet wants none: room that came with
         a version is for what that version samples, anything older would be too old in the end.
         """
-        if self._state is None or self._exchange is not None:
+        if self._state is None or self._exchange is not None or self.is_leaving:
             return 0
         report = self._state.report
         if report.state != "running" or report.active_step < policy_step:
@@ -126,14 +145,24 @@ class Member:
     def turn(self, now: float) -> None:
         """Spawn what is due and take what came back."""
         if self._handle is None:
-            if self._spawn_at is not None and now >= self._spawn_at:
+            if self.is_leaving:
+                self._has_ended = True
+            elif self._spawn_at is not None and now >= self._spawn_at:
                 self._spawn(now)
             return
         self._take_state(now)
         self._take_fan_out(now)
+        if self._leaving_since is not None:
+            self._leave(self._leaving_since, now)
+
+    def leave(self, now: float) -> None:
+        """Send what the worker has, then end it; until then turns go on. There is no way back."""
+        self._leaving_since = now
 
     def give(self, orders: Orders, now: float) -> None:
         """Pass orders on, unless the last ones are still under way."""
+        if self.is_leaving:
+            orders = replace(orders, desired="draining", credits=0)
         if self._handle is not None and self._exchange is None:
             future = self._handle.submit("exchange", orders)
             self._exchange = _Call(future, now, credits=orders.credits)
@@ -154,17 +183,24 @@ class Member:
     def stop(self) -> Future[Any] | None:
         """Ask the worker to end; it is not spawned again."""
         self._spawn_at = None
-        return self._handle.submit("stop") if self._handle else None
+        if self._handle is None:
+            return None
+        self._farewell = self._handle.submit("stop")
+        return self._farewell
 
     def kill(self) -> None:
         """End the worker at once; it is not spawned again."""
         self._spawn_at = None
+        self._take_farewell()
+        self._has_ended = True
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.kill()
 
     def report(self, announced_step: int) -> WorkerReport:
         """Return how the worker is."""
+        if self._has_ended:
+            return self._last_report()
         if self._state is not None and self._handle is not None:
             return replace(
                 self._state.report,
@@ -184,6 +220,38 @@ class Member:
             restarts=self._budget.total,
             announced_step=announced_step,
         )
+
+    def _last_report(self) -> WorkerReport:
+        known = self._state.report if self._state else None
+        last = known or WorkerReport(
+            index=self.index, incarnation=self._incarnation, state="stopped"
+        )
+        slots = [replace(slot, state="stopped", pid=None) for slot in last.slots]
+        restarts = self._budget.total
+        return replace(last, state="stopped", reason="", restarts=restarts, slots=slots)
+
+    def _leave(self, since: float, now: float) -> None:
+        """Ask a worker that has sent everything, or had the time to, to end; then end it."""
+        if self._farewell is None:
+            # One that has never answered has nothing to send.
+            if self._state is None or self.is_idle or now - since > LEAVE_SECONDS:
+                self.stop()
+                self._asked_to_end_at = now
+            return
+        if self._farewell.done() or now - self._asked_to_end_at > STOP_SECONDS:
+            self.kill()
+            self._events.add(
+                "worker_left",
+                f"Worker {self.index} has left; {self.outstanding} of its fragments wait",
+                worker=self.index,
+            )
+
+    def _take_farewell(self) -> None:
+        farewell, self._farewell = self._farewell, None
+        if farewell is None or not farewell.done():
+            return
+        with suppress(Exception):
+            self._take(farewell.result())
 
     def _spawn(self, now: float) -> None:
         self._spawn_at = None
@@ -279,9 +347,14 @@ class Member:
         self._accepted_before = self.accepted
         self._state = self._measured = self._exchange = self._fan_out = None
         self._loaded = (-1, -2)
+        self._reason, self.obstacle = reason, ""
+        if self.is_leaving:
+            self._events.add(
+                "worker_left", f"Worker {self.index} is lost: {reason}", worker=self.index
+            )
+            return
         wait = self._budget.crashed(now)
         self._spawn_at = None if wait is None else now + wait
-        self._reason, self.obstacle = reason, ""
         what = "given up" if wait is None else f"respawning in {wait:.1f} s"
         self._events.add(
             "worker_failed" if wait is None else "worker_respawned",

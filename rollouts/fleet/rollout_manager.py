@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Final
 
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
-from rolldeck.wire import FleetControl, FleetReport, InvalidMessage, WorkerReport
+from rolldeck.wire import FleetControl, FleetReport, InvalidMessage
 from rollouts.core import admission
 from rollouts.fleet import log_files
 from rollouts.fleet.errands import Errands
 from rollouts.fleet.log_capture import ActorLog
 from rollouts.fleet.log_files import RingFile
 from rollouts.fleet.loops import EventLog, Loop
-from rollouts.fleet.member import Member
 from rollouts.fleet.messages import Orders
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.reporter import FleetState, Reporter
+from rollouts.fleet.roster import Roster
 from rollouts.fleet.settings import FleetSettings
 from rollouts.fleet.weights import NO_STEP, WeightsRecord, record_of
 from rollouts.fleet.workers import WorkerSource
@@ -51,11 +51,8 @@ class RolloutManager:
         self._source = source
         self._api = PlatformApi(settings)
         self._events = EventLog()
-        self._members = [
-            Member(index, settings=settings, source=source, events=self._events)
-            for index in range(settings.config.fleet.num_workers)
-        ]
-        self._errands = Errands(settings, api=self._api, members=self._members)
+        self._roster = Roster(settings=settings, source=source, events=self._events)
+        self._errands = Errands(settings, api=self._api, roster=self._roster)
         self._control: FleetControl | None = None
         self._accepted_at_control = 0
         self._record: WeightsRecord | None = None
@@ -92,7 +89,7 @@ class RolloutManager:
     def snapshot(self) -> FleetReport:
         """Return how the fleet is, without statistics and events."""
         state, reason = self._state()
-        return self._reporter.preview(state, reason, self._worker_reports())
+        return self._reporter.preview(state, reason, self._roster.reports(self._newest_step()))
 
     def shutdown(self) -> None:
         """End every loop and worker."""
@@ -117,8 +114,9 @@ class RolloutManager:
         if self._control is not None and self._control.desired == "stopped":
             self._stop_members()
             return
-        for member in self._members:
-            member.turn(now)
+        if self._control is not None and self._control.num_workers:
+            self._roster.resize(self._control.num_workers, now)
+        self._roster.tend(now)
         self._order(now)
         self._look_for_obstacles()
         if self._state()[0] != self._reported_state:
@@ -129,8 +127,9 @@ class RolloutManager:
         is_measuring = now - self._measured_at >= MEASURE_SECONDS
         if is_measuring:
             self._measured_at = now
-        shares = [0] * len(self._members) if control is None else self._shares(control)
-        for member, share in zip(self._members, shares, strict=True):
+        members = self._roster.members
+        shares = [0] * len(members) if control is None else self._shares(control)
+        for member, share in zip(members, shares, strict=True):
             if control is None:
                 orders = Orders(desired="paused", is_reporting=is_measuring)
             else:
@@ -147,22 +146,18 @@ class RolloutManager:
                 member.give_weights(record.version, self._shared, now)
 
     def _shares(self, control: FleetControl) -> list[int]:
+        members = self._roster.members
         if control.desired != "running" or control.policy_step == NO_STEP:
-            return [0] * len(self._members)
+            return [0] * len(members)
         free = admission.room(
             admission_remaining=control.admission_remaining,
-            accepted_since=self._accepted() - self._accepted_at_control,
-            outstanding=sum(member.outstanding for member in self._members),
+            accepted_since=self._roster.accepted - self._accepted_at_control,
+            outstanding=self._roster.outstanding,
         )
-        return admission.share_out(
-            free, [member.wants(control.policy_step) for member in self._members]
-        )
-
-    def _accepted(self) -> int:
-        return sum(member.accepted for member in self._members)
+        return admission.share_out(free, [member.wants(control.policy_step) for member in members])
 
     def _look_for_obstacles(self) -> None:
-        waiting = [member for member in self._members if member.obstacle]
+        waiting = [member for member in self._roster.staying if member.obstacle]
         obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
         # Amounts in the words change with whatever else runs; one event says that it began.
         if obstacle and not self._obstacle:
@@ -176,11 +171,12 @@ class RolloutManager:
         self._obstacle = obstacle
 
     def _stop_members(self) -> None:
-        asked = [future for member in self._members if (future := member.stop())]
+        members = self._roster.members
+        asked = [future for member in members if (future := member.stop())]
         deadline = time.monotonic() + 5.0
         while time.monotonic() < deadline and not all(future.done() for future in asked):
             time.sleep(0.05)
-        for member in self._members:
+        for member in members:
             member.kill()
         self._source.close()
         self._is_stopped = True
@@ -203,7 +199,7 @@ class RolloutManager:
     def _take_control(self, control: FleetControl) -> None:
         self._refused_since = None
         before, self._control = self._control, control
-        self._accepted_at_control = self._accepted()
+        self._accepted_at_control = self._roster.accepted
         self._errands.hear(control)
         if before is None or before.fingerprint != control.fingerprint:
             self._wake_conduct.set()
@@ -259,12 +255,11 @@ class RolloutManager:
         self._wake_report.wait(1.0)
         self._wake_report.clear()
         self._log.trim()
-        for member in self._members:
-            windows, member.episodes = member.episodes, []
-            self._reporter.episodes.extend(windows)
+        self._reporter.episodes.extend(self._roster.take_episodes())
         self._reporter.events.extend(self._events.take())
         state, reason = self._state()
-        report = self._reporter.next(state, reason, self._worker_reports())
+        workers = self._roster.reports(self._newest_step())
+        report = self._reporter.next(state, reason, workers)
         try:
             control = self._api.report(report)
         except RolldeckError as failure:
@@ -273,17 +268,17 @@ class RolloutManager:
             return
         self._reported_state = state
         self._reporter.delivered()
+        self._roster.told(workers)
         self._take_control(control)
 
-    def _worker_reports(self) -> list[WorkerReport]:
-        step = self._control.policy_step if self._control else NO_STEP
-        return [member.report(step) for member in self._members]
+    def _newest_step(self) -> int:
+        return self._control.policy_step if self._control else NO_STEP
 
     def _state(self) -> tuple[FleetState, str]:
         """Return the state of the fleet and the reason why it is not what is wanted."""
         if self._is_stopped:
             return "stopped", ""
-        conditions = [member.condition for member in self._members]
+        conditions = [member.condition for member in self._roster.staying]
         failed = conditions.count("failed")
         reason = self._obstacle
         if failed:
@@ -292,7 +287,7 @@ class RolloutManager:
             return "failed", reason
         desired = self._control.desired if self._control else "running"
         if desired == "draining":
-            is_over = all(member.is_idle for member in self._members)
+            is_over = all(member.is_idle for member in self._roster.members)
             return ("drained" if is_over else "draining"), reason
         if "running" in conditions:
             return "running", reason

@@ -114,8 +114,12 @@ class RolloutWorkerWrapper:
         """Return the end of the worker's log, or of the env process that holds `slot`."""
         return read_log(self._settings.fleet, worker=self._settings.index, slot=slot, lines=lines)
 
-    def stop(self) -> None:
-        """End all loops and every environment; what was not sent stays in the spool."""
+    def stop(self) -> WorkerState:
+        """End all loops and every environment; what was not sent stays in the spool.
+
+        Returns:
+            How the worker was in the end.
+        """
         for loop in self._loops:
             loop.stop()
         self._sender.close()
@@ -130,6 +134,8 @@ class RolloutWorkerWrapper:
         self._sender.save()
         self._api.close()
         self._log.close()
+        with self._lock:
+            return self._state(is_reporting=True)
 
     def _deliver(self, fragment: Fragment) -> None:
         self._sender.offer(encode(fragment))

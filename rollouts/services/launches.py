@@ -2,6 +2,7 @@
 
 import secrets
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -55,7 +56,7 @@ def begin_launch(
         actor_name=fleet.actor_name,
         incarnation=fleet.incarnation,
         run=run.name,
-        config=run.config,
+        config=_config_now(run),
         platform_url=platform_url,
         token=token,
         run_key=rules.run_key(run=run.name, created_at=run.created_at),
@@ -115,6 +116,14 @@ def note_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> 
     )
     announce(run_id, "fleet")
     return True
+
+
+def _config_now(run: Run) -> dict[str, Any]:
+    """Return the run's configuration with as many workers as are wanted by now."""
+    config: dict[str, Any] = run.config
+    if not run.num_workers:
+        return config
+    return {**config, "fleet": {**config["fleet"], "num_workers": run.num_workers}}
 
 
 def _point_at_new_manager(fleet: Fleet, run_name: str, *, now: datetime) -> None:

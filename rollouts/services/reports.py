@@ -82,10 +82,21 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
             env_steps=worker.env_steps,
         )
     _upsert(FleetWorker, rows, key=["fleet", "index"], fields=[*_WORKER_FIELDS, "heartbeat_at"])
+    _close_the_left(fleet, {row.index for row in rows})
     for slot in slots:
         slot.worker_id = slot.worker.pk
     _upsert(EnvSlot, slots, key=["worker", "slot"], fields=_SLOT_FIELDS)
     return steps
+
+
+def _close_the_left(fleet: Fleet, present: set[int]) -> None:
+    """Call workers stopped that the fleet no longer speaks of: it has become smaller."""
+    left = FleetWorker.objects.filter(fleet=fleet).exclude(index__in=present)
+    left = left.exclude(state="stopped")
+    ids = list(left.values_list("pk", flat=True))
+    if ids:
+        left.update(state="stopped", env_steps_per_second=0.0, to_send=0, outstanding=0)
+        EnvSlot.objects.filter(worker__in=ids).update(state="stopped", pid=None)
 
 
 def _upsert(model: Any, rows: list[Any], *, key: list[str], fields: list[str]) -> None:

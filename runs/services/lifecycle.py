@@ -155,6 +155,7 @@ def _fields_of(config: RunConfig) -> dict[str, Any]:
         "off_policy_tolerance": config.buffer.off_policy_tolerance,
         "lease_seconds": config.buffer.lease_seconds,
         "num_steps": config.num_steps,
+        "num_workers": config.fleet.num_workers,
     }
 
 

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from runs import live
 from runs.core.lifecycle import TERMINAL
-from runs.models import Run
+from runs.models import Run, RunKind
 from runs.selectors import RunNotFound
 from runs.services.events import record_event
 from runs.services.registry import RunIsOver
@@ -22,9 +22,14 @@ CHANGEABLE: Final = frozenset(
         "lenient",
         "max_age_seconds",
         "max_staleness",
+        "num_workers",
         "off_policy_tolerance",
     }
 )
+
+
+class NoFleet(Exception):
+    """The run has no fleet of ours, so there are no workers to have more or fewer of."""
 
 
 @transaction.atomic
@@ -36,6 +41,7 @@ def change_settings(
     Raises:
         RunNotFound: If there is no such current run.
         RunIsOver: If the run is completed, stopped or failed.
+        NoFleet: If `num_workers` is to change and the run has no fleet of ours.
     """
     unknown = sorted(set(changes) - CHANGEABLE)
     if unknown:
@@ -43,6 +49,8 @@ def change_settings(
     run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None:
         raise RunNotFound(f"there is no current run with id {run_id}")
+    if "num_workers" in changes and run.kind != RunKind.FLEET:
+        raise NoFleet(f"{run.name} is an outside run: its environments come on their own")
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: its settings are history")
     before = {name: getattr(run, name) for name in changes}

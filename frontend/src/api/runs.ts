@@ -24,6 +24,14 @@ export function useCreateRun() {
   });
 }
 
+/** Ask for so many workers; the run's next state, with the number in it, comes over the live page. */
+export function useResize(name: string) {
+  return useMutation({
+    mutationFn: (workers: number): Promise<RunDetail> =>
+      body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: { num_workers: workers, reason: "" } })),
+  });
+}
+
 export type Asked = { verb: RunVerb; reason: string };
 
 export function useAsk(name: string) {

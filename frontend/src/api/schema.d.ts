@@ -1752,6 +1752,8 @@ export interface components {
             admission_remaining: number;
             /** @default [] */
             log_requests: components["schemas"]["LogRequest"][];
+            /** @default 0 */
+            num_workers: number;
         };
         /**
          * FleetEvent
@@ -2071,6 +2073,7 @@ export interface components {
             /** @enum {unknown} */
             advantages?: "" | "grpo" | "rloo";
             drop_zero_variance?: boolean;
+            num_workers?: number;
             /** @default  */
             reason: string;
         };
@@ -2284,6 +2287,7 @@ export interface components {
             batch_size: number | null;
             max_token_len: number | null;
             num_steps: number;
+            num_workers: number | null;
             max_staleness: number | null;
             max_age_seconds: number | null;
             off_policy_tolerance: number;
@@ -2350,6 +2354,7 @@ export interface components {
             batch_size: number | null;
             max_token_len: number | null;
             num_steps: number;
+            num_workers: number | null;
             max_staleness: number | null;
             max_age_seconds: number | null;
             off_policy_tolerance: number;

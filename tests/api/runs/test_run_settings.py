@@ -85,3 +85,30 @@ def test_a_run_that_is_over_keeps_its_settings(operator: APIClient) -> None:
 
     assert (answer.status_code, answer.json()["code"]) == (409, "run_over")
     assert not Run.objects.get().lenient
+
+
+def test_a_fleet_is_made_larger_and_its_configuration_stays(operator: APIClient) -> None:
+    run = make_run(config={"fleet": {"num_workers": 2}}, num_workers=2)
+
+    answer = change(operator, num_workers=5, reason="more data")
+
+    assert answer.json()["num_workers"] == 5
+    assert Run.objects.get().config == run.config
+    event = RunEvent.objects.latest("id")
+    assert (event.kind, event.message) == ("settings_changed", "num_workers 2 → 5")
+
+
+@pytest.mark.parametrize("wrong", [0, 1025, None, "2"])
+def test_a_fleet_has_one_to_1024_workers(operator: APIClient, wrong: Any) -> None:
+    make_run(num_workers=2)
+
+    assert change(operator, num_workers=wrong).json()["errors"][0]["field"] == "num_workers"
+    assert Run.objects.get().num_workers == 2
+
+
+def test_an_outside_run_has_no_workers_to_change(operator: APIClient) -> None:
+    make_run(kind="outside")
+
+    answer = change(operator, num_workers=2)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "no_fleet")

@@ -10,8 +10,10 @@ from rolldeck.wire import FleetEvent, SlotReport, StageTiming
 from rollouts import selectors
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from rollouts.models import EnvSlot, EpisodeWindow, FleetWorker
+from rollouts.services.launches import begin_launch
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import Run, RunEvent
+from runs.services import change_settings
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import (
     NOON,
@@ -109,6 +111,40 @@ def test_the_same_report_counts_once_however_many_send_it_at_a_time() -> None:
 
     assert sorted(counted) == [False] * 7 + [True]
     assert EpisodeWindow.objects.count() == 1
+
+
+def test_a_worker_that_the_fleet_speaks_of_no_more_has_stopped() -> None:
+    run = launched(FakeCluster())
+    accept(run, report(run, worker(0, env_steps=10), worker(1, env_steps=7, outstanding=3)))
+    accept(run, report(run, worker(0, env_steps=12), sequence=1))
+    again = worker(1, incarnation="1-new", env_steps=4)
+    assert selectors.running_fragments(run.pk) == 0
+
+    state = selectors.fleet_state(run.pk, now=NOON)
+    assert [(one.index, one.state, one.env_steps) for one in state.workers] == [
+        (0, "running", 12),
+        (1, "stopped", 7),
+    ]
+    assert {slot.state for slot in state.workers[1].slots} == {"stopped"}
+
+    accept(run, report(run, worker(0, env_steps=12), again, sequence=2))
+    assert fleet(run).env_steps_total == 12 + 7 + 4
+
+
+def test_the_wanted_number_of_workers_reaches_the_fleet_and_the_next_manager() -> None:
+    cluster = FakeCluster()
+    run = launched(cluster)
+    before = selectors.control_of(run.pk)
+
+    change_settings(run_id=run.pk, changes={"num_workers": 4}, actor="user:alice", now=NOON)
+
+    after = selectors.control_of(run.pk)
+    assert (before.num_workers, after.num_workers) == (1, 4)
+    assert before.fingerprint != after.fingerprint
+    order = begin_launch(run_id=run.pk, reason="", platform_url="http://x", now=NOON)
+    assert order is not None
+    assert order.config["fleet"]["num_workers"] == 4
+    assert Run.objects.get().config["fleet"]["num_workers"] == 1
 
 
 def test_a_run_is_running_once_a_worker_has_stepped() -> None:

@@ -5,6 +5,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { bytes, count, number, percent, policyStep, visible } from "@/format";
+import { FleetSize } from "@/pages/run/FleetSize";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 
 function Slots({ slots }: { slots: SlotReport[] }) {
@@ -160,7 +161,7 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
   const word = workers.length === 1 ? "worker" : "workers";
   return (
-    <Panel title="Fleet" note={workers.length > 0 ? `${workers.length} ${word}, ${slots} env slots` : undefined} className="span-12">
+    <Panel title="Fleet" note={workers.length > 0 ? `${workers.length} ${word}, ${slots} env slots` : undefined} aside={!ENDED.has(run.status) && <FleetSize run={run} />} className="span-12">
       {workers.length === 0 ? (
         <NoWorkers run={run} />
       ) : (

@@ -12,7 +12,13 @@ def print_of(**changed: Any) -> str:
     return fingerprint(**{**orders, **changed})
 
 
-CHANGES = [{"desired": "paused"}, {"epoch": 2}, {"policy_step": 4}, {"admission_remaining": 7}]
+CHANGES = [
+    {"desired": "paused"},
+    {"epoch": 2},
+    {"policy_step": 4},
+    {"admission_remaining": 7},
+    {"num_workers": 2},
+]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))

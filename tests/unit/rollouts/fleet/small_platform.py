@@ -32,6 +32,7 @@ class SmallPlatform:
         self.epoch = 1
         self.policy_step = -2
         self.room = room
+        self.num_workers = 0
         self.files: dict[tuple[int, int], tuple[WeightsManifest, bytes]] = {}
         self.fragments: dict[tuple[str, int], Fragment] = {}
         self.order: list[tuple[str, int]] = []
@@ -49,6 +50,7 @@ class SmallPlatform:
         asked = [one for one in self.log_requests if one.id not in self.log_answers]
         errands = "/".join(one.id for one in asked)
         orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{errands}"
+        orders += f"/{self.num_workers}"
         return FleetControl(
             fingerprint=orders,
             desired=self.desired,  # type: ignore[arg-type]
@@ -56,6 +58,7 @@ class SmallPlatform:
             policy_step=self.policy_step,
             admission_remaining=remaining,
             log_requests=asked,
+            num_workers=self.num_workers,
         )
 
     def publish(self, step: int, *, epoch: int = 1, module: MlpPolicy | None = None) -> None:

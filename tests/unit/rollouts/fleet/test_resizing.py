@@ -1,0 +1,99 @@
+"""A fleet becomes larger and smaller while it rolls out, and loses nothing over it."""
+
+import time
+from collections.abc import Callable
+
+from small_platform import SmallPlatform, served
+
+from buffer.core.fragment_rules import real_steps
+from rolldeck.wire import WorkerReport
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.settings import FleetSettings
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., FleetSettings]
+
+
+def workers(platform: SmallPlatform) -> list[WorkerReport]:
+    return [worker for report in platform.reports[-1:] for worker in report.workers]
+
+
+def states(platform: SmallPlatform) -> list[tuple[int, str]]:
+    return [(worker.index, worker.state) for worker in workers(platform)]
+
+
+def slots_of(platform: SmallPlatform, worker: int) -> list[tuple[str, int]]:
+    return [key for key in list(platform.order) if key[0].startswith(f"w{worker}-")]
+
+
+def test_a_fleet_grows_to_what_is_wanted(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url, LocalFleet(make_settings(url=url)):
+        eventually(lambda: states(platform) == [(0, "running")])
+        platform.num_workers = 3
+        eventually(lambda: states(platform) == [(0, "running"), (1, "running"), (2, "running")])
+        eventually(lambda: slots_of(platform, 2))
+
+
+def test_a_worker_that_is_too_many_sends_what_it_has_and_leaves(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    slow = {"spec": "odd:counting", "kwargs": {"seconds": 0.005, "length": 1000}}
+    with (
+        served(platform) as url,
+        LocalFleet(make_settings(url=url, num_workers=2, fragment_length=500, **slow)),
+    ):
+        eventually(lambda: all(w.env_steps > 20 for w in workers(platform)) and workers(platform))
+        platform.num_workers = 1
+        eventually(lambda: states(platform) == [(0, "running")])
+        assert platform.reports[-1].state == "running"
+
+        platform.num_workers = 2
+        eventually(lambda: states(platform) == [(0, "running"), (1, "running")])
+        eventually(lambda: workers(platform)[1].env_steps > 0)
+
+    last = [w for r in platform.reports for w in r.workers if w.state == "stopped" and w.index == 1]
+    sent = [platform.fragments[key] for key in slots_of(platform, 1)]
+    mine = [one for one in sent if one.worker.endswith(last[0].incarnation)]
+    assert len(mine) == 4
+    assert sum(map(real_steps, mine)) == last[0].env_steps
+    assert last[0].dropped_steps == {}
+    assert platform.events().count("worker_left") == 1
+    aborted = [e for r in platform.reports for e in r.episodes if e.worker == 1]
+    assert sum(window.aborted for window in aborted) >= 4
+
+
+def test_a_fleet_shrinks_while_it_is_paused(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=3)):
+        eventually(lambda: [state for _, state in states(platform)] == ["running"] * 3)
+        platform.desired = "paused"
+        eventually(lambda: [state for _, state in states(platform)] == ["paused"] * 3)
+        platform.num_workers = 1
+        eventually(lambda: states(platform) == [(0, "paused")])
+        assert platform.reports[-1].state == "paused"
+
+
+def test_a_worker_that_leaves_in_an_outage_sends_what_it_has_afterwards(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
+        eventually(lambda: [state for _, state in states(platform)] == ["running"] * 2)
+        platform.num_workers = 1
+        platform.status = 503
+        time.sleep(2.0)
+        platform.status = 0
+        eventually(lambda: states(platform) == [(0, "running")], 30.0)
+    for slot in {slot for slot, _ in platform.order}:
+        numbers = [number for name, number in platform.order if name == slot]
+        assert numbers == list(range(len(numbers)))
