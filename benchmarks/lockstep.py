@@ -18,9 +18,9 @@ from rolldeck.wire import BatchAnswer, BatchHead, Fragment, encode
 from rollouts.core.fragments import FragmentCutter, Outcomes
 from rollouts.fleet import environments
 from rollouts.fleet.acting import for_environment
-from rollouts.fleet.environments import Space
-from rollouts.fleet.policies import TorchPolicy
+from rollouts.fleet.policies import make_policy
 from rollouts.fleet.settings import derive_seed
+from runs.core.run_config import RunConfig
 
 Weights = Mapping[str, NDArray[Any]]
 EPOCH = 1
@@ -29,37 +29,31 @@ EPOCH = 1
 class LockstepFleet:
     """S slots, stepped side by side with one policy; the same seed gives the same steps."""
 
-    def __init__(
-        self,
-        spec: str,
-        *,
-        slots: int,
-        fragment_length: int,
-        seed: int,
-        make_policy: Callable[[Space, Space], TorchPolicy],
-    ) -> None:
+    def __init__(self, config: RunConfig, *, seed: int) -> None:
         """Reset every environment.
 
         Args:
-            spec: Of the environment.
-            slots: Environments, each cut into fragments of its own.
-            fragment_length: Env steps of a fragment.
-            seed: Of the environments.
-            make_policy: Makes the policy from the forms of observations and actions.
+            config: Of the run; there are as many slots as a batch has fragments.
+            seed: Of environments and actions.
         """
-        self._environments = [environments.make(spec, {}) for _ in range(slots)]
-        self._rows = np.arange(slots)
+        spec, slots = config.environment.spec, config.buffer.batch_size
+        self._environments = [
+            environments.make(spec, config.environment.kwargs) for _ in range(slots)
+        ]
         observation, self._actions = environments.describe(self._environments[0])
-        self.policy = make_policy(observation, self._actions)
+        self.policy = make_policy(
+            config.policy, observation, self._actions, seed=seed, device="cpu"
+        )
+        self._rows = np.arange(slots)
         self._state = {name: np.array(x) for name, x in self.policy.initial_state(slots).items()}
         self._cutter = FragmentCutter(
             slots=[f"s{slot}" for slot in range(slots)],
             environment=spec,
             worker="w0",
-            fragment_length=fragment_length,
+            fragment_length=config.fleet.fragment_length,
         )
         self._cutter.enter_epoch(EPOCH)
-        self._length = fragment_length
+        self._length = config.fleet.fragment_length
         self._episodes = 0
         self._returns = np.zeros(slots)
         self._first = np.ones(slots, dtype=np.bool_)

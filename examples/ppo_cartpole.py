@@ -127,16 +127,20 @@ class Learner:
             final_values=self._value_of(arrays["final_obs"]),
         )
 
-    @torch.no_grad()
     def _learned(self, arrays: Arrays, steps: Transitions) -> Learned:
         s = self.settings
         if s.advantages == "gae":
             return gae(steps, gamma=s.gamma, lam=s.lam)
+        log_ratio = self.logprobs(arrays) - arrays["behavior_logprob"]
+        return vtrace(steps, log_ratio, gamma=s.gamma, lam=s.lam)
+
+    @torch.no_grad()
+    def logprobs(self, arrays: Arrays) -> Floats:
+        """Return what the present policy makes of the actions that were taken, ``[N, T]``."""
         logits, _ = self.policy(torch.from_numpy(arrays["obs"]).float())
         actions = torch.from_numpy(arrays["action"]).long()
-        logprobs = logits.gather(-1, actions[..., None]).squeeze(-1).numpy()
-        log_ratio = logprobs - arrays["behavior_logprob"]
-        return vtrace(steps, log_ratio, gamma=s.gamma, lam=s.lam)
+        chosen: Floats = logits.gather(-1, actions[..., None]).squeeze(-1).numpy()
+        return chosen
 
     def _value_of(self, obs: NDArray[Any]) -> Floats:
         values: Floats = self.policy(torch.from_numpy(obs).float())[1].numpy()

@@ -8,7 +8,6 @@ import torch
 
 from benchmarks.lockstep import LockstepFleet, train
 from examples import ppo_continuous
-from rollouts.fleet.policies import TorchMlp
 from runs.core.run_config import PRESETS
 
 pytestmark = pytest.mark.system
@@ -19,15 +18,7 @@ def test_a_pendulum_is_swung_up_by_actions_that_no_environment_sees_unclipped() 
     torch.manual_seed(0)
     policy = ppo_continuous.GaussianPolicy(3, 1, config.policy.hidden_sizes)
     learner = ppo_continuous.Learner(policy, ppo_continuous.PpoSettings(), seed=0)
-    fleet = LockstepFleet(
-        config.environment.spec,
-        slots=config.buffer.batch_size,
-        fragment_length=config.fleet.fragment_length,
-        seed=0,
-        make_policy=lambda obs, act: TorchMlp(
-            obs, act, hidden_sizes=config.policy.hidden_sizes, seed=0, device="cpu"
-        ),
-    )
+    fleet = LockstepFleet(config, seed=0)
 
     steps = train(
         fleet,

@@ -8,17 +8,17 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.lockstep import LockstepFleet, train
-from rollouts.fleet.policies import MlpPolicy, TorchMlp
+from rollouts.fleet.policies import MlpPolicy
+from runs.core.buffer_config import BufferConfig
+from runs.core.fleet_config import FleetConfig
+from runs.core.policy_config import PolicyConfig
+from runs.core.run_config import RunConfig
 
-
-def made_fleet(seed: int = 0) -> LockstepFleet:
-    return LockstepFleet(
-        "gymnasium:CartPole-v1",
-        slots=3,
-        fragment_length=16,
-        seed=seed,
-        make_policy=lambda obs, act: TorchMlp(obs, act, hidden_sizes=[8], seed=seed, device="cpu"),
-    )
+CONFIG = RunConfig(
+    policy=PolicyConfig(hidden_sizes=[8]),
+    fleet=FleetConfig(fragment_length=16),
+    buffer=BufferConfig(batch_size=3),
+)
 
 
 def fresh_weights() -> dict[str, NDArray[Any]]:
@@ -29,7 +29,7 @@ def fresh_weights() -> dict[str, NDArray[Any]]:
 def batches(*, versions_behind: int, steps: int = 6, seed: int = 0) -> list[Mapping[str, Any]]:
     seen: list[Mapping[str, Any]] = []
     train(
-        made_fleet(seed),
+        LockstepFleet(CONFIG, seed=seed),
         weights=fresh_weights,
         learn=lambda arrays, _: seen.append(arrays),
         train_steps=steps,
@@ -63,7 +63,7 @@ def test_the_same_seed_gives_the_same_steps_and_another_one_does_not() -> None:
 
 
 def test_returns_are_those_of_the_episodes() -> None:
-    fleet = made_fleet()
+    fleet = LockstepFleet(CONFIG, seed=0)
     fleet.policy.load(fresh_weights())
 
     fragments = [fragment for _ in range(4) for fragment in fleet.fragments(0)]
