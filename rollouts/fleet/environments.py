@@ -1,12 +1,14 @@
 """Build environments from their specs, inside env processes only.
 
-Building one imports the code behind it. A node's administrator adds kinds of environments by
-naming modules in ``ROLLDECK_ENVIRONMENT_MODULES`` (comma-separated); each calls
-:func:`register` when it is imported. A run's configuration cannot name a module.
+Building one imports the code behind it, so a run's configuration can only choose among what an
+administrator allows. ``ROLLDECK_ENVIRONMENTS`` (comma-separated) registers further specs, such as
+``module:my_lab.mazes:Maze``. Whole kinds come from modules named in
+``ROLLDECK_ENVIRONMENT_MODULES``, each of which calls :func:`register` when it is imported.
 """
 
 import importlib
 import os
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -22,9 +24,11 @@ __all__ = [
     "import_registered_modules",
     "make",
     "register",
+    "require_registered",
 ]
 
 MODULES_VARIABLE: Final = "ROLLDECK_ENVIRONMENT_MODULES"
+SPECS_VARIABLE: Final = "ROLLDECK_ENVIRONMENTS"
 
 
 class UnknownEnvironment(LookupError):
@@ -134,12 +138,32 @@ def describe(environment: Environment) -> tuple[Space, Space]:
     return observations(shown)[0], actions(taken)[0]
 
 
-def _gymnasium(name: str, kwargs: Mapping[str, Any]) -> Environment:
-    import gymnasium
+def require_registered(spec: str) -> None:
+    """Accept a spec that leads to a module only where an administrator has registered it.
 
-    # The checker doubles the cost of a step; specs are checked when a run is created.
-    environment: Environment = gymnasium.make(name, disable_env_checker=True, **kwargs)
-    return environment
+    Raises:
+        UnknownEnvironment: If this machine's ``ROLLDECK_ENVIRONMENTS`` does not name it.
+    """
+    named = os.environ.get(SPECS_VARIABLE, "").split(",")
+    if spec not in {name.strip() for name in named}:
+        raise UnknownEnvironment(
+            f"{spec} is not registered on {socket.gethostname()}: "
+            f"its administrator must add it to {SPECS_VARIABLE}"
+        )
 
 
-register("gymnasium", _gymnasium)
+def _kind(module: str) -> Factory:
+    """Return a factory whose module is imported when it is needed first."""
+
+    def make_one(name: str, kwargs: Mapping[str, Any]) -> Environment:
+        kind = importlib.import_module(f"rollouts.fleet.environment_kinds.{module}")
+        environment: Environment = kind.make(name, kwargs)
+        return environment
+
+    return make_one
+
+
+register("gymnasium", _kind("gymnasium_ids"))
+register("rolldeck", _kind("rolldeck_ids"))
+register("module", _kind("registered_classes"))
+register("minestudio", _kind("minestudio_simulators"))

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from rolldeck.wire import SlotReport
 from rollouts.core.fragments import Slots
 from rollouts.core.pipeline import PipelineMonitor
-from rollouts.fleet.acting import Decision, Policy, State, for_environment
+from rollouts.fleet.acting import (
+    Decision,
+    Policy,
+    PolicyDoesNotFit,
+    State,
+    for_environment,
+)
 from rollouts.fleet.env_crew import EnvCrew
 from rollouts.fleet.env_messages import Ready, Stepped
 from rollouts.fleet.environments import Space
@@ -99,6 +105,8 @@ class StepRolloutWorker:
         self._closing = threading.Lock()
         self._is_closed = False
         self.is_paused = False
+        self.refusal = ""
+        """Why there is no policy for these environments, if so; it will not act."""
         self.epoch = 0
         """The run's; weights of any other are not acted with."""
 
@@ -161,11 +169,17 @@ class StepRolloutWorker:
 
     def introduced(self, ready: Ready) -> None:
         """Make the policy once it is known what environments look like."""
-        if self._policy is not None:
+        if self._policy is not None or self.refusal:
+            return
+        self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
+        try:
+            self._policy = self._make_policy(ready.observation, ready.action)
+        except PolicyDoesNotFit as misfit:
+            # Told first: whoever sees the refusal finds the event too.
+            self._events.add("policy_refused", str(misfit), level="error", field=misfit.field)
+            self.refusal = str(misfit)
             return
         self._action_space = ready.action
-        self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
-        self._policy = self._make_policy(ready.observation, ready.action)
         state = self._policy.initial_state(self._slots)
         self._state = {name: np.array(rows) for name, rows in state.items()}
         self._beginning = {name: rows[0] for name, rows in self._policy.initial_state(1).items()}

@@ -244,8 +244,8 @@ class RolloutWorkerWrapper:
             return "failed", f"a version has been loading for {loading:.0f} s"
         if worker is None:
             return "starting", self._rollout.error
-        if worker.is_broken:
-            return "failed", "every environment slot was given up"
+        if worker.refusal or worker.is_broken:
+            return "failed", worker.refusal or "every environment slot was given up"
         if self._obeyed.desired == "paused":
             return "paused", ""
         if self._obeyed.desired == "draining":

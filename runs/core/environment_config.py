@@ -14,7 +14,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         str,
         _field(
             "Environment",
-            "A registered environment, as gymnasium:<id>.",
+            "A registered environment, as gymnasium:<id> or rolldeck:<id>.",
             pattern=r"^[a-z_]+:[\w./:-]{1,120}$",
         ),
     ] = "gymnasium:CartPole-v1"

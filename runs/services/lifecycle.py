@@ -7,6 +7,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
@@ -131,7 +132,9 @@ def configured(*, preset: str, config: dict[str, Any]) -> RunConfig:
         raise InvalidRunConfig(error.field, error.message) from error
     base = run_config.to_builtins(PRESETS[preset][1]) if preset else {}
     parsed = run_config.parse(_laid_over(base, config))
-    environment_specs.check(parsed.environment.spec)
+    spec = parsed.environment.spec
+    environment_specs.check(spec, registered=settings.ROLLDECK_ENVIRONMENTS)
+    environment_specs.check_policy(spec, parsed.policy.kind)
     return parsed
 
 

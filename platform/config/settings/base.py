@@ -92,6 +92,9 @@ TEMPLATES: list[dict[str, Any]] = [
     },
 ]
 
+# --- Environments: what runs may ask for beside what comes with the deck ---
+ROLLDECK_ENVIRONMENTS = env.words("ROLLDECK_ENVIRONMENTS")
+
 # --- Data ---
 DATABASES = {"default": database(DATABASE_URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

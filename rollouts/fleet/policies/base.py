@@ -10,7 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.acting import Decision, NoWeights, State, WeightsDoNotFit
+from rollouts.fleet.acting import (
+    Decision,
+    NoWeights,
+    PolicyDoesNotFit,
+    State,
+    WeightsDoNotFit,
+)
 from rollouts.fleet.policies.heads import head_for
 from rollouts.fleet.spaces import Space
 
@@ -39,11 +45,13 @@ class TorchPolicy(ABC):
             action: Form of actions.
             seed: Of the draws.
             device: ``auto`` takes a GPU if there is one.
+
+        Raises:
+            PolicyDoesNotFit: If the device is not there.
         """
         # One worker is one core: more threads would only fight with the other workers.
         torch.set_num_threads(1)
-        name = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        self._device = torch.device(name)
+        self._device = _device(device)
         self._observation = observation
         self._head = head_for(action)
         self._template = module.to("meta")
@@ -108,6 +116,13 @@ class TorchPolicy(ABC):
         self, module: nn.Module, obs: NDArray[Any], state: State, first: NDArray[np.bool_]
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Return outputs ``[B, outputs]``, values ``[B]`` and the state after this step."""
+
+
+def _device(asked: str) -> torch.device:
+    has_gpu = torch.cuda.is_available()
+    if asked == "cuda" and not has_gpu:
+        raise PolicyDoesNotFit("fleet.device", "cuda was asked for, but torch finds no GPU here")
+    return torch.device(("cuda" if has_gpu else "cpu") if asked == "auto" else asked)
 
 
 def _check(wanted: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:

@@ -31,6 +31,9 @@ def test_a_preset_asks_for_an_environment_that_fleets_can_make(name: str) -> Non
         ({"buffer": {"batch_size": "8"}}, "buffer.batch_size"),
         ({"fleet": {"num_workers": 1.5}}, "fleet.num_workers"),
         ({"policy": {"hidden_sizes": [64, 0]}}, "policy.hidden_sizes[1]"),
+        ({"policy": {"kind": "lstm"}}, "policy.kind"),
+        ({"policy": {"kind": "gru", "recurrent_units": 0}}, "policy.recurrent_units"),
+        ({"policy": {"kind": "cnn", "channels": []}}, "policy.channels"),
         ({"environment": {"spec": "no colon"}}, "environment.spec"),
         ({"fleet": {"device": "tpu"}}, "fleet.device"),
         ({"fleet": {"placement": "scatter"}}, "fleet.placement"),
@@ -99,9 +102,27 @@ def test_every_field_of_the_schema_says_what_it_is() -> None:
                 assert {"title", "description"} <= set(field), name
 
 
-@pytest.mark.parametrize("spec", ["gymnasium:CartPole-v1", "gymnasium:Pendulum-v1"])
+@pytest.mark.parametrize("spec", ["gymnasium:CartPole-v1", "rolldeck:recall-v0"])
 def test_known_environments_are_accepted(spec: str) -> None:
     environment_specs.check(spec)
+
+
+def test_a_registered_environment_is_accepted_and_any_other_names_who_could_register_it() -> None:
+    environment_specs.check("module:my_lab:Maze", registered=["module:my_lab:Maze"])
+
+    with pytest.raises(InvalidRunConfig, match="administrator must add it to ROLLDECK_ENV"):
+        environment_specs.check("module:my_lab:Door", registered=["module:my_lab:Maze"])
+
+
+def test_a_convolutional_policy_is_refused_where_there_are_known_to_be_no_images() -> None:
+    environment_specs.check_policy("rolldeck:catch-v0", "cnn")
+    environment_specs.check_policy("module:my_lab:Maze", "cnn")
+    environment_specs.check_policy("gymnasium:CartPole-v1", "gru")
+
+    with pytest.raises(InvalidRunConfig) as caught:
+        environment_specs.check_policy("gymnasium:CartPole-v1", "cnn")
+
+    assert caught.value.field == "policy.kind"
 
 
 @pytest.mark.parametrize("spec", ["gymnasium:Nope-v1", "atari:Pong", "CartPole-v1", "", ":"])
