@@ -78,6 +78,8 @@ class Engine:
             version: Of these weights.
         """
         self.version = version
+        self.drawn = 0
+        """Tokens ever."""
         self._model = model.eval()
         weight = model.embed.weight
         self._device = weight.device
@@ -244,6 +246,7 @@ class Engine:
             answer = row.answer
             if answer.finish:
                 continue
+            self.drawn += 1
             answer.tokens.append(token)
             answer.logprobs.append(logprob)
             answer.versions.append(self.version)

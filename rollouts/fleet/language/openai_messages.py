@@ -1,0 +1,72 @@
+"""Shape what the OpenAI-compatible API takes and gives, with a few fields of our own.
+
+Fields of OpenAI's that nobody could obey here are refused by name; those that change nothing
+(`user`, `metadata`, …) are ignored, so that existing programs run. Ours, as in vLLM:
+`return_token_ids`, `top_k`, `ignore_eos`; in each choice `token_ids`, `token_logprobs`,
+`prompt_token_ids`, and `policy_versions`, ``[[epoch, step, tokens], …]`` in order.
+"""
+
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
+
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+Share = Annotated[float, Meta(gt=0, le=1)]
+Stops = Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(max_length=16)]
+TokenIds = list[Annotated[int, Meta(ge=0)]]
+
+UNSUPPORTED: Final = ("echo", "suffix", "tools", "tool_choice", "functions", "logit_bias", "audio")
+"""Fields that must be absent or empty: obeying is not possible, ignoring would be a lie."""
+
+
+class Asked(Struct, kw_only=True):
+    """What both kinds of requests may say."""
+
+    model: str = ""
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    top_k: Annotated[int, Meta(ge=-1)] | None = None
+    n: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    stop: str | Stops | None = None
+    stop_token_ids: TokenIds | None = None
+    seed: int | None = None
+    stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
+    return_token_ids: bool = False
+    ignore_eos: bool = False
+    """Go on after the tokenizer's end token, for measurements."""
+
+
+class AskedCompletion(Asked, kw_only=True):
+    """Body of ``POST /v1/completions``."""
+
+    prompt: str | Annotated[list[Any], Meta(min_length=1)]
+    """Text, tokens, or a list of either."""
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+
+
+class AskedChat(Asked, kw_only=True):
+    """Body of ``POST /v1/chat/completions``."""
+
+    messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+
+
+class Refused(ValueError):
+    """A request cannot be obeyed; `param` names the field."""
+
+    def __init__(self, message: str, *, param: str | None = None, status: int = 400) -> None:
+        super().__init__(message)
+        self.param = param
+        self.status = status
+
+    def body(self) -> dict[str, Any]:
+        """Return the error as OpenAI shapes it."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        return {
+            "error": {"message": str(self), "type": kind, "param": self.param, "code": self.status}
+        }
