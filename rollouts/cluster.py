@@ -115,6 +115,7 @@ class RayCluster:
                 run_config=order.config,
                 incarnation=order.incarnation,
                 run_key=order.run_key,
+                weights_directory=order.weights_directory,
             )
             launch(
                 address=self.address,

@@ -1,9 +1,11 @@
 """Read what pages and machines need to know of runs."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Final
 
 import msgspec
+from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
@@ -183,6 +185,16 @@ def caller_of_token(token: ApiToken) -> Caller:
         scopes=frozenset(token.scopes),
         run=token.run.name if token.run else None,
     )
+
+
+def weights_directory(run: Run) -> str:
+    """Return the folder through which the run's weights travel; empty if they are uploaded."""
+    transport = (run.config or {}).get("fleet", {}).get("weights_transport", "http")
+    root = settings.ROLLDECK_WEIGHTS_DIRECTORY
+    if transport != "directory" or not root:
+        return ""
+    # Names come back when a run is archived; its time of creation tells the two apart.
+    return str(Path(root, f"{run.name}-{run.created_at:%Y%m%dT%H%M%S%f}"))
 
 
 def weights_file(version: PolicyVersion) -> IO[bytes]:

@@ -221,6 +221,8 @@ class TrainerRegistered(Struct, frozen=True, kw_only=True):
     policy_step: int
     batch_size: int | None
     config: dict[str, Any]
+    weights_directory: str = ""
+    """Where the trainer writes its weights; empty if it uploads them."""
 
 
 class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ import logging
 import math
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -26,7 +27,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck import safetensors
+from rolldeck import safetensors, weights_directory
 from rolldeck.batches import Batch, FragmentView
 from rolldeck.closing import Closing
 from rolldeck.downloads import download
@@ -38,6 +39,7 @@ from rolldeck.errors import (
     TrainerNotRegistered,
 )
 from rolldeck.http import Call, Connection
+from rolldeck.safetensors import Content
 from rolldeck.wire import BATCH_TYPE, InvalidMessage, WeightsManifest
 
 __all__ = ["Batch", "FragmentView", "Trainer", "TrainerRegistration"]
@@ -63,6 +65,7 @@ class TrainerRegistration(msgspec.Struct, frozen=True, kw_only=True):
         policy_step: Newest published version of the epoch; -2 if there is none.
         batch_size: Items of one batch: fragments, or sequences of an outside run.
         config: The run's configuration; empty for an outside run.
+        weights_directory: Where weights are written; empty if they are uploaded.
     """
 
     uuid: int | str
@@ -70,6 +73,7 @@ class TrainerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     policy_step: int
     batch_size: int | None = None
     config: dict[str, Any] = {}
+    weights_directory: str = ""
 
 
 class Trainer(Closing):
@@ -85,6 +89,7 @@ class Trainer(Closing):
         rank: int = 0,
         world_size: int = 1,
         connection: Connection | None = None,
+        weights_directory: str | Path | None = None,
     ) -> None:
         """Send nothing yet.
 
@@ -97,6 +102,8 @@ class Trainer(Closing):
                 for batches and say when they are done with them.
             world_size: Processes that share each batch; every one gets its own shard.
             connection: Used instead of one of its own, which `close` would end.
+            weights_directory: Where this machine has the run's shared folder of weights, if
+                not where the platform says; without effect on a run whose weights are uploaded.
         """
         self.run = run
         self.name = name
@@ -106,6 +113,7 @@ class Trainer(Closing):
         self.registration: TrainerRegistration | None = None
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
+        self._weights_directory = weights_directory
         self._root = f"/api/runs/{quote(run, safe='')}"
 
     def close(self) -> None:
@@ -229,6 +237,7 @@ class Trainer(Closing):
             TrainerNotRegistered: Before `register`.
             StaleEpoch: If another trainer opened a newer epoch.
             ManifestMismatch: If the bytes were damaged on their way.
+            OSError: If weights travel through a directory that cannot be written to.
         """
         content = state if isinstance(state, bytes) else safetensors.encode(_arrays(state))
         manifest = WeightsManifest(
@@ -238,12 +247,14 @@ class Trainer(Closing):
             size_bytes=len(content),
             tensors=safetensors.specs(content),
         )
-        call = Call(
-            method="POST",
-            path=f"{self._root}/weights",
-            fields={"manifest": msgspec.json.encode(manifest).decode()},
-            files={"weights": ("weights.safetensors", content, "application/octet-stream")},
-        )
+        form = {"manifest": ("manifest.json", msgspec.json.encode(manifest), "application/json")}
+        folder = self._shared_folder()
+        if folder is not None:
+            # Before it is announced: a fleet that hears of it finds it.
+            weights_directory.write(folder, manifest, content)
+        else:
+            form["weights"] = ("weights.safetensors", content, "application/octet-stream")
+        call = Call(method="POST", path=f"{self._root}/weights", files=form)
         return _converted(self._connection.json(call), WeightsManifest)
 
     def current_weights(self) -> tuple[WeightsManifest, dict[str, NDArray[Any]]]:
@@ -254,14 +265,7 @@ class Trainer(Closing):
         """
         raw = self._connection.json(Call(method="GET", path=f"{self._root}/weights/current"))
         manifest = _converted(raw, WeightsManifest)
-        path = f"{self._root}/weights/{manifest.epoch}/{manifest.step}"
-        try:
-            content = download(
-                self._connection, path, size_bytes=manifest.size_bytes, sha256=manifest.sha256
-            )
-        except InvalidMessage as flaw:
-            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=str(flaw)) from flaw
-        return manifest, safetensors.decode(content)
+        return manifest, safetensors.decode(self._content_of(manifest))
 
     def log_metrics(self, metrics: Mapping[str, float], *, step: int) -> None:
         """Store one value per name for the run's charts.
@@ -287,6 +291,30 @@ class Trainer(Closing):
             return
         path = f"{self._root}/metrics"
         self._connection.send(Call(method="POST", path=path, json={"samples": samples}))
+
+    def _content_of(self, manifest: WeightsManifest) -> Content:
+        """Return the checked file of a version."""
+        folder = self._shared_folder()
+        content = weights_directory.read(folder, manifest) if folder is not None else None
+        if content is None:
+            return self._downloaded(manifest)
+        if hashlib.sha256(content).hexdigest() != manifest.sha256:
+            detail = f"version {manifest.step} in {folder} is not what its manifest says"
+            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail)
+        return content
+
+    def _downloaded(self, manifest: WeightsManifest) -> memoryview:
+        path = f"{self._root}/weights/{manifest.epoch}/{manifest.step}"
+        size, sha256 = manifest.size_bytes, manifest.sha256
+        try:
+            return download(self._connection, path, size_bytes=size, sha256=sha256)
+        except InvalidMessage as flaw:
+            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=str(flaw)) from flaw
+
+    def _shared_folder(self) -> Path | None:
+        """Return the folder through which weights travel; None if they are uploaded."""
+        told = self.registration.weights_directory if self.registration else ""
+        return Path(self._weights_directory or told) if told else None
 
     def _registered(self) -> TrainerRegistration:
         if self.registration is None:

@@ -20,6 +20,8 @@ class LaunchOrder:
     """Worker scope, bound to the run. A secret: never logged, never in `repr`."""
     run_key: str = ""
     """See :func:`run_key`."""
+    weights_directory: str = ""
+    """The run's folder of weights; empty where they come from the platform."""
 
     def __repr__(self) -> str:
         return f"LaunchOrder({self.actor_name!r}, incarnation={self.incarnation!r})"

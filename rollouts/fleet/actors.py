@@ -13,9 +13,10 @@ import ray
 from rolldeck.errands import LogLines
 from rollouts.fleet.log_capture import take_output
 from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.ref_weights import RefWeights
 from rollouts.fleet.seats import Seats, is_seated
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.weights import Version, WeightsOffer, WeightsRecord
 from rollouts.fleet.workers import WorkerHandle
 
 CONCURRENCY: Final = 8
@@ -37,9 +38,9 @@ class WorkerActor:
         """Take orders; return how the worker is."""
         return self._wrapper.exchange(orders)
 
-    def update_weights(self, record: WeightsRecord) -> tuple[int, int]:
-        """Stage a version; return the newest that is staged."""
-        return self._wrapper.update_weights(record)
+    def update_weights(self, offer: WeightsOffer) -> Version:
+        """Hear of a version; return the newest one known."""
+        return self._wrapper.update_weights(offer)
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of a log on this node."""
@@ -91,9 +92,9 @@ class RayWorkers:
         """Ask the cluster for a worker."""
         return RayHandle(settings, self._seats)
 
-    def share(self, record: WeightsRecord) -> object:
+    def share(self, record: WeightsRecord) -> WeightsOffer:
         """Put the record into the object store once; workers map the same memory."""
-        return ray.put(record)
+        return RefWeights.put(record)
 
     def close(self) -> None:
         """Give the reserved seats back."""

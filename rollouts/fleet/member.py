@@ -14,6 +14,7 @@ from rollouts.fleet import log_files
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.weights import Version, WeightsOffer
 from rollouts.fleet.workers import WorkerHandle, WorkerSource
 
 RESPAWN_RULE: Final = RestartRule(
@@ -44,7 +45,7 @@ class _Call:
     future: Future[Any]
     since: float
     credits: int = 0
-    version: tuple[int, int] = (0, 0)
+    version: Version = (0, 0)
 
 
 class Member:
@@ -77,7 +78,7 @@ class Member:
         self._state: WorkerState | None = None
         self._measured: WorkerReport | None = None
         self._accepted_before = 0
-        self._loaded: tuple[int, int] = (-1, -2)
+        self._offered: Version = (-1, -2)
         self._reason = ""
         self._look_at = 0.0
         self.obstacle = ""
@@ -167,12 +168,12 @@ class Member:
             future = self._handle.submit("exchange", orders)
             self._exchange = _Call(future, now, credits=orders.credits)
 
-    def give_weights(self, version: tuple[int, int], shared: object, now: float) -> None:
-        """Pass a version on, unless the worker has it or it is under way."""
-        if self._handle is None or self._fan_out is not None or version <= self._loaded:
+    def give_weights(self, offer: WeightsOffer, now: float) -> None:
+        """Pass a version on, unless the worker knows of it or it is under way."""
+        if self._handle is None or self._fan_out is not None or offer.version <= self._offered:
             return
-        future = self._handle.submit("update_weights", shared)
-        self._fan_out = _Call(future, now, version=version)
+        future = self._handle.submit("update_weights", offer)
+        self._fan_out = _Call(future, now, version=offer.version)
 
     def read_log(self, slot: int | None, lines: int) -> Future[Any] | None:
         """Ask the worker for the end of its log or a slot's; None when there is nobody to ask."""
@@ -328,7 +329,7 @@ class Member:
             return
         self._fan_out = None
         try:
-            self._loaded = call.future.result()
+            self._offered = call.future.result()
         except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
             self._tell_weights_lost(call, _first_line(error))
 
@@ -346,7 +347,7 @@ class Member:
             handle.kill()
         self._accepted_before = self.accepted
         self._state = self._measured = self._exchange = self._fan_out = None
-        self._loaded = (-1, -2)
+        self._offered = (-1, -2)
         self._reason, self.obstacle = reason, ""
         if self.is_leaving:
             self._events.add(

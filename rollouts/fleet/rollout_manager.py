@@ -18,7 +18,13 @@ from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.reporter import FleetState, Reporter
 from rollouts.fleet.roster import Roster
 from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.weights import NO_STEP, WeightsRecord, record_of
+from rollouts.fleet.weights import (
+    NO_STEP,
+    Version,
+    WeightsOffer,
+    WeightsUnavailable,
+)
+from rollouts.fleet.weights_sources import source_for
 from rollouts.fleet.workers import WorkerSource
 
 TICK_SECONDS: Final = 0.1
@@ -55,8 +61,9 @@ class RolloutManager:
         self._errands = Errands(settings, api=self._api, roster=self._roster)
         self._control: FleetControl | None = None
         self._accepted_at_control = 0
-        self._record: WeightsRecord | None = None
-        self._shared: object = None
+        self._shared: WeightsOffer | None = None
+        self._source_of_weights = source_for(self._api, directory=settings.weights_directory)
+        self._told_of_weights: tuple[str, Version] | None = None
         self._measured_at = 0.0
         self._refused_since: float | None = None
         self._is_stopped = False
@@ -141,9 +148,8 @@ class RolloutManager:
                     is_reporting=is_measuring,
                 )
             member.give(orders, now)
-            record = self._record
-            if record is not None:
-                member.give_weights(record.version, self._shared, now)
+            if self._shared is not None:
+                member.give_weights(self._shared, now)
 
     def _shares(self, control: FleetControl) -> list[int]:
         members = self._roster.members
@@ -221,35 +227,34 @@ class RolloutManager:
     def _fetch(self) -> None:
         self._wake_weights.wait(1.0)
         self._wake_weights.clear()
-        control, record = self._control, self._record
+        control, known = self._control, self._shared
         if control is None or control.policy_step == NO_STEP:
             return
         wanted = (control.epoch, control.policy_step)
-        if record is not None and record.version >= wanted:
+        if known is not None and known.version >= wanted:
             return
+        pause_seconds = RETRY_SECONDS
         try:
-            newer = self._download()
-        except RolldeckError:
-            self._loops["weights"].pause(RETRY_SECONDS)
-            return
+            newer = self._source_of_weights.receive(wanted)
+            pause_seconds = TICK_SECONDS
         except InvalidMessage as flaw:
-            self._events.add(
-                "weights_torn", f"Weights were not as announced: {flaw}", level="error"
-            )
-            self._loops["weights"].pause(RETRY_SECONDS)
-            return
-        if newer is None or (record is not None and newer.version <= record.version):
-            self._loops["weights"].pause(TICK_SECONDS)
+            self._tell_of_weights("weights_torn", wanted, f"is not as announced: {flaw}")
+            newer = None
+        except WeightsUnavailable as failure:
+            self._tell_of_weights("weights_unavailable", wanted, f"cannot be had: {failure}")
+            newer = None
+        if newer is None:
+            self._loops["weights"].pause(pause_seconds)
             return
         self._shared = self._source.share(newer)
-        self._record = newer
         self._wake_conduct.set()
 
-    def _download(self) -> WeightsRecord | None:
-        manifest = self._api.current_weights()
-        if manifest is None:
-            return None
-        return record_of(manifest, self._api.weights(manifest))
+    def _tell_of_weights(self, kind: str, wanted: Version, what: str) -> None:
+        """Say once for a version what is wrong with it; it is tried again all the same."""
+        if self._told_of_weights != (kind, wanted):
+            self._told_of_weights = (kind, wanted)
+            text = f"Version {wanted[1]} of epoch {wanted[0]} {what}; trying again"
+            self._events.add(kind, text, level="error" if kind == "weights_torn" else "warning")
 
     def _report(self) -> None:
         self._wake_report.wait(1.0)

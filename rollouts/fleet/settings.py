@@ -22,6 +22,8 @@ class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Unique among the managers that the run ever had."""
     spool_root: str = ""
     """Where workers keep fragments while the platform is away; empty for the temporary folder."""
+    weights_directory: str = ""
+    """The run's folder of weights; empty where they come from the platform."""
     run_key: str = ""
     """Unlike its name, never that of another run, of whichever platform; empty for the name."""
     log_root: str = ""

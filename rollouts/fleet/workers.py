@@ -4,7 +4,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.weights import WeightsOffer, WeightsRecord
 
 
 class WorkerHandle(Protocol):
@@ -26,7 +26,7 @@ class WorkerSource(Protocol):
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         """Start a worker; it may take a while until its first answer."""
 
-    def share(self, record: WeightsRecord) -> object:
+    def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return what to pass to `update_weights`, the same for every worker."""
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class LocalWorkers:
         """Start a worker's loops."""
         return LocalHandle(settings)
 
-    def share(self, record: WeightsRecord) -> object:
+    def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return the record itself."""
         return record
 

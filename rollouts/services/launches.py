@@ -14,6 +14,7 @@ from runs import services as run_services
 from runs.core.lifecycle import RunStatus
 from runs.live import announce
 from runs.models import ApiToken, Run
+from runs.selectors import weights_directory
 
 ACTOR = "fleet reconciler"
 _LAUNCHABLE = (RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
@@ -60,6 +61,7 @@ def begin_launch(
         platform_url=platform_url,
         token=token,
         run_key=rules.run_key(run=run.name, created_at=run.created_at),
+        weights_directory=weights_directory(run),
     )
 
 

@@ -56,5 +56,6 @@ class TrainersView(APIView):
                 policy_step=joined.policy_step,
                 batch_size=joined.batch_size,
                 config=joined.config,
+                weights_directory=selectors.weights_directory(joined),
             )
         )

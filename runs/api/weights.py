@@ -24,10 +24,15 @@ from runs.models import PolicyVersion
 FORM = {
     "multipart/form-data": {
         "type": "object",
-        "required": ["manifest", "weights"],
+        "required": ["manifest"],
         "properties": {
             "manifest": {"type": "string", "description": "A WeightsManifest as JSON."},
-            "weights": {"type": "string", "format": "binary", "description": "safetensors"},
+            "weights": {
+                "type": "string",
+                "format": "binary",
+                "description": "safetensors; left out where the run's weights travel "
+                "through a directory",
+            },
         },
     }
 }
@@ -57,6 +62,8 @@ class WeightsView(APIView):
         """Publish a policy version; the same one again is answered with 200."""
         target = selectors.run_named(run)
         manifest, file = _form(request.data)
+        if file is None and not selectors.weights_directory(target):
+            raise InvalidBody("weights", "this file is required")
         version, is_new = services.publish_weights(
             run_id=target.pk,
             manifest=manifest,
@@ -67,8 +74,8 @@ class WeightsView(APIView):
         return _manifest(version, status=201 if is_new else 200)
 
 
-def _form(fields: Any) -> tuple[WeightsManifest, "UploadedFile[bytes]"]:
-    """Return the two fields of the form.
+def _form(fields: Any) -> tuple[WeightsManifest, "UploadedFile[bytes] | None"]:
+    """Return the two fields of the form, the second one if it is there.
 
     Raises:
         InvalidBody: If one is missing or the manifest is none.
@@ -76,8 +83,8 @@ def _form(fields: Any) -> tuple[WeightsManifest, "UploadedFile[bytes]"]:
     manifest, file = fields.get("manifest"), fields.get("weights")
     if manifest is None:
         raise InvalidBody("manifest", "this field is required")
-    if not isinstance(file, UploadedFile):
-        raise InvalidBody("weights", "this file is required")
+    if file is not None and not isinstance(file, UploadedFile):
+        raise InvalidBody("weights", "this must be a file")
     raw = manifest.read() if isinstance(manifest, UploadedFile) else manifest.encode()
     return decoded(raw, WeightsManifest, inside="manifest"), file
 

@@ -58,6 +58,14 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             le=64,
         ),
     ] = 0.0
+    weights_transport: Annotated[
+        Literal["http", "directory"],
+        _field(
+            "Weights by",
+            "http: the trainer uploads them. directory: it writes them where this deck's "
+            "administrator shares a directory between trainers and fleets.",
+        ),
+    ] = "http"
     weights_timeout_seconds: Annotated[
         float,
         _field(

@@ -135,6 +135,10 @@ def configured(*, preset: str, config: dict[str, Any]) -> RunConfig:
     spec = parsed.environment.spec
     environment_specs.check(spec, registered=settings.ROLLDECK_ENVIRONMENTS)
     environment_specs.check_policy(spec, parsed.policy.kind)
+    if parsed.fleet.weights_transport == "directory" and not settings.ROLLDECK_WEIGHTS_DIRECTORY:
+        raise InvalidRunConfig(
+            "fleet.weights_transport", "this deck shares no directory (ROLLDECK_WEIGHTS_DIRECTORY)"
+        )
     return parsed
 
 

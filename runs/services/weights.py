@@ -56,11 +56,17 @@ class WeightsTooLarge(ValueError):
 
 
 def publish_weights(
-    *, run_id: int, manifest: WeightsManifest, file: "File[bytes]", identity: str, now: datetime
+    *,
+    run_id: int,
+    manifest: WeightsManifest,
+    file: "File[bytes] | None",
+    identity: str,
+    now: datetime,
 ) -> tuple[PolicyVersion, bool]:
     """Store a new policy version and make it the run's current one.
 
-    Sending the same version again is answered as the first time.
+    Sending the same version again is answered as the first time. A version without a file lies
+    in the directory that the run's trainer and fleet share; whoever reads it checks it.
 
     Returns:
         The version, and whether it is new.
@@ -77,12 +83,16 @@ def publish_weights(
     known = _known_or_allowed(run, run_id, manifest)
     if known is not None:
         return known, False
-    _check_file(file, manifest)
-    name = _stored(run_id, manifest, file)
+    _check_size(manifest.size_bytes)
+    name = ""
+    if file is not None:
+        _check_file(file, manifest)
+        name = _stored(run_id, manifest, file)
     try:
         return _published(run_id=run_id, manifest=manifest, name=name, identity=identity, now=now)
     except BaseException:
-        default_storage.delete(name)
+        if name:
+            default_storage.delete(name)
         raise
 
 
@@ -104,11 +114,14 @@ def _known_or_allowed(
     return None
 
 
+def _check_size(size_bytes: int) -> None:
+    most = settings.ROLLDECK_MAX_WEIGHTS_BYTES
+    if size_bytes > most:
+        raise WeightsTooLarge(f"{size_bytes} bytes are over the limit {most}")
+
+
 def _check_file(file: "File[bytes]", manifest: WeightsManifest) -> None:
-    if file.size > settings.ROLLDECK_MAX_WEIGHTS_BYTES:
-        raise WeightsTooLarge(
-            f"{file.size} bytes are over the limit {settings.ROLLDECK_MAX_WEIGHTS_BYTES}"
-        )
+    _check_size(file.size)
     if file.size != manifest.size_bytes:
         raise ManifestMismatch("manifest.size_bytes", f"the file has {file.size} bytes")
     digest = hashlib.sha256()
@@ -156,7 +169,8 @@ def _published(
     known = _known_or_allowed(run, run_id, manifest)
     if known is not None:
         # The same upload came twice at once; the other one was first.
-        transaction.on_commit(partial(default_storage.delete, name))
+        if name:
+            transaction.on_commit(partial(default_storage.delete, name))
         return known, False
     version = PolicyVersion.objects.create(
         run_id=run_id,

@@ -2587,6 +2587,8 @@ export interface components {
             policy_step: number;
             batch_size: number | null;
             config: Record<string, unknown>;
+            /** @default  */
+            weights_directory: string;
         };
         /**
          * TrainerRow
@@ -5805,9 +5807,9 @@ export interface operations {
                     manifest: string;
                     /**
                      * Format: binary
-                     * @description safetensors
+                     * @description safetensors; left out where the run's weights travel through a directory
                      */
-                    weights: string;
+                    weights?: string;
                 };
             };
         };

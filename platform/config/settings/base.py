@@ -106,6 +106,8 @@ STORAGES = {
         env.text("ROLLDECK_PAYLOAD_STORAGE"), folder=ROLLDECK_VAR / "payloads"
     ),
 }
+# Shared by trainers and fleets; runs may pass their weights through it. Empty: none may.
+ROLLDECK_WEIGHTS_DIRECTORY = env.text("ROLLDECK_WEIGHTS_DIRECTORY", "")
 # A push of no more bytes than this is kept in the database, a larger one as an object.
 ROLLDECK_INLINE_PAYLOAD_BYTES = env.integer("ROLLDECK_INLINE_PAYLOAD_BYTES", 64 * 1024)
 # A segment is sealed when it is so old or so large, and later dropped whole.

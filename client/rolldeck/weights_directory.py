@@ -1,0 +1,77 @@
+"""Hand weights over in a directory that trainers and fleets share.
+
+A version is two files: ``<epoch>-<step>-<checksum>.safetensors``, and beside it its manifest under
+the same name with ``.json``, which is the marker. Each is written under another name, brought to
+the disk and renamed; the marker comes last. So whatever has a marker is whole, a name never
+changes its content, and a version that the platform refused damages none that it announced.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rolldeck.safetensors import Content
+from rolldeck.weights_wire import WeightsManifest
+
+KEPT_VERSIONS: Final = 4
+_NAME: Final = re.compile(r"^(\d+)-(-?\d+)-[0-9a-f]{12}\.(json|safetensors)$")
+
+
+def file_path(folder: Path, manifest: WeightsManifest) -> Path:
+    """Return where the tensors of a version are."""
+    name = f"{manifest.epoch}-{manifest.step}-{manifest.sha256[:12]}"
+    return folder / f"{name}.safetensors"
+
+
+def write(folder: Path, manifest: WeightsManifest, content: Content) -> None:
+    """Put a version into `folder`; of earlier ones the newest few stay.
+
+    Raises:
+        OSError: If the folder cannot be written to; readers then see nothing of the version.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = file_path(folder, manifest)
+    _put(path, content)
+    _put(path.with_suffix(".json"), msgspec.json.encode(manifest))
+    _forget_old(folder)
+
+
+def read(folder: Path, manifest: WeightsManifest) -> bytes | None:
+    """Return the unchecked file of a version; None without a marker that says the same."""
+    path = file_path(folder, manifest)
+    try:
+        marker = msgspec.json.decode(path.with_suffix(".json").read_bytes(), type=WeightsManifest)
+        return path.read_bytes() if marker == manifest else None
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _put(path: Path, content: Content) -> None:
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    # The new name is on the disk once its folder is.
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _forget_old(folder: Path) -> None:
+    found = [(match, path) for path in folder.iterdir() if (match := _NAME.match(path.name))]
+    versions = sorted({(int(match[1]), int(match[2])) for match, _ in found})
+    old = set(versions[:-KEPT_VERSIONS])
+    # Markers first: what is left without one is no candidate.
+    for match, path in sorted(found, key=lambda pair: pair[1].suffix):
+        if (int(match[1]), int(match[2])) in old:
+            path.unlink(missing_ok=True)
