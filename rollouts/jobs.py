@@ -35,6 +35,12 @@ def reconcile_fleets() -> int:
 
 
 @shared_task(ignore_result=True)
+def give_up_recordings() -> int:
+    """Call recordings failed that no fleet will finish any more; return how many."""
+    return services.give_up_recordings(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
 def reconcile_fleet(run_id: int) -> None:
     """Bring the fleet of one run one step closer to what its run wants."""
     services.reconcile(

@@ -227,6 +227,66 @@ class LogRequest(models.Model):
         return f"log of run {self.run_id}, worker {self.worker}, slot {self.slot}"
 
 
+RECORDING_STATES: Final = ("requested", "recording", "ready", "failed")
+
+
+class Recording(models.Model):
+    """An episode that somebody asked to see: requested → recording → ready | failed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="recordings")
+    state = models.CharField(
+        max_length=10, choices=[(s, s) for s in RECORDING_STATES], default="requested"
+    )
+    reason = models.TextField(blank=True, help_text="Why it failed.")
+    requested_by = models.CharField(max_length=200, blank=True)
+    requested_at = models.DateTimeField()
+    wanted_worker = models.PositiveIntegerField(null=True, blank=True)
+    wanted_slot = models.PositiveIntegerField(null=True, blank=True)
+    environment = models.CharField(max_length=200, blank=True)
+    # Who films, and since when.
+    worker = models.PositiveIntegerField(null=True, blank=True)
+    slot = models.PositiveIntegerField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    # The episode.
+    episode_return = models.FloatField(null=True, blank=True, help_text="Sum of its rewards.")
+    episode_length = models.PositiveIntegerField(null=True, blank=True, help_text="Env steps.")
+    outcome = models.CharField(max_length=12, blank=True)
+    policy_step = models.IntegerField(default=-2, help_text="Version that acted at its end.")
+    # The film.
+    media_type = models.CharField(max_length=40, blank=True)
+    frames = models.PositiveIntegerField(default=0)
+    frames_left_out = models.PositiveIntegerField(default=0)
+    frames_per_second = models.FloatField(null=True, blank=True)
+    width = models.PositiveIntegerField(default=0)
+    height = models.PositiveIntegerField(default=0)
+    note = models.TextField(blank=True, help_text="Why it is no video, where it is none.")
+    size_bytes = models.PositiveIntegerField(default=0)
+    file = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=RECORDING_STATES), name="recording_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="ready") | ~Q(file=""), name="recording_ready_has_a_film"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["run", "-requested_at"], name="recording_newest_first"),
+            models.Index(
+                fields=["run"],
+                condition=Q(state__in=["requested", "recording"]),
+                name="recording_under_way",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"recording {self.pk} of run {self.run_id}"
+
+
 class MetricSample(models.Model):
     """One number that a trainer wrote down."""
 

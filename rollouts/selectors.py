@@ -3,7 +3,10 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
+from django.core.files import File
+from django.core.files.storage import default_storage
 from django.db.models import F, Q, Sum
 from django.db.models.functions import Now
 from msgspec import to_builtins
@@ -13,12 +16,13 @@ from rolldeck import errands
 from rolldeck.wire import FleetControl
 from rollouts.core import control, pipeline
 from rollouts.core.reconcile import Action, FleetView, decide, desired_of
-from rollouts.models import EpisodeWindow, Fleet, FleetWorker, LogRequest, MetricSample
+from rollouts.models import EpisodeWindow, Fleet, FleetWorker, LogRequest, MetricSample, Recording
 from rollouts.wire import (
     EpisodeRow,
     FleetLog,
     FleetState,
     MetricRow,
+    RecordingRow,
     SlotState,
     WorkerState,
 )
@@ -31,11 +35,16 @@ ROWS_AT_MOST: Final = 2000
 LOG_WANTED_FOR: Final = timedelta(seconds=15)
 """Age at which nobody waits for a log any more."""
 LOGS_AT_ONCE: Final = 64
+RECORDINGS_AT_MOST: Final = 100
+
+
+class NoFilm(LookupError):
+    """The recording is not there, not yet there, or was let go."""
 
 
 def control_of(run_id: int) -> FleetControl:
     """Return what the platform wants of the fleet of a run."""
-    logs = _logs_wanted(run_id)
+    logs, films = _logs_wanted(run_id), _films_wanted(run_id)
     wanted = ("status", "archived_at", "epoch", "policy_step", "num_workers")
     run = Run.objects.only(*wanted).get(pk=run_id)
     orders: dict[str, Any] = {
@@ -45,8 +54,9 @@ def control_of(run_id: int) -> FleetControl:
         "admission_remaining": buffer_selectors.admission_remaining(run_id),
         "num_workers": run.num_workers or 0,
     }
-    fingerprint = control.fingerprint(**orders, errands=[log.id for log in logs])
-    return FleetControl(fingerprint=fingerprint, log_requests=logs, **orders)
+    asked = [*(log.id for log in logs), *(film.id for film in films)]
+    fingerprint = control.fingerprint(**orders, errands=asked)
+    return FleetControl(fingerprint=fingerprint, log_requests=logs, recordings=films, **orders)
 
 
 def _logs_wanted(run_id: int) -> list[errands.LogRequest]:
@@ -61,6 +71,51 @@ def _logs_wanted(run_id: int) -> list[errands.LogRequest]:
         errands.LogRequest(id=str(request), worker=worker, slot=slot, lines=lines)
         for request, worker, slot, lines in found
     ]
+
+
+def _films_wanted(run_id: int) -> list[errands.RecordingOrder]:
+    """Return the episodes that are to be filmed, or are being filmed."""
+    found = Recording.objects.filter(run_id=run_id, state__in=["requested", "recording"])
+    rows = found.order_by("requested_at", "pk").values_list("pk", "wanted_worker", "wanted_slot")
+    return [
+        errands.RecordingOrder(id=str(pk), worker=worker, slot=slot) for pk, worker, slot in rows
+    ]
+
+
+def recordings(run_id: int) -> list[RecordingRow]:
+    """Return the recordings of a run, newest first."""
+    found = Recording.objects.filter(run_id=run_id).order_by("-requested_at", "pk")
+    return [recording_row(row) for row in found[:RECORDINGS_AT_MOST]]
+
+
+def recording_row(row: Recording) -> RecordingRow:
+    """Return a recording as the API shows it."""
+    names = set(RecordingRow.__struct_fields__) - {"id"}
+    return RecordingRow(id=str(row.pk), **{name: getattr(row, name) for name in names})
+
+
+def recording(run_id: int, recording_id: UUID) -> Recording:
+    """Return a recording whose film is there.
+
+    Raises:
+        NoFilm: If there is none.
+    """
+    found = Recording.objects.filter(run_id=run_id, pk=recording_id, state="ready").first()
+    if found is None:
+        raise NoFilm(f"there is no film of recording {recording_id}")
+    return found
+
+
+def film(row: Recording) -> "File[bytes]":
+    """Return the open film of a recording.
+
+    Raises:
+        NoFilm: If retention let it go just now.
+    """
+    try:
+        return default_storage.open(row.file)
+    except FileNotFoundError as error:
+        raise NoFilm(f"the film of recording {row.pk} is gone") from error
 
 
 def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:

@@ -141,6 +141,56 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     """Taken on the worker's device, by whomever."""
 
 
+class RecordingRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/runs/{run}/recordings``: whose next episodes to film."""
+
+    episodes: Annotated[int, Meta(ge=1, le=4)] = 1
+    worker: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    """Null: whichever runs."""
+    slot: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    """Null: whichever works."""
+    environment: Annotated[str, Meta(max_length=200)] = ""
+    """Spec; empty: whichever the run steps."""
+
+
+class RecordingRow(Struct, frozen=True, kw_only=True):
+    """An episode that somebody asked to see."""
+
+    id: str
+    state: Literal["requested", "recording", "ready", "failed"]
+    reason: str
+    """Why it failed."""
+    requested_by: str
+    requested_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    environment: str
+    worker: int | None
+    slot: int | None
+    episode_return: float | None
+    episode_length: int | None
+    """Env steps."""
+    outcome: str
+    policy_step: int
+    """Version that acted at the episode's end; -2 while unknown."""
+    media_type: str
+    """`video/webm`, or `text/plain` with a form feed between frames; empty before it is ready."""
+    frames: int
+    frames_left_out: int
+    frames_per_second: float | None
+    width: int
+    height: int
+    note: str
+    """Why it is no video, where it is none."""
+    size_bytes: int
+
+
+class Recordings(Struct, frozen=True, kw_only=True):
+    """Recordings of a run, newest first."""
+
+    results: list[RecordingRow]
+
+
 class FleetLog(Struct, frozen=True, kw_only=True):
     """The end of one log of a fleet: plain text, no escape sequences, no control characters."""
 

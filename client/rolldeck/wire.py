@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from rolldeck.errands import LogRequest
+from rolldeck.errands import LogRequest, RecordingOrder
 from rolldeck.weights_wire import LargeCount
 from rolldeck.weights_wire import TensorSpec as TensorSpec
 from rolldeck.weights_wire import WeightsManifest as WeightsManifest
@@ -240,6 +240,8 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     """What people want to read now; each stays here until it is answered or too old."""
     num_workers: int = 0
     """Workers that shall be there; 0 for as many as the configuration says."""
+    recordings: list[RecordingOrder] = []
+    """Episodes that people want to see; each stays here until it is there or has failed."""
 
 
 class SlotReport(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
 from rollouts import services as rollout_services
 from rollouts.core.reports import InvalidReport, StaleIncarnation
+from rollouts.selectors import NoFilm
 from runs import selectors
 from runs.api.bodies import InvalidBody
 from runs.api.sessions import LoginFailed, TooManyLogins
@@ -119,6 +120,12 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     buffer_services.DiskFull: ApiError(507, "disk_full", "The disk is nearly full"),
     # Rollouts.
     InvalidReport: ApiError(400, "invalid", "Invalid request"),
+    rollout_services.InvalidRecording: ApiError(400, "invalid", "Invalid request"),
+    rollout_services.RecordingNotFound: ApiError(404, "not_found", "Not found"),
+    NoFilm: ApiError(404, "not_found", "Not found"),
+    rollout_services.TooManyRecordings: ApiError(
+        429, "too_many_requests", "Too many recordings are under way", retry_after_seconds=30
+    ),
     rollout_services.NoSuchLog: ApiError(404, "not_found", "Not found"),
     rollout_services.LogNotAsked: ApiError(404, "not_found", "Not found"),
     StaleIncarnation: ApiError(409, "stale_incarnation", "Another manager has taken over"),

@@ -9,6 +9,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 3.0,
         "options": {"expires": 3.0},
     },
+    "give up recordings": {
+        "task": "rollouts.jobs.give_up_recordings",
+        "schedule": 30.0,
+        "options": {"expires": 30.0},
+    },
     "reclaim lapsed leases": {
         "task": "buffer.jobs.reclaim_lapsed_leases",
         "schedule": 5.0,

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from rollouts.api import logs, views
+from rollouts.api import logs, recordings, views
 
 urlpatterns = [
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),
@@ -10,6 +10,12 @@ urlpatterns = [
     path("runs/<slug:run>/fleet/report", views.FleetReportView.as_view()),
     path("runs/<slug:run>/fleet/logs", logs.FleetLogsView.as_view()),
     path("runs/<slug:run>/fleet/logs/<uuid:log_request>", logs.FleetLogAnswerView.as_view()),
+    path("runs/<slug:run>/recordings", recordings.RecordingsView.as_view()),
+    path("runs/<slug:run>/recordings/<uuid:recording>", recordings.RecordingView.as_view()),
+    path(
+        "runs/<slug:run>/recordings/<uuid:recording>/content",
+        recordings.RecordingContentView.as_view(),
+    ),
     path("runs/<slug:run>/episodes", views.EpisodesView.as_view()),
     path("runs/<slug:run>/metrics", views.MetricsView.as_view()),
 ]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import ray
 
-from rolldeck.errands import LogLines
+from rolldeck.errands import LogLines, RecordingOrder
 from rollouts.fleet.log_capture import take_output
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.ref_weights import RefWeights
@@ -41,6 +41,10 @@ class WorkerActor:
     def update_weights(self, offer: WeightsOffer) -> Version:
         """Hear of a version; return the newest one known."""
         return self._wrapper.update_weights(offer)
+
+    def record(self, order: RecordingOrder) -> None:
+        """Have a slot film its next episode."""
+        self._wrapper.record(order)
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of a log on this node."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import SlotReport
 from rollouts.core.backoff import RestartBudget, RestartRule
-from rollouts.fleet.env_messages import Began, Broke, Ready, Stepped
+from rollouts.fleet.env_messages import Began, Broke, Ready, Recorded, Stepped
 from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.log_capture import OutputPump
 from rollouts.fleet.loops import EventLog
@@ -42,6 +42,9 @@ class CrewListener(Protocol):
 
     def stepped(self, slots: list[int], came: Stepped) -> None:
         """Actions were carried out; `slots` name the rows of `came`."""
+
+    def recorded(self, slot: int, came: Recorded) -> None:
+        """An episode of the slot is over that was to be filmed."""
 
     def lost(self, slot: int) -> None:
         """The slot's environment is gone, in the middle of whatever it did."""
@@ -155,6 +158,18 @@ class EnvCrew:
             for slot in chosen:
                 self._slots[slot].state = "stepping"
 
+    def record(self, slot: int, order_id: str, film: str) -> bool:
+        """Have the slot's next episode filmed; return False if the slot has no environment."""
+        if not 0 <= slot < len(self._slots):
+            return False
+        if self._slots[slot].state not in {"stepping", "waiting"}:
+            return False
+        try:
+            self._slots[slot].process.worker.record(slot, order_id, film)
+        except EnvWorkerDied:
+            return False  # whoever hears of its death buries it
+        return True
+
     def hear(self, descriptors: Container[int], now: float) -> None:
         """Read what came in on `descriptors` and tell the listener."""
         for process in self._processes:
@@ -211,6 +226,9 @@ class EnvCrew:
             self._took_steps(process, message)
             return
         number = process.worker.slots[message.row]
+        if isinstance(message, Recorded):
+            self._listener.recorded(number, message)
+            return
         process.awaited.discard(number)
         # A new process also builds what was given up; it stays given up.
         if self._slots[number].state == "failed":

@@ -40,6 +40,14 @@ class Build(Struct, frozen=True, array_like=True, tag=True):
     seed: int
 
 
+class Record(Struct, frozen=True, array_like=True, tag=True):
+    """Film a row's next episode into a file."""
+
+    row: int
+    order_id: str
+    film: str
+
+
 class Close(Struct, frozen=True, array_like=True, tag=True):
     """Close every environment and end."""
 
@@ -64,6 +72,18 @@ class Broke(Struct, frozen=True, array_like=True, tag=True):
     error: str
 
 
+class Recorded(Struct, frozen=True, array_like=True, tag=True):
+    """A row's episode is over that was to be filmed."""
+
+    row: int
+    order_id: str
+    total_return: float = 0.0
+    length: int = 0
+    outcome: str = ""
+    error: str = ""
+    """Why there is no film; the episode went on without."""
+
+
 class Came(Struct, frozen=True, array_like=True, tag=True):
     """What followed the actions of `rows` is in the block."""
 
@@ -72,8 +92,8 @@ class Came(Struct, frozen=True, array_like=True, tag=True):
     """Spent in the environments."""
 
 
-ToProcess = Setup | Step | Build | Close
-FromProcess = Ready | Began | Broke | Came
+ToProcess = Setup | Step | Build | Record | Close
+FromProcess = Ready | Began | Broke | Recorded | Came
 
 
 class Stepped(NamedTuple):

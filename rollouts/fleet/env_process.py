@@ -14,7 +14,9 @@ import socket
 import sys
 import time
 import traceback
-from typing import Final
+import zlib
+from pathlib import Path
+from typing import Any, Final
 
 from rollouts.fleet.env_block import EnvBlock
 from rollouts.fleet.env_messages import (
@@ -25,11 +27,14 @@ from rollouts.fleet.env_messages import (
     Channel,
     Close,
     Ready,
+    Record,
+    Recorded,
     Setup,
     Step,
     ToProcess,
 )
 from rollouts.fleet.environments import Environment, describe, import_registered_modules, make
+from rollouts.fleet.filming import FilmedEnvironment
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -43,6 +48,10 @@ class EnvRows:
         self._memory = memory
         self._rows: list[Environment | None] = [None] * len(setup.seeds)
         self._block: EnvBlock | None = None
+        self._to_film: dict[int, tuple[str, str]] = {}
+        """Order and film by row, for the row's next episode."""
+        self._filmed: dict[int, tuple[str, FilmedEnvironment, Environment]] = {}
+        """Order, what stands in for the row's own environment, and that, by row."""
 
     def build(self, row: int, seed: int) -> None:
         """Replace a row's environment; tell how its first episode begins."""
@@ -86,11 +95,50 @@ class EnvRows:
         obs, reward, terminated, truncated, _ = environment.step(action)
         if terminated or truncated:
             block.final_obs[row] = obs
-            obs, _ = environment.reset()
+            obs = self._begin_episode(row, environment)
         block.obs[row] = obs
         block.reward[row] = reward
         block.terminated[row] = terminated
         block.truncated[row] = truncated
+
+    def record(self, row: int, order_id: str, film: str) -> None:
+        """Film the row's next episode."""
+        self._to_film[row] = (order_id, film)
+
+    def _begin_episode(self, row: int, environment: Environment) -> Any:
+        """Return the first observation of the row's next episode.
+
+        Only here does a film begin or end: a step costs the same whether anybody films or not.
+        """
+        if row in self._filmed:
+            environment = self._end_film(row)
+        if row in self._to_film:
+            environment = self._begin_film(row, environment)
+        obs, _ = environment.reset()
+        return obs
+
+    def _begin_film(self, row: int, own: Environment) -> Environment:
+        order_id, film = self._to_film.pop(row)
+        try:
+            filmed = FilmedEnvironment(make, self._setup.spec, self._setup.kwargs, Path(film))
+        except Exception as error:  # noqa: BLE001 environments may raise anything
+            self._channel.send(Recorded(row, order_id, error=f"{type(error).__name__}: {error}"))
+            return own
+        # Seeded by its order, for the time of its one episode.
+        filmed.seed = zlib.crc32(order_id.encode()) >> 1
+        self._filmed[row] = (order_id, filmed, own)
+        self._rows[row] = filmed
+        return filmed
+
+    def _end_film(self, row: int) -> Environment:
+        order_id, filmed, own = self._filmed.pop(row)
+        filmed.finish()
+        filmed.close()
+        self._rows[row] = own
+        self._channel.send(
+            Recorded(row, order_id, filmed.total_return, filmed.length, filmed.outcome)
+        )
+        return own
 
     def _introduce(self, environment: Environment) -> EnvBlock:
         observation, action = describe(environment)
@@ -102,8 +150,10 @@ class EnvRows:
 
     def _close(self, row: int) -> None:
         environment, self._rows[row] = self._rows[row], None
-        if environment is not None:
-            environment.close()
+        _, _, own = self._filmed.pop(row, (None, None, None))
+        for one in (environment, own):
+            if one is not None:
+                one.close()
 
 
 def _broken(row: int) -> Broke:
@@ -128,6 +178,8 @@ def serve(channel: Channel, memory: int) -> None:
                     rows.step(asked)
                 case Build(row, seed):
                     rows.build(row, seed)
+                case Record(row, order_id, film):
+                    rows.record(row, order_id, film)
                 case Close():
                     rows.close()
                     return

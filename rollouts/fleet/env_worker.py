@@ -24,6 +24,8 @@ from rollouts.fleet.env_messages import (
     Close,
     FromProcess,
     Ready,
+    Record,
+    Recorded,
     Setup,
     Step,
     Stepped,
@@ -125,6 +127,14 @@ class EnvWorker:
         """
         self._send(Build(self._rows[slot], self._next_seed(slot)))
 
+    def record(self, slot: int, order_id: str, film: str) -> None:
+        """Have the next episode of a slot filmed; what came of it comes as a message.
+
+        Raises:
+            EnvWorkerDied: If the process is gone.
+        """
+        self._send(Record(self._rows[slot], order_id, film))
+
     def step(self, slots: Sequence[int], actions: NDArray[Any]) -> None:
         """Give ``actions [N, …]`` to N slots that wait for one; the outcome comes as a message.
 
@@ -137,7 +147,7 @@ class EnvWorker:
         self._block.actions[rows] = actions
         self._send(Step(rows))
 
-    def receive(self) -> list[Ready | Began | Broke | Stepped]:
+    def receive(self) -> list[Ready | Began | Broke | Recorded | Stepped]:
         """Return the messages that are here, at least one; waits for it.
 
         Raises:
@@ -197,7 +207,7 @@ class EnvWorker:
         except OSError as error:
             raise EnvWorkerDied(self._obituary()) from error
 
-    def _read(self, message: FromProcess) -> Ready | Began | Broke | Stepped:
+    def _read(self, message: FromProcess) -> Ready | Began | Broke | Recorded | Stepped:
         """Fetch from the block what the message says is there."""
         if isinstance(message, Ready):
             self._map(message)
@@ -260,6 +270,10 @@ def _environment() -> dict[str, str]:
     found = [str(Path(str(package.__file__)).parents[1]) for package in (rollouts, rolldeck)]
     paths = [*found, *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {
+        # Environments that draw with SDL find no screen here, and need none.
+        "SDL_VIDEODRIVER": "dummy",
+        "SDL_AUDIODRIVER": "dummy",
+        "PYGAME_HIDE_SUPPORT_PROMPT": "1",
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         "OMP_NUM_THREADS": "1",

@@ -83,6 +83,15 @@ class Adapted:
         obs, *rest = self._environment.step(taken)
         return self._shown(obs), *rest
 
+    def render(self) -> Any:
+        """Return the environment's picture, where it draws one."""
+        return self._environment.render()  # type: ignore[attr-defined]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the environment says of itself."""
+        return getattr(self._environment, "metadata", None) or {}
+
     def close(self) -> None:
         """Let go of everything."""
         self._environment.close()

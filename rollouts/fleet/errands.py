@@ -1,4 +1,4 @@
-"""Do what people asked the platform for and only the fleet can: fetch the end of a log.
+"""Do what people asked for and only the fleet can: read a log, film an episode.
 
 Requests come with the platform's orders and are answered by a call of their own, so that no
 loop of the fleet waits for a slow node.
@@ -8,14 +8,16 @@ import logging
 import socket
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
-from rolldeck.errands import LogLines, LogRequest
+from rolldeck.errands import LogLines, LogRequest, RecordingOrder
 from rolldeck.errors import RolldeckError
 from rolldeck.wire import FleetControl
 from rollouts.fleet import log_files
+from rollouts.fleet.member import Member
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.roster import Roster
 from rollouts.fleet.settings import FleetSettings
@@ -44,13 +46,16 @@ class Errands:
         self._roster = roster
         self._asked = threading.Event()
         self._wanted: list[LogRequest] = []
+        self._to_film: list[RecordingOrder] = []
+        self._filming: dict[str, tuple[int, str]] = {}
+        """Worker and incarnation by order."""
         self._under_way: dict[str, tuple[LogRequest, Future[Any] | None, float]] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def hear(self, control: FleetControl) -> None:
         """Take the platform's orders; never waits."""
-        self._wanted = control.log_requests
-        if control.log_requests:
+        self._wanted, self._to_film = control.log_requests, control.recordings
+        if control.log_requests or control.recordings:
             self._asked.set()
 
     def wake(self) -> None:
@@ -61,6 +66,7 @@ class Errands:
         """Begin what is new, answer what is ready; wait while there is neither."""
         self._asked.wait(LOOK_SECONDS if self._under_way else 1.0)
         self._asked.clear()
+        self._assign_films(self._to_film)
         for request in self._wanted:
             if request.id not in self._seen:
                 self._remember(request.id)
@@ -69,6 +75,30 @@ class Errands:
             if future is None or future.done() or time.monotonic() - since > ANSWER_SECONDS:
                 del self._under_way[request.id]
                 self._answer(request, future)
+
+    def _assign_films(self, orders: Sequence[RecordingOrder]) -> None:
+        """Pass each order to a worker, again when that worker is lost."""
+        wanted = {order.id for order in orders}
+        there = {(member.index, member.incarnation) for member in self._roster.members}
+        self._filming = {
+            name: at for name, at in self._filming.items() if name in wanted and at in there
+        }
+        for order in orders:
+            if order.id in self._filming:
+                continue
+            for member in self._filmers(order):
+                if member.record(order):
+                    self._filming[order.id] = (member.index, member.incarnation)
+                    break
+
+    def _filmers(self, order: RecordingOrder) -> list[Member]:
+        """Return the workers that may take an order, those with the fewest films first."""
+        members = self._roster.members
+        if order.worker is not None:
+            return [member for member in members if member.index == order.worker]
+        load = Counter(index for index, _ in self._filming.values())
+        running = [member for member in members if member.condition == "running"]
+        return sorted(running, key=lambda member: load[member.index])
 
     def _remember(self, request_id: str) -> None:
         self._seen[request_id] = None

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from rolldeck.errands import RecordingOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.core.backoff import RestartBudget, RestartRule
 from rollouts.fleet import log_files
@@ -95,6 +96,11 @@ class Member:
         return self.is_leaving and self._has_ended
 
     @property
+    def incarnation(self) -> str:
+        """Of the worker that is there now."""
+        return self._incarnation
+
+    @property
     def is_given_up(self) -> bool:
         """Whether it crashed in a loop and is left alone."""
         return self._handle is None and self._spawn_at is None
@@ -174,6 +180,13 @@ class Member:
             return
         future = self._handle.submit("update_weights", offer)
         self._fan_out = _Call(future, now, version=offer.version)
+
+    def record(self, order: RecordingOrder) -> bool:
+        """Pass an order for a recording on; False when there is nobody to take it."""
+        if self._handle is None or self._state is None:
+            return False
+        self._handle.submit("record", order)
+        return True
 
     def read_log(self, slot: int | None, lines: int) -> Future[Any] | None:
         """Ask the worker for the end of its log or a slot's; None when there is nobody to ask."""

@@ -5,7 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from rolldeck.downloads import download
-from rolldeck.errands import LogLines
+from rolldeck.errands import RECORDING_TYPE, LogLines, RecordingUpdate
 from rolldeck.errors import InvalidAnswer, NotFound
 from rolldeck.http import Call, Connection
 from rolldeck.wire import (
@@ -71,6 +71,17 @@ class PlatformApi:
             path=f"{self._path}/fleet/logs/{request_id}",
             content=msgspec.json.encode(answer),
             content_type="application/json",
+            is_repeatable=False,
+        )
+        self._connection.send(call)
+
+    def update_recording(self, recording_id: str, update: RecordingUpdate) -> None:
+        """Tell how far the recording of an episode is; with its film when it is ready."""
+        call = Call(
+            method="PUT",
+            path=f"{self._path}/recordings/{recording_id}",
+            content=encode(update),
+            content_type=RECORDING_TYPE,
             is_repeatable=False,
         )
         self._connection.send(call)

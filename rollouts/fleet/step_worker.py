@@ -21,11 +21,13 @@ from rollouts.fleet.acting import (
     for_environment,
 )
 from rollouts.fleet.env_crew import EnvCrew
-from rollouts.fleet.env_messages import Ready, Stepped
+from rollouts.fleet.env_messages import Ready, Recorded, Stepped
 from rollouts.fleet.environments import Space
 from rollouts.fleet.log_capture import OutputPump
 from rollouts.fleet.loops import EventLog
+from rollouts.fleet.recordings import Recordings
 from rollouts.fleet.settings import WorkerSettings, derive_seed
+from rollouts.fleet.weights import NO_STEP
 from rollouts.fleet.weights_loader import WeightsLoader
 from runs.core.policy_config import PolicyConfig
 
@@ -72,6 +74,7 @@ class StepRolloutWorker:
         monitor: PipelineMonitor,
         events: EventLog,
         policy_factory: PolicyFactory | None = None,
+        recordings: Recordings | None = None,
     ) -> None:
         """Start nothing yet; the first turn does."""
         config = settings.fleet.config
@@ -80,6 +83,7 @@ class StepRolloutWorker:
         self._make_policy = policy_factory or self._configured(config.policy, base_seed)
         # Importing torch takes seconds, in which environments can start.
         self._prepare = None if policy_factory else _import_torch
+        self._recordings = recordings
         self._output = OutputPump(settings)
         self._crew = EnvCrew(
             config, base_seed=base_seed, events=events, listener=self, output=self._output
@@ -143,6 +147,8 @@ class StepRolloutWorker:
         """Wait for something to do, then do it: hear environments, adopt weights, infer."""
         now = time.monotonic()
         self._crew.tend(now)
+        if self._recordings is not None and self._recordings.has_orders:
+            self._recordings.assign(self._crew, now)
         if self._prepare is not None:
             prepare, self._prepare = self._prepare, None
             prepare()
@@ -201,8 +207,16 @@ class StepRolloutWorker:
         self._waiting.update(dict.fromkeys(slots))
         self._handler.stepped(np.asarray(slots, dtype=np.intp), came)
 
+    def recorded(self, slot: int, came: Recorded) -> None:
+        """Hand over the film of an episode that is over."""
+        active = self._weights.active
+        if self._recordings is not None:
+            self._recordings.finished(slot, came, active[1] if active else NO_STEP)
+
     def lost(self, slot: int) -> None:
         """Forget what the slot was doing."""
+        if self._recordings is not None:
+            self._recordings.lost(slot)
         self._stepping.discard(slot)
         self._waiting.pop(slot, None)
         self._ready.pop(slot, None)

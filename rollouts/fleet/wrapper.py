@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final, Literal
 
-from rolldeck.errands import LogLines
+from rolldeck.errands import LogLines, RecordingOrder
 from rolldeck.wire import Fragment, SlotReport, WorkerReport, encode
 from rollouts.core.pipeline import PipelineMonitor, judge
 from rollouts.fleet import log_files
@@ -19,6 +19,7 @@ from rollouts.fleet.log_files import RingFile
 from rollouts.fleet.loops import EventLog, Loop
 from rollouts.fleet.messages import IDLE, Orders, WorkerState
 from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.recordings import Recordings
 from rollouts.fleet.resources import ResourceMeter, Usage
 from rollouts.fleet.sender import Push, Sender
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
@@ -86,6 +87,9 @@ class RolloutWorkerWrapper:
             has_room=self._sender.has_room,
             monitor=self._monitor,
         )
+        self._recordings = Recordings(
+            worker=settings.index, slots=fleet.envs_per_worker, api=self._api
+        )
         self._orders = IDLE
         self._obeyed = IDLE
         self._worker: StepRolloutWorker | None = None
@@ -94,7 +98,8 @@ class RolloutWorkerWrapper:
         self._rollout = Loop(f"{settings.name} rollout", self._turn, self._events)
         self._sending = Loop(f"{settings.name} sending", self._sender.turn, self._events)
         self._loading = Loop(f"{settings.name} weights", self._weights.turn, self._events)
-        self._loops = (self._rollout, self._sending, self._loading)
+        self._filming = Loop(f"{settings.name} recordings", self._recordings.turn, self._events)
+        self._loops = (self._rollout, self._sending, self._loading, self._filming)
         for loop in self._loops:
             loop.start()
 
@@ -110,6 +115,11 @@ class RolloutWorkerWrapper:
         """Hear of a version, to be loaded beside the rollouts; return the newest one known."""
         return self._weights.offer(offer)
 
+    def record(self, order: RecordingOrder) -> None:
+        """Have a slot film its next episode."""
+        self._recordings.ask(order)
+        self._wake()
+
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of the worker's log, or of the env process that holds `slot`."""
         return read_log(self._settings.fleet, worker=self._settings.index, slot=slot, lines=lines)
@@ -124,6 +134,7 @@ class RolloutWorkerWrapper:
             loop.stop()
         self._sender.close()
         self._weights.close()
+        self._recordings.close()
         self._wake()
         for loop in self._loops:
             loop.join(CLOSE_SECONDS)
@@ -169,6 +180,7 @@ class RolloutWorkerWrapper:
             monitor=self._monitor,
             events=self._events,
             policy_factory=self._policy_factory,
+            recordings=self._recordings,
         )
         worker.is_paused = True
         self._worker = worker

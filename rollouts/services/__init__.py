@@ -4,18 +4,32 @@ from rollouts.services.launches import begin_launch, note_ended, note_placed, no
 from rollouts.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
 from rollouts.services.metrics import record_metrics
 from rollouts.services.reconciliation import reconcile
+from rollouts.services.recordings import (
+    InvalidRecording,
+    RecordingNotFound,
+    TooManyRecordings,
+    give_up_recordings,
+    request_recordings,
+    update_recording,
+)
 from rollouts.services.reports import accept_report
 
 __all__ = [
+    "InvalidRecording",
     "LogNotAsked",
     "NoSuchLog",
+    "RecordingNotFound",
+    "TooManyRecordings",
     "accept_report",
     "answer_log",
     "ask_for_log",
     "begin_launch",
+    "give_up_recordings",
     "note_ended",
     "note_placed",
     "note_trouble",
     "reconcile",
     "record_metrics",
+    "request_recordings",
+    "update_recording",
 ]

@@ -103,6 +103,10 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("POST", "runs/<slug:run>/fleet/report"): WORK,
     ("GET", "runs/<slug:run>/fleet/logs"): READ_RUN,
     ("POST", "runs/<slug:run>/fleet/logs/<uuid:log_request>"): WORK,
+    ("GET", "runs/<slug:run>/recordings"): READ_RUN,
+    ("POST", "runs/<slug:run>/recordings"): OPERATE,
+    ("PUT", "runs/<slug:run>/recordings/<uuid:recording>"): WORK,
+    ("GET", "runs/<slug:run>/recordings/<uuid:recording>/content"): READ_RUN,
     ("GET", "runs/<slug:run>/episodes"): READ_RUN,
     ("GET", "runs/<slug:run>/metrics"): READ_RUN,
     ("POST", "runs/<slug:run>/metrics"): TRAIN,
@@ -116,6 +120,7 @@ SAMPLES: Final[dict[str, Any]] = {
     "step": 0,
     "batch": str(uuid.UUID(int=1)),
     "archive": 1,
+    "recording": str(uuid.UUID(int=3)),
     "log_request": str(uuid.UUID(int=2)),
 }
 

@@ -687,6 +687,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/recordings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the run's recordings, newest first. */
+        get: operations["recordings"];
+        put?: never;
+        /** @description Have the fleet film the next episodes of slots. */
+        post: operations["recordings_request"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/recordings/{recording}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** @description Take how far a recording is, with its film when it is ready. */
+        put: operations["recording_update"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/recordings/{recording}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the film, or the part of it that was asked for. */
+        get: operations["recording_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/restorations": {
         parameters: {
             query?: never;
@@ -1754,6 +1806,8 @@ export interface components {
             log_requests: components["schemas"]["LogRequest"][];
             /** @default 0 */
             num_workers: number;
+            /** @default [] */
+            recordings: components["schemas"]["RecordingOrder"][];
         };
         /**
          * FleetEvent
@@ -2192,6 +2246,67 @@ export interface components {
             p10: number | null;
             p50: number | null;
             p90: number | null;
+        };
+        /**
+         * RecordingOrder
+         * @description Somebody wants to see one episode.
+         */
+        RecordingOrder: {
+            id: string;
+            /** @default null */
+            worker: number | null;
+            /** @default null */
+            slot: number | null;
+        };
+        /**
+         * RecordingRequest
+         * @description Body of ``POST /api/runs/{run}/recordings``: whose next episodes to film.
+         */
+        RecordingRequestRequest: {
+            /** @default 1 */
+            episodes: number;
+            /** @default null */
+            worker: number | null;
+            /** @default null */
+            slot: number | null;
+            /** @default  */
+            environment: string;
+        };
+        /**
+         * RecordingRow
+         * @description An episode that somebody asked to see.
+         */
+        RecordingRow: {
+            id: string;
+            /** @enum {unknown} */
+            state: "failed" | "ready" | "recording" | "requested";
+            reason: string;
+            requested_by: string;
+            requested_at: string;
+            started_at: string | null;
+            finished_at: string | null;
+            environment: string;
+            worker: number | null;
+            slot: number | null;
+            episode_return: number | null;
+            episode_length: number | null;
+            outcome: string;
+            policy_step: number;
+            media_type: string;
+            frames: number;
+            frames_left_out: number;
+            frames_per_second: number | null;
+            width: number;
+            height: number;
+            note: string;
+            size_bytes: number;
+        };
+        /**
+         * Recordings
+         * @description Recordings of a run, newest first.
+         */
+        Recordings: {
+            results: components["schemas"]["RecordingRow"][];
         };
         /**
          * RegisterEnv
@@ -5404,6 +5519,239 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    recordings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recordings"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    recordings_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RecordingRequestRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recordings"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    recording_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                recording: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/vnd.rolldeck.recording+msgpack": string;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecordingRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    recording_content: {
+        parameters: {
+            query?: never;
+            header?: {
+                Range?: string;
+            };
+            path: {
+                recording: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "video/webm": string;
+                    "text/plain": string;
+                };
+            };
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "video/webm": string;
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

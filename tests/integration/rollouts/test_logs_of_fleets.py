@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import pytest
@@ -15,12 +15,12 @@ import pytest
 from rolldeck.errands import LogLines
 from rollouts import selectors, services
 from rollouts.fleet.local import LocalFleet
-from rollouts.fleet.settings import FleetSettings
 from rollouts.models import FleetWorker, LogRequest
 from runs.models import Run
-from tests.factories import bearer, make_token
+from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, accept, draft, later, launched, report, worker
+from tests.integration.rollouts.local_fleets import Platform, local_fleet, slots_run, within
 from tests.live_server import serving
 
 REQUEST = uuid.UUID(int=7)
@@ -117,29 +117,6 @@ def test_what_a_fleet_sends_is_cleaned_again(run: Run) -> None:
     assert long.endswith("100 characters left out")
 
 
-class Platform:
-    """The real web side, and a person who reads."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self._client = httpx.Client(base_url=url, headers=bearer("admin"), timeout=30)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
-
-    def log(self, query: str = "") -> dict[str, Any]:
-        answer = self._client.get(f"/api/runs/pole/fleet/logs?wait=10&{query}")
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def status(self, query: str) -> int:
-        return self._client.get(f"/api/runs/pole/fleet/logs?{query}").status_code
-
-
 @pytest.fixture
 def platform(transactional_db: None) -> Iterator[Platform]:
     with serving() as url, Platform(url) as platform:
@@ -151,36 +128,9 @@ def start_fleet(platform: Platform, tmp_path: Path) -> Callable[[], LocalFleet]:
     def start() -> LocalFleet:
         cluster = FakeCluster()
         launched(cluster)
-        order = cluster.orders[-1]
-        return LocalFleet(
-            FleetSettings(
-                platform_url=platform.url,
-                token=order.token,
-                run=order.run,
-                run_config=order.config,
-                incarnation=order.incarnation,
-                spool_root=str(tmp_path / "spool"),
-                log_root=str(tmp_path / "logs"),
-            )
-        )
+        return local_fleet(platform, cluster.orders[-1], tmp_path)
 
     return start
-
-
-def slots_run(pids: set[int | None] | None = None) -> bool:
-    found = FleetWorker.objects.filter(index=0).first()
-    return found is not None and any(
-        slot.pid not in {None, *(pids or ())} for slot in found.slots.all()
-    )
-
-
-def within(seconds: float, happens: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 def test_logs_of_a_real_fleet_come_within_a_moment_also_those_of_the_dead(

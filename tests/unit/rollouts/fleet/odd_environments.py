@@ -47,8 +47,27 @@ class Talking(Counting):
         return super().reset(seed=seed)
 
 
+class Drawing(Counting):
+    """Draws itself in the way it was built for."""
+
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 20}
+
+    def __init__(self, *, modes: str = "rgb_array ansi", render_mode: str = "", **kwargs: Any):
+        if render_mode and render_mode not in modes:
+            raise ValueError(f"no render mode {render_mode}")
+        self._mode = render_mode
+        super().__init__(**kwargs)
+
+    def render(self) -> Any:  # type: ignore[override]
+        if self._mode == "ansi":
+            return f"\x1b[31mat step {self._step}\x1b[0m"
+        picture = np.full((51, 80, 3), 255, np.uint8)
+        picture[:, : self._step * 5] = (200, 30, 60)
+        return picture
+
+
 def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
-    return {"talking": Talking}.get(name, Counting)(**kwargs)
+    return {"talking": Talking, "drawing": Drawing}.get(name, Counting)(**kwargs)
 
 
 _made = 0

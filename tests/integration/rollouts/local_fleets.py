@@ -1,0 +1,95 @@
+"""A real fleet, in threads of the test, on the real web side."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+from django.core.files.base import ContentFile
+
+from rolldeck import safetensors
+from rolldeck.wire import WeightsManifest
+from rollouts.core.launch import LaunchOrder
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.settings import FleetSettings
+from rollouts.models import FleetWorker
+from runs import services as run_services
+from runs.models import Run
+from tests.factories import bearer
+
+
+class Platform:
+    """The real web side, and a person who reads."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._client = httpx.Client(base_url=url, headers=bearer("admin"), timeout=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def log(self, query: str = "") -> dict[str, Any]:
+        answer = self._client.get(f"/api/runs/pole/fleet/logs?wait=10&{query}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def status(self, query: str) -> int:
+        return self._client.get(f"/api/runs/pole/fleet/logs?{query}").status_code
+
+
+def slots_run(pids: set[int | None] | None = None) -> bool:
+    found = FleetWorker.objects.filter(index=0).first()
+    return found is not None and any(
+        slot.pid not in {None, *(pids or ())} for slot in found.slots.all()
+    )
+
+
+def within(seconds: float, happens: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not happens():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def local_fleet(platform: Platform, order: LaunchOrder, folder: Path) -> LocalFleet:
+    return LocalFleet(
+        FleetSettings(
+            platform_url=platform.url,
+            token=order.token,
+            run=order.run,
+            run_config=order.config,
+            incarnation=order.incarnation,
+            spool_root=str(folder / "spool"),
+            log_root=str(folder / "logs"),
+        )
+    )
+
+
+def publish(run: Run) -> None:
+    """Publish weights that fit CartPole and the run's policy, as a trainer does."""
+    from rollouts.fleet.policies import MlpPolicy
+
+    hidden = run.config["policy"]["hidden_sizes"]
+    state = MlpPolicy(4, 2, hidden).state_dict()
+    content = safetensors.encode({name: value.numpy() for name, value in state.items()})
+    run.refresh_from_db()
+    now = datetime.now(UTC)
+    manifest = WeightsManifest(
+        epoch=run.epoch,
+        step=0,
+        sha256=hashlib.sha256(content).hexdigest(),
+        size_bytes=len(content),
+        tensors=safetensors.specs(content),
+    )
+    run_services.publish_weights(
+        run_id=run.pk, manifest=manifest, file=ContentFile(content), identity="t", now=now
+    )

@@ -1,0 +1,230 @@
+"""People ask to see an episode, and the fleet films one."""
+
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from django.core.files.storage import default_storage
+
+from rolldeck.errands import RECORDING_TYPE, Filmed, RecordingUpdate
+from rollouts import selectors, services
+from rollouts.models import Recording
+from rollouts.wire import RecordingRequest
+from runs.core.lifecycle import RunVerb
+from runs.models import Run
+from tests.factories import bearer
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import NOON, ask, draft, later, launched
+from tests.integration.rollouts.local_fleets import Platform, local_fleet, publish, within
+from tests.live_server import serving
+
+FILMED = Filmed(media_type="video/webm", frames=11, frames_per_second=30.0, width=60, height=40)
+
+
+@pytest.fixture
+def run(db: None) -> Run:
+    return launched(FakeCluster())
+
+
+def request(run: Run, *, seconds: float = 0, **fields: Any) -> list[Recording]:
+    return services.request_recordings(
+        run_id=run.pk,
+        wanted=RecordingRequest(**fields),
+        actor="user:alice",
+        now=later(seconds),
+    )
+
+
+def update(row: Recording, state: str = "ready", *, seconds: float = 1, **fields: Any) -> Recording:
+    given: dict[str, Any] = {"worker": 0, "slot": 2, **fields}
+    if state == "ready":
+        given = {"filmed": FILMED, "content": b"film", "total_return": 9.0, "length": 9, **given}
+    return services.update_recording(
+        run_id=row.run_id,
+        recording_id=row.pk,
+        update=RecordingUpdate(state=state, **given),  # type: ignore[arg-type]
+        now=later(seconds),
+    )
+
+
+def test_a_request_travels_with_the_orders_of_the_fleet_until_it_is_met(run: Run) -> None:
+    before = selectors.control_of(run.pk)
+    [row] = request(run, worker=0, slot=3)
+
+    asked = selectors.control_of(run.pk)
+    [order] = asked.recordings
+    assert (order.id, order.worker, order.slot) == (str(row.pk), 0, 3)
+    assert asked.fingerprint != before.fingerprint
+    update(row, "recording")
+    assert selectors.control_of(run.pk).recordings == [order]
+    update(row)
+    assert selectors.control_of(run.pk).fingerprint == before.fingerprint
+
+
+def test_a_finished_recording_says_what_the_episode_was(run: Run) -> None:
+    [row] = request(run)
+    update(row, "recording", seconds=1)
+    update(row, seconds=5, outcome="truncated", policy_step=3)
+
+    [shown] = selectors.recordings(run.pk)
+    assert (shown.state, shown.worker, shown.slot) == ("ready", 0, 2)
+    assert (shown.episode_return, shown.episode_length, shown.outcome) == (9.0, 9, "truncated")
+    assert (shown.policy_step, shown.media_type, shown.size_bytes) == (3, "video/webm", 4)
+    assert (shown.started_at, shown.finished_at) == (later(1), later(5))
+    with selectors.film(selectors.recording(run.pk, row.pk)) as film:
+        assert film.read() == b"film"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"worker": 9}, "worker"),
+        ({"slot": 0}, "worker"),
+        ({"worker": 0, "slot": 99}, "slot"),
+        ({"environment": "gymnasium:Other-v0"}, "environment"),
+    ],
+)
+def test_what_the_fleet_does_not_have_is_not_asked_for(
+    run: Run, wrong: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(services.InvalidRecording) as refused:
+        request(run, **wrong)
+
+    assert refused.value.field == field
+    assert not Recording.objects.exists()
+
+
+def test_a_run_without_a_living_fleet_films_nothing(run: Run) -> None:
+    outside = draft("outside", kind="outside")
+    ask(run, RunVerb.KILL)
+
+    for one in (outside, run):
+        with pytest.raises(services.InvalidRecording):
+            request(one)
+
+
+def test_only_so_many_are_under_way_at_a_time(run: Run) -> None:
+    request(run, episodes=4)
+    first = request(run, episodes=4)[0]
+
+    with pytest.raises(services.TooManyRecordings):
+        request(run)
+    update(first, "failed", reason="no")
+    assert len(request(run)) == 1
+
+
+def test_a_recording_is_finished_once(run: Run) -> None:
+    [row] = request(run)
+    update(row)
+
+    with pytest.raises(services.RecordingNotFound):
+        update(row, content=b"another")
+    with pytest.raises(services.RecordingNotFound):
+        update(row, "failed", reason="too late")
+    with selectors.film(Recording.objects.get()) as film:
+        assert film.read() == b"film"
+
+
+def test_a_ready_recording_without_a_film_has_failed(run: Run) -> None:
+    [row] = request(run)
+
+    assert update(row, content=b"").state == "failed"
+
+
+def test_the_newest_films_are_kept_and_older_ones_leave_nothing(
+    run: Run, settings: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.ROLLDECK_RECORDINGS_PER_RUN = 2
+    with django_capture_on_commit_callbacks(execute=True):
+        rows = [request(run, seconds=n)[0] for n in range(4)]
+        names = [update(row, seconds=10 + n).file for n, row in enumerate(rows)]
+
+    kept = Recording.objects.order_by("finished_at")
+    assert [row.pk for row in kept] == [rows[2].pk, rows[3].pk]
+    assert [default_storage.exists(name) for name in names] == [False, False, True, True]
+
+
+def test_what_no_fleet_finishes_is_given_up(run: Run) -> None:
+    request(run)
+    late = NOON + services.recordings.PATIENCE + timedelta(seconds=1)
+    [fresh] = request(run, seconds=60)
+
+    assert services.give_up_recordings(now=late) == 1
+    assert "15 minutes" in Recording.objects.get(state="failed").reason
+    ask(run, RunVerb.KILL, now=late)
+    services.give_up_recordings(now=late)
+    fresh.refresh_from_db()
+    assert (fresh.state, fresh.reason) == ("failed", "the run ended first")
+
+
+@pytest.fixture
+def platform(transactional_db: None) -> Iterator[Platform]:
+    with serving() as url, Platform(url) as platform:
+        yield platform
+
+
+def put(platform: Platform, row: Recording, body: bytes) -> httpx.Response:
+    return httpx.put(
+        f"{platform.url}/api/runs/pole/recordings/{row.pk}",
+        content=body,
+        headers={**bearer("worker", run=row.run), "Content-Type": RECORDING_TYPE},
+    )
+
+
+def test_nonsense_from_a_worker_stores_nothing(platform: Platform) -> None:
+    [row] = request(launched(FakeCluster()))
+    wrong = RecordingUpdate(state="ready", worker=0, filmed=FILMED, content=b"x")
+    bodies = {
+        b"": "nothing",
+        b"\xc1": "no msgpack",
+        msgspec.msgpack.encode({"state": "odd", "worker": 0}): "an unknown state",
+        msgspec.msgpack.encode({"state": "ready", "worker": -1}): "a negative worker",
+        msgspec.msgpack.encode(msgspec.structs.replace(wrong, content=b"x" * 9_000_000)): "large",
+    }
+    for body, what in bodies.items():
+        assert put(platform, row, body).status_code == 400, what
+
+    row.refresh_from_db()
+    assert row.state == "requested"
+    row.pk = uuid.UUID(int=9)
+    assert put(platform, row, msgspec.msgpack.encode(wrong)).status_code == 404
+
+
+def test_a_real_fleet_films_the_next_episode_of_a_slot(platform: Platform, tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    run = launched(cluster)
+    publish(run)
+    headers = bearer("admin")
+    path = f"{platform.url}/api/runs/pole/recordings"
+
+    def newest() -> dict[str, Any]:
+        found: dict[str, Any] = httpx.get(path, headers=headers).json()["results"][0]
+        return found
+
+    with local_fleet(platform, cluster.orders[-1], tmp_path):
+        began = time.monotonic()
+        asked = httpx.post(path, json={"worker": 0, "slot": 3}, headers=headers)
+        assert asked.status_code == 201, asked.text
+        assert within(120, lambda: newest()["state"] in {"ready", "failed"}), newest()
+        took = time.monotonic() - began
+
+    shown = newest()
+    assert (shown["state"], shown["worker"], shown["slot"]) == ("ready", 0, 3), shown
+    assert shown["media_type"] == "video/webm"
+    assert shown["frames"] + shown["frames_left_out"] == shown["episode_length"] + 1
+    assert shown["episode_return"] == shown["episode_length"]
+    assert shown["policy_step"] == 0
+    assert took < 120
+    film = httpx.get(f"{path}/{shown['id']}/content", headers=headers)
+    part = httpx.get(f"{path}/{shown['id']}/content", headers={**headers, "Range": "bytes=0-3"})
+    assert film.headers["content-type"] == "video/webm"
+    assert film.headers["x-content-type-options"] == "nosniff"
+    assert film.content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins as EBML does"
+    assert (part.status_code, part.content) == (206, film.content[:4])
+    assert len(film.content) == shown["size_bytes"]

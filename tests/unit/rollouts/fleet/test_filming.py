@@ -1,0 +1,199 @@
+"""An episode is filmed in the best way its environment can be drawn, within bounds."""
+
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import av
+import msgspec
+import numpy as np
+import pytest
+
+from rolldeck.errands import Filmed
+from rollouts.fleet import filming
+from rollouts.fleet.env_messages import Began, Broke, Ready, Recorded, Stepped
+from rollouts.fleet.env_worker import EnvWorker
+from rollouts.fleet.filming import FRAME_BREAK, TextCamera, VideoCamera, description_of
+
+
+def described(film: Path) -> Filmed:
+    """Return the description of a film once it is there."""
+    deadline = time.monotonic() + 60
+    while not description_of(film).exists():
+        assert time.monotonic() < deadline, "the film was never finished"
+        time.sleep(0.02)
+    return msgspec.json.decode(description_of(film).read_bytes(), type=Filmed)
+
+
+class Slot:
+    """A real env process with one slot, stepped by hand."""
+
+    def __init__(self, kwargs: dict[str, Any], *, spec: str = "odd:drawing") -> None:
+        self.worker = EnvWorker(spec=spec, kwargs=kwargs, slots=[0], base_seed=1)
+        self.unread: list[Any] = []
+        self.worker.start()
+        assert isinstance(self.next(), Ready)
+        assert isinstance(self.next(), Began)
+
+    def next(self) -> Any:
+        if not self.unread:
+            assert self.worker.descriptor is not None
+            assert wait([self.worker.descriptor], 60), "the env process says nothing"
+            self.unread += self.worker.receive()
+        return self.unread.pop(0)
+
+    def step(self, count: int = 1) -> list[Any]:
+        """Step; return the messages that came, those about films included."""
+        came: list[Any] = []
+        for _ in range(count):
+            self.worker.step([0], np.zeros(1, dtype=np.int64))
+            came.append(self.next())
+            while not isinstance(came[-1], Stepped):
+                came.append(self.next())
+        return came
+
+
+@pytest.fixture
+def slots() -> Iterator[Any]:
+    made: list[Slot] = []
+
+    def make(**kwargs: Any) -> Slot:
+        made.append(Slot({"length": 10, **kwargs}))
+        return made[-1]
+
+    yield make
+    for slot in made:
+        slot.worker.close()
+
+
+def filmed_episode(slot: Slot, film: Path) -> Recorded:
+    """Ask in the middle of an episode; return what came of the next one."""
+    slot.step(3)
+    slot.worker.record(0, "order", str(film))
+    before = slot.step(7 + 9)
+    assert not [one for one in before if isinstance(one, Recorded)]
+    [recorded] = [one for one in slot.step() if isinstance(one, Recorded)]
+    assert not [one for one in slot.step(25) if isinstance(one, Recorded)]
+    return recorded
+
+
+def test_the_next_episode_becomes_a_video(slots: Any, tmp_path: Path) -> None:
+    film = tmp_path / "a.film"
+
+    recorded = filmed_episode(slots(), film)
+
+    assert (recorded.order_id, recorded.error) == ("order", "")
+    assert (recorded.total_return, recorded.length) == (10.0, 10)
+    assert recorded.outcome == "terminated"
+    found = described(film)
+    assert (found.media_type, found.frames, found.left_out) == ("video/webm", 11, 0)
+    assert (found.width, found.height, found.frames_per_second) == (80, 50, 20.0)
+    with av.open(str(film)) as container:
+        pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert len(pictures) == 11
+    assert pictures[0][25, 20].min() > 200, "at first all is white"
+    assert pictures[10][25, 20][0] > pictures[10][25, 20][1] + 60, "at the end it is red"
+
+
+def test_an_environment_that_draws_text_becomes_text(slots: Any, tmp_path: Path) -> None:
+    film = tmp_path / "a.film"
+
+    filmed_episode(slots(modes="ansi"), film)
+
+    found = described(film)
+    frames = film.read_text().split(FRAME_BREAK)
+    assert (found.media_type, found.frames, found.note) == ("text/plain", 11, "")
+    assert frames[0] == "at step 0"
+    assert frames[-1] == "at step 10"
+
+
+def test_an_environment_that_cannot_be_drawn_is_told_step_by_step(
+    slots: Any, tmp_path: Path
+) -> None:
+    film = tmp_path / "a.film"
+
+    filmed_episode(slots(modes=""), film)
+
+    found = described(film)
+    frames = film.read_text().split(FRAME_BREAK)
+    assert found.media_type == "text/plain"
+    assert "no render mode rgb_array" in found.note
+    assert frames[1].startswith("step 1 · action 0 · reward 1 · observation [")
+
+
+def test_cartpole_is_filmed_as_it_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    slot, film = Slot({}, spec="gymnasium:CartPole-v1"), tmp_path / "a.film"
+    try:
+        slot.worker.record(0, "order", str(film))
+        came: list[Any] = []
+        while not any(isinstance(one, Recorded) for one in came):
+            came += slot.step()
+        found = described(film)
+    finally:
+        slot.worker.close()
+
+    assert (found.media_type, found.width, found.height) == ("video/webm", 600, 400)
+    assert found.frames_per_second == 50.0
+    [length] = [one.length for one in came if isinstance(one, Recorded)]
+    assert found.frames + found.left_out == length + 1
+
+
+def test_an_environment_that_breaks_while_filmed_is_replaced_as_any(
+    slots: Any, tmp_path: Path
+) -> None:
+    slot = slots(raises_at=12, length=20)
+    slot.worker.record(0, "order", str(tmp_path / "a.film"))
+    message: Any = None
+    while not isinstance(message, Broke):
+        slot.worker.step([0], np.zeros(1, dtype=np.int64))
+        message = slot.next()
+    slot.worker.build(0)
+
+    assert isinstance(slot.next(), Began)
+    assert isinstance(slot.step()[0], Stepped)
+
+
+def test_a_video_has_an_end_however_long_the_episode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filming, "MOST_FRAMES", 30)
+    camera = VideoCamera(tmp_path / "a.film", frames_per_second=30.0)
+    for _ in range(100):
+        camera.take(np.zeros((64, 64, 3), np.uint8))
+    camera.finish()
+
+    found = described(tmp_path / "a.film")
+    assert (found.frames, found.left_out) == (30, 70)
+
+
+def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path: Path) -> None:
+    camera = VideoCamera(tmp_path / "a.film", frames_per_second=30.0)
+    camera.take(np.zeros((1081, 1921, 4), np.uint8))
+    camera.take(np.zeros((64, 64, 3), np.uint8))
+    camera.finish()
+
+    found = described(tmp_path / "a.film")
+    assert (found.width, found.height) == (480, 270)
+    assert (found.frames, found.left_out) == (1, 1)
+
+
+def test_a_film_without_a_picture_says_so(tmp_path: Path) -> None:
+    VideoCamera(tmp_path / "a.film", frames_per_second=30.0).finish()
+
+    assert "drew no picture" in described(tmp_path / "a.film").note
+    assert not (tmp_path / "a.film").exists()
+
+
+def test_a_text_has_an_end_and_no_escape_sequences(tmp_path: Path) -> None:
+    camera = TextCamera(tmp_path / "a.film", frames_per_second=1.0)
+    for _ in range(filming.MOST_FRAMES + 5):
+        camera.take("\x1b[2J" + "x" * 400)
+    camera.finish()
+
+    found = described(tmp_path / "a.film")
+    assert found.frames + found.left_out == filming.MOST_FRAMES + 5
+    assert (tmp_path / "a.film").stat().st_size <= filming.MOST_TEXT_BYTES
+    assert "\x1b" not in (tmp_path / "a.film").read_text()
