@@ -22,8 +22,6 @@ from runs.core.run_config import RunConfig
 ENV_RULE: Final = RestartRule(
     most_crashes=6, window_seconds=60.0, first_seconds=0.1, most_seconds=10.0
 )
-HUNG_SECONDS: Final = 120.0
-"""Silence after which an env process that owes an answer is replaced."""
 
 SLOT_FAILED: Final = ("slot_failed", "given up")
 SLOT_RESTARTED: Final = ("slot_restarted", "restarting")
@@ -94,6 +92,7 @@ class EnvCrew:
     ) -> None:
         """Start nothing yet; the first `tend` does."""
         self._restart_interval = config.environment.restart_interval_seconds
+        self._hung_after_seconds = config.environment.hung_after_seconds
         self._events = events
         self._listener = listener
         self._slots: list[_Slot] = []
@@ -189,7 +188,7 @@ class EnvCrew:
         for process in self._processes:
             if process.start_at is not None and now >= process.start_at:
                 self._start(process, now)
-            elif process.awaited and now - process.heard_at > HUNG_SECONDS:
+            elif process.awaited and now - process.heard_at > self._hung_after_seconds:
                 self._bury(process, f"env process {process.worker.pid} hangs", now)
             else:
                 self._replace_when_due(process, now)

@@ -56,14 +56,21 @@ class Loop:
     When the turns keep crashing, the loop ends and `is_broken` says so.
     """
 
-    def __init__(self, name: str, turn: Callable[[], None], events: EventLog) -> None:
+    def __init__(
+        self,
+        name: str,
+        turn: Callable[[], None],
+        events: EventLog,
+        *,
+        rule: RestartRule = LOOP_RULE,
+    ) -> None:
         self.name = name
         self.is_broken = False
         self.error = ""
         self._turn = turn
         self._events = events
         self._stop = threading.Event()
-        self._budget = RestartBudget(LOOP_RULE)
+        self._budget = RestartBudget(rule)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:

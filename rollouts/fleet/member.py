@@ -292,7 +292,7 @@ class Member:
         try:
             state: WorkerState = call.future.result()
         except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
-            self._bury(_first_line(error), now)
+            self._bury(_cause(error), now)
             return
         if state.report.state == "failed":
             self._take(state)
@@ -344,7 +344,7 @@ class Member:
         try:
             self._offered = call.future.result()
         except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
-            self._tell_weights_lost(call, _first_line(error))
+            self._tell_weights_lost(call, _cause(error))
 
     def _tell_weights_lost(self, call: _Call, reason: str) -> None:
         self._events.add(
@@ -384,6 +384,9 @@ class Member:
         return log_files.tail(path, lines=LAST_WORDS)
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().partition("\n")[0]
+def _cause(error: Exception) -> str:
+    """Return what happened in one line; Ray puts the worker's own exception into the last one."""
+    lines = str(error).strip().splitlines() or [""]
+    is_trace = lines[0].rstrip().endswith(")") and len(lines) > 1 and "ray::" in lines[0]
+    text = lines[-1] if is_trace else lines[0]
     return f"{type(error).__name__}: {text}"[:500]

@@ -108,5 +108,7 @@ class GpuReader:
 
 def computes_on_gpu() -> bool:
     """Return whether this process has begun to use a GPU; never begins to."""
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.cuda.is_initialized())
+    # Another thread may be importing the module: it is there, and not yet what is in it.
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    is_initialized = getattr(cuda, "is_initialized", None)
+    return is_initialized is not None and bool(is_initialized())

@@ -8,11 +8,12 @@ from typing import Final
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
 from rolldeck.wire import FleetControl, FleetReport, InvalidMessage
 from rollouts.core import admission
+from rollouts.core.backoff import RestartRule
 from rollouts.fleet import log_files
 from rollouts.fleet.errands import Errands
 from rollouts.fleet.log_capture import ActorLog
 from rollouts.fleet.log_files import RingFile
-from rollouts.fleet.loops import EventLog, Loop
+from rollouts.fleet.loops import LOOP_RULE, EventLog, Loop
 from rollouts.fleet.messages import Orders
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.reporter import FleetState, Reporter
@@ -44,7 +45,12 @@ class RolloutManager:
     """
 
     def __init__(
-        self, settings: FleetSettings, source: WorkerSource, *, owns_process: bool = False
+        self,
+        settings: FleetSettings,
+        source: WorkerSource,
+        *,
+        owns_process: bool = False,
+        loop_rule: RestartRule = LOOP_RULE,
     ) -> None:
         """Start all loops.
 
@@ -52,6 +58,7 @@ class RolloutManager:
             settings: Of the fleet.
             source: Where workers come from.
             owns_process: Whether whatever the process logs belongs to this manager.
+            loop_rule: How often a loop may crash before the fleet counts as failed.
         """
         self._settings = settings
         self._source = source
@@ -85,7 +92,9 @@ class RolloutManager:
             RingFile(log_files.log_of(settings, worker=None, slot=None)),
             threads=("",) if owns_process else tuple(turns),
         )
-        self._loops = {name: Loop(name, turn, self._events) for name, turn in turns.items()}
+        self._loops = {
+            name: Loop(name, turn, self._events, rule=loop_rule) for name, turn in turns.items()
+        }
         for loop in self._loops.values():
             loop.start()
 
@@ -283,6 +292,12 @@ class RolloutManager:
         """Return the state of the fleet and the reason why it is not what is wanted."""
         if self._is_stopped:
             return "stopped", ""
+        broken = [loop for loop in self._loops.values() if loop.is_broken]
+        if broken:
+            return "failed", f"loop {broken[0].name} gave up: {broken[0].error}"
+        return self._state_of_workers()
+
+    def _state_of_workers(self) -> tuple[FleetState, str]:
         conditions = [member.condition for member in self._roster.staying]
         failed = conditions.count("failed")
         reason = self._obstacle

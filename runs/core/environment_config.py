@@ -29,3 +29,13 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             unit="s",
         ),
     ] = None
+    hung_after_seconds: Annotated[
+        float,
+        _field(
+            "Hung after",
+            "Replace an environment's process that owes an answer for this long.",
+            unit="s",
+            gt=0,
+            le=86_400,
+        ),
+    ] = 120.0

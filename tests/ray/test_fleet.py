@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rolldeck.wire import FleetReport
+from rolldeck.wire import FleetReport, Fragment
 from rollouts.fleet.settings import FleetSettings
 from runs.core import run_config
 from tests.processes import is_gone
@@ -83,6 +83,16 @@ def snapshot(manager: Any) -> FleetReport:
     return msgspec.json.decode(answer, type=FleetReport)
 
 
+def spooled(folder: Path, worker: str) -> list[tuple[str, int]]:
+    """Return slot and number of what waits in the spools of workers so called."""
+    keys = []
+    for path in folder.rglob("*.fragment"):
+        if worker in path.parent.name:
+            fragment = msgspec.msgpack.decode(path.read_bytes(), type=Fragment)
+            keys.append((fragment.slot, fragment.number))
+    return keys
+
+
 def both_run(platform: SmallPlatform) -> bool:
     reported = platform.reports[-1:]
     return [w.state for report in reported for w in report.workers] == ["running"] * 2
@@ -141,8 +151,42 @@ def test_a_killed_worker_is_respawned_and_stepping_within_half_a_minute(
 
     # On an idle machine it takes a few seconds; other tests may run beside this one.
     assert seconds < 30, seconds
-    assert platform.events().count("worker_respawned") == 1
+    told = platform.messages("worker_respawned")
+    assert len(told) == 1, told
     assert platform.reports[-1].workers[0].restarts == 1
+
+
+def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
+    launched: Callable[..., Any], tmp_path: Path
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        port = int(url.rpartition(":")[2])
+        launched(url)
+        eventually(lambda: both_run(platform) and len(platform.fragments) > 50)
+        victim = platform.reports[-1].workers[0]
+    began = time.monotonic()
+    eventually(lambda: spooled(tmp_path, victim.incarnation))
+    assert victim.pid
+    os.kill(victim.pid, signal.SIGKILL)
+    eventually(lambda: time.monotonic() - began > 30)
+    left = spooled(tmp_path, "")
+    before = set(platform.fragments)
+    assert left
+    assert not before & set(left)
+
+    with served(platform, port=port):
+        back_at = time.monotonic()
+        eventually(lambda: set(left) <= platform.fragments.keys())
+        assert time.monotonic() - back_at < 20
+        eventually(lambda: both_run(platform))
+        eventually(lambda: not spooled(tmp_path, ""))
+
+    for slot in {slot for slot, _ in platform.order}:
+        numbers = [number for name, number in platform.order if name == slot]
+        assert numbers == list(range(len(numbers)))
+    assert "spool_inherited" in platform.events()
 
 
 def test_a_killed_manager_is_restarted_by_the_cluster_and_reports_count_on(

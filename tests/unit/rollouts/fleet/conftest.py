@@ -26,7 +26,7 @@ def make_settings(tmp_path: Path) -> Callable[..., FleetSettings]:
         url: str = "http://127.0.0.1:9",
         spec: str = "gymnasium:CartPole-v1",
         kwargs: dict[str, Any] | None = None,
-        restart_interval_seconds: float | None = None,
+        environment: dict[str, Any] | None = None,
         max_staleness: int = 1,
         policy: dict[str, Any] | None = None,
         **fleet: Any,
@@ -36,7 +36,7 @@ def make_settings(tmp_path: Path) -> Callable[..., FleetSettings]:
             "environment": {
                 "spec": spec,
                 "kwargs": kwargs or {},
-                "restart_interval_seconds": restart_interval_seconds,
+                **(environment or {}),
             },
             "fleet": {**small, "fragment_length": 8, **fleet},
             "policy": policy or {"hidden_sizes": [8]},

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -80,5 +81,34 @@ def _raise_in_row_0(name: str, kwargs: Mapping[str, Any]) -> Any:
     return Counting(raises_at=3) if _made == 1 or _made > 4 else Counting(**kwargs)
 
 
+def _one_is_slow(name: str, kwargs: Mapping[str, Any]) -> Any:
+    """Of all environments, the first one takes half a second for a step."""
+    try:
+        Path(kwargs["marker"]).touch(exist_ok=False)
+    except FileExistsError:
+        return Counting()
+    return Counting(seconds=0.5)
+
+
+class Hanging(Counting):
+    """Never comes back from its third step, the first time that any of them takes it."""
+
+    def __init__(self, *, marker: str) -> None:
+        super().__init__()
+        self._marker = Path(marker)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self._step == 2 and not self._marker.exists():
+            self._marker.touch()
+            time.sleep(3600)
+        return super().step(action)
+
+
+def _hang(name: str, kwargs: Mapping[str, Any]) -> Any:
+    return Hanging(**kwargs)
+
+
 register("odd", _make)
+register("one_slow", _one_is_slow)
+register("one_hangs", _hang)
 register("one_odd", _raise_in_row_0)

@@ -15,6 +15,7 @@ from rolldeck import safetensors
 from rolldeck.errands import LogLines, LogRequest
 from rolldeck.wire import (
     FleetControl,
+    FleetEvent,
     FleetReport,
     Fragment,
     FragmentPush,
@@ -94,10 +95,15 @@ class SmallPlatform:
         )
 
     def events(self) -> list[str]:
-        seen: dict[int, list[str]] = {}
-        for report in self.reports:
-            seen[report.sequence] = [event.kind for event in report.events]
-        return [kind for kinds in seen.values() for kind in kinds]
+        return [event.kind for event in self._events()]
+
+    def messages(self, kind: str) -> list[str]:
+        return [event.message for event in self._events() if event.kind == kind]
+
+    def _events(self) -> list[FleetEvent]:
+        # A report that was not delivered comes again under its number.
+        by_number = {report.sequence: report.events for report in self.reports}
+        return [event for events in by_number.values() for event in events]
 
 
 class _Handler(BaseHTTPRequestHandler):

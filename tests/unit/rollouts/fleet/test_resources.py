@@ -107,6 +107,15 @@ def test_the_device_is_the_first_that_the_process_may_see(
     assert GpuReader(Driver()).read() == found
 
 
+@pytest.mark.parametrize("torch", [SimpleNamespace(), SimpleNamespace(cuda=SimpleNamespace())])
+def test_a_torch_that_another_thread_is_importing_uses_no_gpu_yet(
+    monkeypatch: pytest.MonkeyPatch, torch: SimpleNamespace
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+
+    assert not computes_on_gpu()
+
+
 def test_a_machine_without_a_driver_reports_none_and_asks_no_more() -> None:
     reader = GpuReader(SimpleNamespace())
 
