@@ -42,8 +42,23 @@ class RandomWalk(gymnasium.Env[Any, Any]):
         return self._random.normal(size=3).astype(np.float32)
 
 
+class CameraWalk(RandomWalk):
+    """Shows noise as a picture beside the random numbers."""
+
+    observation_space = gymnasium.spaces.Dict(
+        {
+            "image": gymnasium.spaces.Box(0, 255, (64, 64, 3), np.uint8),
+            "numbers": RandomWalk.observation_space,
+        }
+    )
+
+    def _show(self) -> Any:
+        image = self._random.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+        return {"image": image, "numbers": super()._show()}
+
+
 def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
-    return RandomWalk(name, **kwargs)
+    return CameraWalk("choice", **kwargs) if name == "camera" else RandomWalk(name, **kwargs)
 
 
 register("walk", _make)

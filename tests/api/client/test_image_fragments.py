@@ -1,0 +1,142 @@
+"""What a rollout worker saw reaches a trainer byte for byte, pictures and all."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pytest_django.live_server_helper import LiveServer
+
+from buffer import storage
+from buffer.models import FragmentChunk
+from rolldeck.batches import Batch
+from rolldeck.http import Connection
+from rolldeck.trainer import Trainer
+from rolldeck.wire import FragmentReceipt
+from rollouts.fleet.environments import describe, import_registered_modules, make
+from rollouts.fleet.messages import Orders
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.policies import make_module
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.wrapper import RolloutWorkerWrapper
+from runs.core import run_config
+from runs.models import Run
+from tests.factories import make_run, make_token
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+FLEET_TESTS = str(Path(__file__).resolve().parents[2] / "unit" / "rollouts" / "fleet")
+STEPS = 8
+SIZES = {"envs_per_worker": 2, "envs_per_process": 2, "inference_batch_size": 2}
+
+
+@pytest.fixture(autouse=True)
+def _afresh(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
+    settings.ROLLDECK_ENVIRONMENTS = ["walk:camera"]
+    monkeypatch.syspath_prepend(FLEET_TESTS)
+    monkeypatch.setenv("PYTHONPATH", FLEET_TESTS)
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "random_walks")
+    storage.forget_current_segment()
+    yield
+    storage.forget_current_segment()
+
+
+def config_of(spec: str, kwargs: dict[str, Any], kind: str) -> dict[str, Any]:
+    return {
+        "environment": {"spec": spec, "kwargs": kwargs},
+        "fleet": {**SIZES, "fragment_length": STEPS},
+        "policy": {"kind": kind, "hidden_sizes": [8], "channels": [4, 4], "recurrent_units": 4},
+        "buffer": {"batch_size": 4},
+    }
+
+
+@contextmanager
+def rolling_out(
+    run: Run, config: dict[str, Any], url: str
+) -> Iterator[tuple[RolloutWorkerWrapper, list[bytes]]]:
+    """Run a worker against the platform; what it pushes is noted on the way."""
+    settings = FleetSettings(
+        platform_url=url,
+        token=make_token("worker", run=run)[1],
+        run=run.name,
+        run_config=run_config.to_builtins(run_config.parse(config)),
+        incarnation="1-aaaa",
+    )
+    sent: list[bytes] = []
+    platform = PlatformApi(settings)
+
+    def push(fragments: list[bytes]) -> FragmentReceipt:
+        receipt = platform.push(fragments)
+        sent.extend(fragments)
+        return receipt
+
+    worker = RolloutWorkerWrapper(
+        WorkerSettings(fleet=settings, index=0, incarnation="1-aaaa-bb"), push=push
+    )
+    try:
+        yield worker, sent
+    finally:
+        worker.stop()
+        platform.close()
+
+
+def weights_for(config: dict[str, Any]) -> dict[str, np.ndarray]:
+    # Registers what the env processes register.
+    import_registered_modules()
+    parsed = run_config.parse(config)
+    spec, kwargs = parsed.environment.spec, parsed.environment.kwargs
+    shown, taken = describe(make(spec, kwargs))
+    module = make_module(parsed.policy, shown, taken)
+    return {name: value.numpy() for name, value in module.state_dict().items()}
+
+
+def received(trainer: Trainer, within_seconds: float) -> Batch:
+    deadline = time.monotonic() + within_seconds
+    while time.monotonic() < deadline:
+        batch = trainer.next_batch(wait_seconds=5)
+        if batch is not None:
+            return batch
+    raise AssertionError("no batch came")
+
+
+@pytest.mark.parametrize(
+    ("spec", "kwargs", "kind", "pictures"),
+    [
+        ("rolldeck:catch-v0", {"height": 120, "width": 120}, "cnn", ""),
+        ("walk:camera", {}, "gru", ".image"),
+    ],
+    ids=["a picture", "a picture and other parts"],
+)
+def test_pictures_of_a_worker_come_back_byte_for_byte(
+    live_server: LiveServer, spec: str, kwargs: dict[str, Any], kind: str, pictures: str
+) -> None:
+    config = config_of(spec, kwargs, kind)
+    run = make_run(name="pictures", config=config)
+    weights = weights_for(config)
+    with ExitStack() as opened:
+        connection = opened.enter_context(
+            Connection(live_server.url, make_token("trainer", run=run)[1], retry_for_seconds=0)
+        )
+        trainer = Trainer("", run.name, connection=connection)
+        trainer.register()
+        trainer.publish_weights(weights, step=0)
+        worker, sent = opened.enter_context(rolling_out(run, config, live_server.url))
+        worker.update_weights(WeightsRecord(epoch=1, step=0, tensors=weights))
+        worker.exchange(Orders(desired="running", epoch=1, policy_step=0, credits=4))
+
+        batch = received(trainer, within_seconds=90)
+        stacked = batch.stack()
+
+    assert sorted(map(bytes, batch.items)) == sorted(sent)
+    # Larger than what the database keeps in a row.
+    assert all(len(fragment) > 64 * 1024 for fragment in sent)
+    assert all(FragmentChunk.objects.values_list("object", flat=True))
+    obs, next_obs = stacked[f"obs{pictures}"], stacked[f"next_obs{pictures}"]
+    assert obs.dtype == np.uint8
+    assert obs.shape[:2] == (4, STEPS)
+    assert obs.any()
+    assert next_obs.shape == (4, *obs.shape[2:])
