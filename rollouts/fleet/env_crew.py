@@ -88,6 +88,7 @@ class EnvCrew:
         events: EventLog,
         listener: CrewListener,
         output: OutputPump | None = None,
+        mark: str = "",
         rule: RestartRule = ENV_RULE,
     ) -> None:
         """Start nothing yet; the first `tend` does."""
@@ -105,6 +106,7 @@ class EnvCrew:
                 slots=range(first, min(first + size, count)),
                 base_seed=base_seed,
                 output=output,
+                mark=mark,
             )
             process = _Process(worker, RestartBudget(rule))
             self._processes.append(process)

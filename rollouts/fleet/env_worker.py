@@ -1,11 +1,12 @@
 """Hold one env process: start it, talk to it, notice its death, start it again."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 import rolldeck
 import rollouts
+from rollouts.core import leftovers
 from rollouts.fleet.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.env_messages import (
     Began,
@@ -56,6 +58,7 @@ class EnvWorker:
         slots: Sequence[int],
         base_seed: int,
         output: OutputPump | None = None,
+        mark: str = "",
     ) -> None:
         """Start nothing yet.
 
@@ -65,6 +68,7 @@ class EnvWorker:
             slots: Numbers of the slots within the worker.
             base_seed: Slots derive their seeds from it.
             output: Takes what the process writes; None: it goes where the caller's goes.
+            mark: By which whatever the process starts is known later; empty for none.
         """
         self.slots = tuple(slots)
         self.generation = 0
@@ -72,6 +76,7 @@ class EnvWorker:
         self._spec = spec
         self._kwargs = kwargs
         self._output = output
+        self._mark = mark
         self._base_seed = base_seed
         self._rows = {slot: row for row, slot in enumerate(self.slots)}
         self._builds = dict.fromkeys(self.slots, 0)
@@ -106,7 +111,9 @@ class EnvWorker:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=_environment(),
+                env=_environment(self._mark),
+                # A simulator's own processes go with it: they are in its group.
+                start_new_session=True,
             )
         self.say(f"env process {self._process.pid} begins")
         self._channel = Channel(ours, receives=FromProcess)
@@ -174,7 +181,8 @@ class EnvWorker:
         self._block = None
         self._close_memory()
         if self._process is not None:
-            self._process.kill()
+            if self._process.returncode is None:
+                _kill_group(self._process.pid)
             self._process.wait()
             self._process = None
 
@@ -184,6 +192,7 @@ class EnvWorker:
             try:
                 self._send(Close())
                 self._process.wait(timeout=1)
+                _kill_group(self._process.pid)
             except (EnvWorkerDied, subprocess.TimeoutExpired):
                 pass
         self.kill()
@@ -243,6 +252,7 @@ class EnvWorker:
             code = self._process.wait(timeout=0.5)
         except subprocess.TimeoutExpired:
             return f"env process {self._process.pid} hung up"
+        _kill_group(self._process.pid)
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"env process {self._process.pid} ended with {ending}"
 
@@ -262,7 +272,17 @@ def _stepped(came: Came, block: EnvBlock) -> Stepped:
     )
 
 
-def _environment() -> dict[str, str]:
+def _kill_group(leader: int) -> None:
+    """End what is left of a process' group.
+
+    To be called before its leader's end was waited for, or at once after: later, the id may be
+    somebody else's.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _environment(mark: str) -> dict[str, str]:
     """Return an environment in which the child finds this code and keeps to one core.
 
     What it writes comes at once: the last words of a crash are worth more than a buffer.
@@ -278,4 +298,5 @@ def _environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(paths),
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",
+        **({leftovers.VARIABLE: mark} if mark else {}),
     }

@@ -91,6 +91,16 @@ class GpuReader:
             return None, None
         return float(busy), int(taken)
 
+    def memory(self) -> tuple[int, int] | None:
+        """Return all and the taken bytes of the device's memory; None where nobody knows."""
+        try:
+            if self._device is None:
+                self._device = self._open()
+            found = self._nvml.nvmlDeviceGetMemoryInfo(self._device)
+        except Exception:  # noqa: BLE001 no module, no driver, no right: all mean that nobody knows
+            return None
+        return int(found.total), int(found.used)
+
     def _open(self) -> Any:
         if self._nvml is None:
             import pynvml
@@ -104,6 +114,14 @@ class GpuReader:
         if first.startswith("-"):
             raise LookupError("every device is hidden from this process")
         return self._nvml.nvmlDeviceGetHandleByIndex(int(first or 0))
+
+
+def gpu_memory() -> tuple[int, int] | None:
+    """Return all and the taken bytes of this process' GPU; None where nobody knows.
+
+    Uses the driver alone: the process itself takes no memory by asking.
+    """
+    return GpuReader().memory()
 
 
 def computes_on_gpu() -> bool:

@@ -20,6 +20,7 @@ from rollouts.fleet.acting import (
     State,
     for_environment,
 )
+from rollouts.fleet.clean_start import mark_of
 from rollouts.fleet.env_crew import EnvCrew
 from rollouts.fleet.env_messages import Ready, Recorded, Stepped
 from rollouts.fleet.environments import Space
@@ -86,7 +87,12 @@ class StepRolloutWorker:
         self._recordings = recordings
         self._output = OutputPump(settings)
         self._crew = EnvCrew(
-            config, base_seed=base_seed, events=events, listener=self, output=self._output
+            config,
+            base_seed=base_seed,
+            events=events,
+            listener=self,
+            output=self._output,
+            mark=str(mark_of(settings)),
         )
         self._weights = weights
         self._handler = progress_handler

@@ -12,6 +12,7 @@ from rolldeck.errands import LogLines, RecordingOrder
 from rolldeck.wire import Fragment, SlotReport, WorkerReport, encode
 from rollouts.core.pipeline import PipelineMonitor, judge
 from rollouts.fleet import log_files
+from rollouts.fleet.clean_start import clean_start
 from rollouts.fleet.collector import Collector
 from rollouts.fleet.errands import read_log
 from rollouts.fleet.log_capture import ActorLog
@@ -65,6 +66,8 @@ class RolloutWorkerWrapper:
         self._api = PlatformApi(settings.fleet)
         self._policy_factory = policy_factory
         self._events = EventLog()
+        if owns_process:
+            clean_start(settings, self._events)
         estate = _estate_of(settings.fleet, self._events)
         fleet = settings.fleet.config.fleet
         self._monitor = PipelineMonitor(

@@ -17,7 +17,10 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 EXAMPLE = (ROOT / ".env.example").read_text()
 OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
 # Read by Ray itself, not by us.
-RAYS_OWN = {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_USAGE_STATS_ENABLED"}
+RAYS_OWN = {
+    *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_USAGE_STATS_ENABLED"),
+    "RAY_health_check_period_ms",
+}
 
 
 def words(service: str) -> list[str]:

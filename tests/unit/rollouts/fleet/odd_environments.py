@@ -1,5 +1,6 @@
 """Environments that misbehave, registered as ``odd:<name>`` inside env processes."""
 
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,8 +68,17 @@ class Drawing(Counting):
         return picture
 
 
+class Stray(Counting):
+    """Starts a process of its own, as simulators do, and forgets it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        subprocess.Popen(["sleep", "600"])
+
+
 def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
-    return {"talking": Talking, "drawing": Drawing}.get(name, Counting)(**kwargs)
+    kinds = {"talking": Talking, "drawing": Drawing, "stray": Stray}
+    return kinds.get(name, Counting)(**kwargs)
 
 
 _made = 0

@@ -1,0 +1,178 @@
+"""A worker begins on a node as if no other had been there."""
+
+import itertools
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rollouts.core.leftovers import VARIABLE, Mark
+from rollouts.fleet import clean_start
+from rollouts.fleet.clean_start import end_leftovers, mark_of, wait_for_gpu
+from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.settings import WorkerSettings
+from tests.processes import is_gone, wait_until_gone
+
+Eventually = Callable[..., None]
+# A simulator that does not care for its parent: a process with a child in another session.
+STUBBORN = (
+    "import subprocess, sys, time;"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
+    " start_new_session=True);"
+    "print(child.pid, flush=True); time.sleep(600)"
+)
+
+
+@pytest.fixture
+def mine(make_worker_settings: Callable[..., WorkerSettings], tmp_path: Path) -> Mark:
+    # A fleet that no other test has, though they run beside this one.
+    return replace(mark_of(make_worker_settings()), fleet=tmp_path.name.replace(" ", ""))
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[Mark], list[int]]]:
+    """Start a marked process with a child of its own; return the ids of both."""
+    started: list[int] = []
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def begin(mark: Mark) -> list[int]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", STUBBORN],
+            env={**os.environ, VARIABLE: str(mark)},
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        processes.append(process)
+        assert process.stdout is not None
+        with process.stdout as said:
+            started.extend(pids := [process.pid, int(said.readline())])
+        return pids
+
+    yield begin
+    for pid in started:
+        if not is_gone(pid):
+            os.kill(pid, signal.SIGKILL)
+    for process in processes:
+        process.wait()
+
+
+@pytest.fixture
+def idle() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is somebody's worker."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+        yield process
+        process.kill()
+
+
+def owned_by(process: subprocess.Popen[bytes], mine: Mark, **changes: object) -> Mark:
+    started = psutil.Process(process.pid).create_time()
+    return replace(
+        mine, owner_pid=process.pid, owner_started=started, incarnation="0-old", **changes
+    )
+
+
+def test_processes_of_a_dead_worker_are_ended_with_their_children(
+    mine: Mark, start: Callable[[Mark], list[int]], idle: subprocess.Popen[bytes]
+) -> None:
+    mark = owned_by(idle, mine)
+    pids = start(mark)
+    idle.kill()
+    idle.wait()
+
+    ended = end_leftovers(mine)
+
+    assert [line for pid in pids for line in ended if line.startswith(f"{pid} ")] != []
+    for pid in pids:
+        wait_until_gone(pid)
+    assert all("its worker is gone" in line for line in ended)
+
+
+def test_an_earlier_incarnation_that_still_lives_is_ended_with_all_that_it_started(
+    mine: Mark, start: Callable[[Mark], list[int]], idle: subprocess.Popen[bytes]
+) -> None:
+    pids = start(owned_by(idle, mine))
+
+    end_leftovers(mine)
+
+    for pid in (*pids, idle.pid):
+        wait_until_gone(pid)
+
+
+def test_processes_of_other_living_workers_and_my_own_go_on(
+    mine: Mark, start: Callable[[Mark], list[int]], idle: subprocess.Popen[bytes]
+) -> None:
+    others = [
+        *start(owned_by(idle, mine, worker=mine.worker + 1)),
+        *start(owned_by(idle, mine, fleet="another")),
+        *start(mine),
+        idle.pid,
+    ]
+
+    end_leftovers(mine)
+
+    assert [pid for pid in others if is_gone(pid)] == []
+
+
+def test_whatever_an_environment_started_dies_with_its_process(
+    mine: Mark, eventually: Eventually
+) -> None:
+    worker = EnvWorker(spec="odd:stray", kwargs={}, slots=[0], base_seed=0, mark=str(mine))
+    worker.start()
+    assert worker.pid
+    process = psutil.Process(worker.pid)
+    eventually(lambda: process.children())
+    [child] = process.children()
+    assert child.environ()[VARIABLE] == str(mine)
+
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(EnvWorkerDied, match="signal 9"):
+        all(worker.receive() for _ in itertools.count())
+
+    wait_until_gone(child.pid)
+    worker.kill()
+
+
+def test_a_worker_waits_until_the_memory_of_its_gpu_is_free() -> None:
+    used = iter([20, 20, 2])
+
+    assert wait_for_gpu(1, lambda: (24, next(used))) == ""
+    assert next(used, None) is None
+
+
+def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
+    make_worker_settings: Callable[..., WorkerSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clean_start, "GPU_PATIENCE_SECONDS", 0.0)
+    events = EventLog()
+
+    clean_start.clean_start(
+        make_worker_settings(num_gpus_per_worker=1), events, gpu=lambda: (int(24e9), int(20e9))
+    )
+
+    [event] = [event for event in events.take() if event.kind == "gpu_memory_held"]
+    assert "4.0 of 24.0 GB of the GPU are free" in event.message
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.0, "the worker asks for no GPU"), (1.0, "its driver cannot be asked here")],
+)
+def test_where_there_is_no_gpu_the_reason_for_not_looking_is_logged(
+    share: float, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger=clean_start.__name__)
+    began = time.monotonic()
+
+    assert wait_for_gpu(share, lambda: None) == ""
+
+    assert said in caplog.text
+    assert time.monotonic() - began < 5
