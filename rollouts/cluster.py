@@ -9,10 +9,10 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
-from rollouts.core.launch import LaunchOrder
+from rollouts.core.launch import MANAGER_PREFIX, LaunchOrder
 from rollouts.core.reconcile import ActorState
 
 logger = logging.getLogger(__name__)
@@ -59,6 +59,9 @@ class Cluster(Protocol):
     def kill(self, name: str) -> None:
         """End a manager at once; one that is not there is ended already."""
 
+    def managers(self, *, platform_url: str) -> list[str]:
+        """Return the managers that answer and report to the platform at `platform_url`."""
+
 
 class RayCluster:
     """The Ray cluster whose head is at `address`."""
@@ -102,6 +105,14 @@ class RayCluster:
     def kill(self, name: str) -> None:
         """End a manager at once."""
         self._visit(lambda: _kill(name, self._namespace))
+
+    def managers(self, *, platform_url: str) -> list[str]:
+        """Return the managers that answer and report to the platform at `platform_url`.
+
+        Others may have managers in the namespace too: theirs report elsewhere.
+        """
+        found = self._visit(lambda: _managers(self._namespace))
+        return [name for name, reports_to in found.items() if reports_to == platform_url]
 
     def _launch(self, order: LaunchOrder) -> None:
         try:
@@ -220,6 +231,27 @@ def _actor_state(name: str, namespace: str) -> ActorState:
     except ray.exceptions.RayActorError:
         return ActorState.MISSING
     return ActorState.ALIVE
+
+
+def _managers(namespace: str) -> dict[str, str]:
+    """Return where each manager that answers reports to, by its name."""
+    import ray
+    from ray.util import list_named_actors
+
+    asked: dict[str, Any] = {}
+    for entry in list_named_actors(all_namespaces=True):
+        if entry["namespace"] == namespace and entry["name"].startswith(MANAGER_PREFIX):
+            with suppress(ValueError):  # it has just ended
+                actor = ray.get_actor(entry["name"], namespace=namespace)
+                asked[entry["name"]] = actor.reports_to.remote()
+    if asked:
+        ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER_SECONDS)
+    answers: dict[str, str] = {}
+    for name, answer in asked.items():
+        # Who does not answer is left for the next time.
+        with suppress(ray.exceptions.RayError):
+            answers[name] = ray.get(answer, timeout=0.1)
+    return answers
 
 
 def _kill(name: str, namespace: str) -> None:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from rollouts import selectors, services
-from rollouts.cluster import RayCluster
+from rollouts.cluster import ClusterUnreachable, RayCluster
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +49,20 @@ def reconcile_fleet(run_id: int) -> None:
         platform_url=settings.ROLLDECK_PUBLIC_URL,
         now=timezone.now(),
     )
+
+
+@shared_task(ignore_result=True)
+def end_orphans() -> list[str]:
+    """End managers on the cluster that no run owns; return their names."""
+    if not selectors.has_launched():
+        return []  # and no reason to ask a cluster that may not be there
+    try:
+        return services.end_orphans(
+            cluster=_cluster(), platform_url=settings.ROLLDECK_PUBLIC_URL, now=timezone.now()
+        )
+    except ClusterUnreachable as error:
+        logger.info("no look for orphans: %s", error)
+        return []
 
 
 def _cluster() -> RayCluster:

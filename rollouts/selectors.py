@@ -175,6 +175,11 @@ def runs_to_reconcile(*, now: datetime) -> list[int]:
     )
 
 
+def has_launched() -> bool:
+    """Return whether any manager was ever launched."""
+    return Fleet.objects.filter(attempt__gt=0).exists()
+
+
 def running_fragments(run_id: int) -> int:
     """Return how many fragments a run's fleet has started and not delivered, as last reported."""
     alive = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(fleet__incarnation="")

@@ -12,6 +12,8 @@ class FakeCluster:
         self.actors: dict[str, ActorState] = {}
         self.orders: list[LaunchOrder] = []
         self.killed: list[str] = []
+        self.elsewhere: set[str] = set()
+        """Managers that report to another platform."""
         self.is_reachable = True
         self.refuses = ""
 
@@ -36,6 +38,12 @@ class FakeCluster:
         self.reach()
         if self.actors.pop(name, None) is not None:
             self.killed.append(name)
+
+    def managers(self, *, platform_url: str) -> list[str]:
+        del platform_url  # everybody's but those in `elsewhere`
+        self.reach()
+        answering = (name for name, state in self.actors.items() if state is ActorState.ALIVE)
+        return [name for name in answering if name not in self.elsewhere]
 
     def lose(self, name: str) -> None:
         """Let a manager die on its own."""

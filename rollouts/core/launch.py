@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+
+MANAGER_PREFIX: Final = "rolldeck-"
+"""How the names of all managers begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,4 +40,9 @@ def run_key(*, run: str, created_at: datetime) -> str:
 
 def actor_name(*, run: str, attempt: int) -> str:
     """Return the name of a run's manager."""
-    return f"rolldeck-{run}-{attempt}"
+    return f"{MANAGER_PREFIX}{run}-{attempt}"
+
+
+def run_of(manager: str) -> str:
+    """Return the name of the run that a manager was launched for."""
+    return manager.removeprefix(MANAGER_PREFIX).rpartition("-")[0]

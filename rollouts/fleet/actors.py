@@ -104,6 +104,10 @@ class RayWorkers:
         """Give the reserved seats back."""
         self._seats.close()
 
+    def retire(self) -> None:
+        """End the manager's own actor, for good: nobody else would."""
+        ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+
 
 @ray.remote
 class ManagerActor:
@@ -113,12 +117,17 @@ class ManagerActor:
         from rollouts.fleet.rollout_manager import RolloutManager
 
         decoded = msgspec.json.decode(settings, type=FleetSettings)
+        self._platform_url = decoded.platform_url
         take_output(decoded, worker=None)
         self._manager = RolloutManager(decoded, RayWorkers(decoded), owns_process=True)
 
     def ping(self) -> str:
         """Return the fingerprint of the settings."""
         return self._manager.ping()
+
+    def reports_to(self) -> str:
+        """Return the address of its platform."""
+        return self._platform_url
 
     def pid(self) -> int:
         """Return the id of the manager's process."""

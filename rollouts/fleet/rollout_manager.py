@@ -232,6 +232,7 @@ class RolloutManager:
         if is_over and not self._is_stopped:
             self._events.add("fleet_retired", f"The platform refuses the manager: {failure}")
             self._stop_members()
+            self._source.retire()
 
     def _fetch(self) -> None:
         self._wake_weights.wait(1.0)

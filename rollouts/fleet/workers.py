@@ -32,6 +32,9 @@ class WorkerSource(Protocol):
     def close(self) -> None:
         """Give back what was reserved for workers; there will be no more of them."""
 
+    def retire(self) -> None:
+        """End whatever holds the manager: no platform wants it any more."""
+
 
 class LocalHandle:
     """A worker in this process."""
@@ -73,3 +76,6 @@ class LocalWorkers:
 
     def close(self) -> None:
         """Do nothing: nothing is reserved."""
+
+    def retire(self) -> None:
+        """Do nothing: the manager is a part of its caller."""

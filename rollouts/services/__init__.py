@@ -3,6 +3,7 @@
 from rollouts.services.launches import begin_launch, note_ended, note_placed, note_trouble
 from rollouts.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
 from rollouts.services.metrics import record_metrics
+from rollouts.services.orphans import end_orphans
 from rollouts.services.reconciliation import reconcile
 from rollouts.services.recordings import (
     InvalidRecording,
@@ -24,7 +25,11 @@ __all__ = [
     "answer_log",
     "ask_for_log",
     "begin_launch",
+<<<<<<< HEAD
     "give_up_recordings",
+=======
+    "end_orphans",
+>>>>>>> d37e700 (rollouts: End managers that no run owns.)
     "note_ended",
     "note_placed",
     "note_trouble",

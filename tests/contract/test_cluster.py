@@ -78,6 +78,33 @@ def test_launching_the_same_order_twice_starts_one_manager(cluster: Cluster) -> 
     assert until(ActorState.MISSING, lambda: cluster.actor_state(given.actor_name))
 
 
+def test_the_managers_of_a_platform_are_those_that_report_to_it(cluster: Cluster) -> None:
+    given = order()
+    cluster.launch(given)
+
+    def ours() -> list[str]:
+        return cluster.managers(platform_url=given.platform_url)
+
+    def alive() -> ActorState:
+        return cluster.actor_state(given.actor_name)
+
+    lived = until(ActorState.ALIVE, alive)
+    found = given.actor_name in ours()
+    if isinstance(cluster, FakeCluster):
+        cluster.elsewhere.add(given.actor_name)
+        found_elsewhere = given.actor_name in ours()
+    else:
+        found_elsewhere = given.actor_name in cluster.managers(platform_url="http://other")
+    cluster.kill(given.actor_name)
+    gone = until(ActorState.MISSING, alive)
+
+    assert lived
+    assert found
+    assert not found_elsewhere
+    assert gone
+    assert given.actor_name not in ours()
+
+
 def test_killing_nobody_is_fine(cluster: Cluster) -> None:
     cluster.kill("rolldeck-nobody-1")
 
@@ -88,6 +115,7 @@ def test_a_cluster_that_is_away_says_so_soon(dead_cluster: Cluster) -> None:
         lambda: dead_cluster.launch(order()),
         lambda: dead_cluster.actor_state("rolldeck-nobody-1"),
         lambda: dead_cluster.kill("rolldeck-nobody-1"),
+        lambda: dead_cluster.managers(platform_url="http://127.0.0.1:1"),
     ]
     began = time.monotonic()
 

@@ -1,0 +1,76 @@
+"""Managers that no run owns are found on the cluster and ended."""
+
+import pytest
+
+from rollouts import services
+from rollouts.core.launch import actor_name, run_of
+from rollouts.core.reconcile import ActorState
+from runs.core.lifecycle import RunVerb
+from runs.models import Run, RunEvent
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import NOON, URL, ask, fleet, launched, look
+
+pytestmark = pytest.mark.django_db
+
+
+def end_orphans(cluster: FakeCluster) -> list[str]:
+    return services.end_orphans(cluster=cluster, platform_url=URL, now=NOON)
+
+
+def test_the_manager_of_a_run_is_left_alone() -> None:
+    cluster = FakeCluster()
+    run = launched(cluster)
+
+    assert end_orphans(cluster) == []
+    assert list(cluster.actors) == [fleet(run).actor_name]
+
+
+def test_an_earlier_manager_that_is_still_there_is_ended_with_an_event() -> None:
+    cluster = FakeCluster()
+    run = launched(cluster)
+    cluster.actors["rolldeck-pole-0"] = ActorState.ALIVE
+
+    assert end_orphans(cluster) == ["rolldeck-pole-0"]
+
+    [event] = RunEvent.objects.filter(run=run, kind="orphan_ended")
+    assert event.level == "warning"
+    assert "rolldeck-pole-0" in event.message
+    assert list(cluster.actors) == [fleet(run).actor_name]
+
+
+def test_the_manager_of_a_run_that_has_ended_is_ended_when_the_reconciler_could_not() -> None:
+    cluster = FakeCluster()
+    run = launched(cluster)
+    name = fleet(run).actor_name
+    ask(run, RunVerb.KILL)
+    look(run, cluster)
+    cluster.actors[name] = ActorState.ALIVE
+
+    assert end_orphans(cluster) == [name]
+    assert cluster.actors == {}
+
+
+def test_the_manager_of_a_run_that_is_no_more_is_ended() -> None:
+    cluster = FakeCluster()
+    run = launched(cluster)
+    name = fleet(run).actor_name
+    Run.objects.filter(pk=run.pk).delete()
+
+    assert end_orphans(cluster) == [name]
+
+
+def test_managers_of_other_platforms_and_silent_ones_are_left_alone() -> None:
+    cluster = FakeCluster()
+    cluster.actors = {
+        "rolldeck-theirs-1": ActorState.ALIVE,
+        "rolldeck-starting-1": ActorState.SILENT,
+    }
+    cluster.elsewhere = {"rolldeck-theirs-1"}
+
+    assert end_orphans(cluster) == []
+    assert len(cluster.actors) == 2
+
+
+@pytest.mark.parametrize("run", ["pole", "a-b-2", "1"])
+def test_the_name_of_a_manager_tells_its_run(run: str) -> None:
+    assert run_of(actor_name(run=run, attempt=12)) == run
