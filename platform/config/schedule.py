@@ -9,17 +9,15 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 3.0,
         "options": {"expires": 3.0},
     },
-<<<<<<< HEAD
     "give up recordings": {
         "task": "rollouts.jobs.give_up_recordings",
         "schedule": 30.0,
         "options": {"expires": 30.0},
-=======
+    },
     "end orphans": {
         "task": "rollouts.jobs.end_orphans",
         "schedule": 60.0,
         "options": {"expires": 60.0},
->>>>>>> d37e700 (rollouts: End managers that no run owns.)
     },
     "reclaim lapsed leases": {
         "task": "buffer.jobs.reclaim_lapsed_leases",

@@ -25,11 +25,8 @@ __all__ = [
     "answer_log",
     "ask_for_log",
     "begin_launch",
-<<<<<<< HEAD
-    "give_up_recordings",
-=======
     "end_orphans",
->>>>>>> d37e700 (rollouts: End managers that no run owns.)
+    "give_up_recordings",
     "note_ended",
     "note_placed",
     "note_trouble",
