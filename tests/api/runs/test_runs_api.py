@@ -75,6 +75,19 @@ def test_a_run_may_be_created_and_started_at_once(operator: APIClient) -> None:
         ({"name": "a", "config": {"buffer": {"batch_size": 0}}}, "config.buffer.batch_size"),
         ({"name": "a", "config": {"environment": {"spec": "x:y"}}}, "config.environment.spec"),
         (
+            {"name": "a", "config": {"environment": {"spec": "module:os:system"}}},
+            "config.environment.spec",
+        ),
+        (
+            {"name": "a", "config": {"environment": {"spec": "gymnasium:os:CartPole-v1"}}},
+            "config.environment.spec",
+        ),
+        ({"name": "a", "config": {"policy": {"kind": "cnn"}}}, "config.policy.kind"),
+        (
+            {"name": "a", "config": {"policy": {"kind": "gru", "recurrent_units": 0}}},
+            "config.policy.recurrent_units",
+        ),
+        (
             {"name": "a", "config": {"environment": {"kwargs": {"x": "\x00"}}}},
             "config.environment.kwargs.x",
         ),
@@ -205,11 +218,23 @@ def test_nobody_registers_in_a_run_that_is_over() -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "run_over")
 
 
+def test_a_registered_environment_makes_a_run_and_is_not_imported_for_it(
+    operator: APIClient, settings: Any
+) -> None:
+    settings.ROLLDECK_ENVIRONMENTS = ["module:my_lab.nowhere:Maze"]
+    config = {"environment": {"spec": "module:my_lab.nowhere:Maze"}, "policy": {"kind": "gru"}}
+
+    answer = operator.post("/api/runs", {"name": "mazes", "config": config}, format="json")
+
+    assert answer.status_code == 201
+    assert Run.objects.get(name="mazes").config["policy"]["recurrent_units"] == 128
+
+
 def test_the_config_schema_and_the_presets_belong_together(operator: APIClient) -> None:
     answer = operator.get("/api/run-config-schema").json()
 
     assert "$defs" in answer["schema"]
-    assert [preset["name"] for preset in answer["presets"]] == ["cartpole"]
+    assert [preset["name"] for preset in answer["presets"]] == ["cartpole", "pendulum"]
     body = {"name": "alpha", "config": answer["presets"][0]["config"]}
     assert operator.post("/api/runs", body, format="json").status_code == 201
 
