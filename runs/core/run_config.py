@@ -62,6 +62,18 @@ PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
             buffer=BufferConfig(batch_size=16, max_staleness=1, off_policy_tolerance=3.0),
         ),
     ),
+    "recall": (
+        "A memory task with PPO and a recurrent policy: what was shown must be named later",
+        # An episode is ten steps; without a memory the mean return is 0.25.
+        RunConfig(
+            environment=EnvironmentConfig(
+                spec="rolldeck:recall-v0", kwargs={"cues": 4, "delay": 8}
+            ),
+            fleet=FleetConfig(num_workers=2, envs_per_worker=8, fragment_length=32),
+            policy=PolicyConfig(kind="gru", hidden_sizes=[32], recurrent_units=32),
+            buffer=BufferConfig(batch_size=16, max_staleness=1, off_policy_tolerance=3.0),
+        ),
+    ),
 }
 
 

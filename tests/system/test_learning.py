@@ -3,11 +3,15 @@
 Every figure is the same in every repetition. Bounds leave room for other versions of torch.
 """
 
+import math
+
+import msgspec
 import pytest
 import torch
 
 from benchmarks.lockstep import LockstepFleet, train
-from examples import ppo_continuous
+from examples import ppo_continuous, ppo_recurrent
+from runs.core import run_config
 from runs.core.run_config import PRESETS
 
 pytestmark = pytest.mark.system
@@ -31,3 +35,37 @@ def test_a_pendulum_is_swung_up_by_actions_that_no_environment_sees_unclipped() 
 
     # A policy that does nothing gets about -1,200.
     assert fleet.mean_return() > -250, f"after {steps} train steps"
+
+
+def recall_learner(kind: str) -> tuple[LockstepFleet, ppo_recurrent.Learner]:
+    preset = PRESETS["recall"][1]
+    config = msgspec.structs.replace(
+        preset, policy=msgspec.structs.replace(preset.policy, kind=kind)
+    )
+    torch.manual_seed(0)
+    policy = ppo_recurrent.policy_for(run_config.to_builtins(config))
+    learner = ppo_recurrent.Learner(policy, ppo_recurrent.PpoSettings(), seed=0)
+    return LockstepFleet(config, seed=0), learner
+
+
+def train_on_recall(kind: str, *, train_steps: int, until: float = math.inf) -> float:
+    """Return the mean return of the last 200 episodes."""
+    fleet, learner = recall_learner(kind)
+    train(
+        fleet,
+        weights=lambda: {name: x.numpy() for name, x in learner.policy.state_dict().items()},
+        learn=lambda arrays, _: learner.learn(arrays),
+        train_steps=train_steps,
+        versions_behind=1,
+        until=lambda: fleet.mean_return(200) >= until,
+    )
+    return fleet.mean_return(200)
+
+
+def test_a_memory_recalls_what_it_was_shown() -> None:
+    assert train_on_recall("gru", train_steps=100, until=0.9) >= 0.9
+
+
+def test_without_a_memory_the_same_trainer_stays_at_a_guess() -> None:
+    # One of four cues: 0.25, give or take a tenth over 200 episodes.
+    assert 0.1 < train_on_recall("mlp", train_steps=60) < 0.4
