@@ -20,6 +20,7 @@ from benchmarks.rows import (
     p4_binary,
     p5_depth,
     p6_delivery,
+    p8_weights,
     p9_replay,
     p11_memory,
 )
@@ -31,6 +32,7 @@ ROWS: Final[tuple[Row, ...]] = (
     p4_binary.ROW,
     p5_depth.ROW,
     p6_delivery.ROW,
+    p8_weights.ROW,
     p9_replay.ROW,
     p11_memory.ROW,
 )

@@ -85,15 +85,17 @@ class TorchPolicy(ABC):
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> nn.Module:
         """Return a module with these weights on the policy's device; from any thread.
 
+        On a CPU the module acts with the very bytes of arrays that nobody can write to: all
+        workers of a node then hold one copy of the weights, in the cluster's object store.
+
         Raises:
             WeightsDoNotFit: If names or shapes are not the policy's own.
         """
         wanted = self._template.state_dict()
         _check(wanted, tensors)
         module = deepcopy(self._template)
-        # A copy: the arrays may be read-only views of a download.
         state = {
-            name: torch.from_numpy(np.array(value)).to(self._device, wanted[name].dtype)
+            name: torch.from_numpy(shared(value)).to(self._device, wanted[name].dtype)
             for name, value in tensors.items()
         }
         module.load_state_dict(state, assign=True)
@@ -123,6 +125,29 @@ def _device(asked: str) -> torch.device:
     if asked == "cuda" and not has_gpu:
         raise PolicyDoesNotFit("fleet.device", "cuda was asked for, but torch finds no GPU here")
     return torch.device(("cuda" if has_gpu else "cpu") if asked == "auto" else asked)
+
+
+def shared(array: NDArray[Any]) -> NDArray[Any]:
+    """Return `array` in a form that torch takes: the same memory if nobody can write to it.
+
+    Otherwise a copy: its owner, a trainer perhaps, may write to it at any time.
+    """
+    flags = array.flags
+    if flags.writeable or not (flags.c_contiguous and flags.aligned and array.dtype.isnative):
+        return np.array(array, dtype=array.dtype.newbyteorder("="))
+    return np.asarray(_Lent(array))
+
+
+class _Lent:
+    """Lends an array's memory as if it were writable.
+
+    Torch warns of tensors that nobody can write to; weights that act are never written to.
+    """
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+        described = array.__array_interface__
+        self.__array_interface__ = {**described, "data": (described["data"][0], False)}
 
 
 def _check(wanted: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:

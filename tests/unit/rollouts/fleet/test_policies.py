@@ -1,5 +1,7 @@
 """Fleet and trainer mean the same network, and actions come with their true probability."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +87,21 @@ def test_prepared_weights_change_nothing_until_they_are_adopted() -> None:
     assert np.array_equal(policy.act(obs, {}, FIRST).values, before)
     policy.adopt(prepared)
     assert policy.act(obs, {}, FIRST).values == pytest.approx(expected, abs=1e-6)
+
+
+def test_weights_that_nobody_can_write_to_are_acted_with_where_they_are() -> None:
+    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1, device="cpu")
+    arrays = tensors(MlpPolicy(4, 2, [8]))
+    frozen = {name: value.copy() for name, value in arrays.items()}
+    for value in frozen.values():
+        value.setflags(write=False)
+
+    def addresses(module: Any) -> dict[str, int]:
+        return {name: value.data_ptr() for name, value in module.state_dict().items()}
+
+    assert addresses(policy.prepare(frozen)) == {n: v.ctypes.data for n, v in frozen.items()}
+    copied = addresses(policy.prepare(arrays))
+    assert not set(copied.values()) & {value.ctypes.data for value in arrays.values()}
 
 
 def test_a_seed_depends_on_what_it_is_for_and_on_nothing_else() -> None:

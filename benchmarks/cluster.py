@@ -1,0 +1,62 @@
+"""A Ray cluster of one node, for rows that need one."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from config.embedded import ray_head
+from config.embedded.children import Child
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+START_SECONDS: Final = 120.0
+# One token for all clusters of a process: Ray reads it when it is imported, and keeps it.
+ENVIRONMENT: Final = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+@contextlib.contextmanager
+def running_cluster(*, cpus: int) -> Iterator[None]:
+    """Start a cluster that nobody else reaches, and connect this process to it."""
+    os.environ.update(ENVIRONMENT)
+    import ray
+
+    # Its sockets need a short path.
+    folder = Path(tempfile.mkdtemp(prefix="rdbench", dir="/tmp"))
+    # The cluster's actors import what they are made of by name.
+    paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
+    address = f"{ray_head.LOOPBACK}:{ray_head.free_port()}"
+    command = ray_head.command(
+        address=address,
+        cpus=cpus,
+        temp_folder=folder,
+        environment={**os.environ, "PYTHONPATH": paths},
+    )
+    head = Child(command, log_folder=folder)
+    try:
+        _wait_until_up(head, address)
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+        yield
+    finally:
+        ray.shutdown()
+        head.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_until_up(head: Child, address: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and head.exit_code is None:
+        # The head says this last, once every part of it answers.
+        if b"Ray runtime started" in head.log_path.read_bytes() and ray_head.answers(address):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"Ray did not start:\n{head.log_path.read_text(errors='replace')}")

@@ -1,0 +1,142 @@
+"""Workers that sample while weights come, and actors that only get an object: both for P8."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import ray
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rolldeck.wire import FragmentReceipt
+from rollouts.fleet.acting import Decision, State
+from rollouts.fleet.messages import Orders
+from rollouts.fleet.policies import MlpPolicy, TorchMlp
+from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.spaces import Space
+from rollouts.fleet.weights import WeightsOffer
+from rollouts.fleet.wrapper import RolloutWorkerWrapper
+
+HIDDEN_SIZES: Final = [64, 64]
+PARTS: Final = 8
+ACTS_KEPT: Final = 100_000
+ADOPT_SECONDS: Final = 60.0
+
+
+class BallastModule(MlpPolicy):
+    """A small network that acts, and tensors that only have to travel with it."""
+
+    def __init__(self, ballast_bytes: int) -> None:
+        super().__init__(4, 2, HIDDEN_SIZES)
+        numbers = ballast_bytes // 4 // PARTS
+        self.ballast = nn.ParameterList([torch.empty(numbers) for _ in range(PARTS)])
+
+
+def weights(ballast_bytes: int, *, fill: float) -> dict[str, NDArray[Any]]:
+    """Return the tensors of a version, none of them seen by the cluster before."""
+    with torch.device("cpu"):
+        state = BallastModule(8 * PARTS).state_dict()
+    tensors = {name: value.numpy().copy() for name, value in state.items()}
+    numbers = ballast_bytes // 4 // PARTS
+    for part in range(PARTS):
+        tensors[f"ballast.{part}"] = np.full(numbers, fill, dtype=np.float32)
+    return tensors
+
+
+class BallastPolicy(TorchMlp):
+    """The usual policy on a heavier module; remembers when it acted and adopted."""
+
+    def __init__(self, observation: Space, action: Space, *, ballast_bytes: int) -> None:
+        super().__init__(observation, action, hidden_sizes=HIDDEN_SIZES, seed=1, device="cpu")
+        with torch.device("meta"):
+            self._template = BallastModule(ballast_bytes)
+        self.acted_at: deque[float] = deque(maxlen=ACTS_KEPT)
+        self.adopted_at = 0.0
+        self.adoptions = threading.Semaphore(0)
+
+    def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
+        """Note the time, then act."""
+        self.acted_at.append(time.time())
+        return super().act(obs, state, first)
+
+    def adopt(self, prepared: nn.Module) -> None:
+        """Adopt, then note the time."""
+        super().adopt(prepared)
+        self.adopted_at = time.time()
+        self.adoptions.release()
+
+
+@ray.remote(num_cpus=0, max_concurrency=8)
+class SamplingWorker:
+    """A whole rollout worker, as in a fleet, whose fragments go nowhere."""
+
+    def __init__(self, settings: bytes, ballast_bytes: int) -> None:
+        self._ballast_bytes = ballast_bytes
+        self._policy: BallastPolicy | None = None
+        self._has_policy = threading.Event()
+        self._wrapper = RolloutWorkerWrapper(
+            msgspec.json.decode(settings, type=WorkerSettings),
+            push=_swallow,
+            policy_factory=self._make,
+            owns_process=True,
+        )
+
+    def order(self, orders: Orders) -> int:
+        """Pass orders on; return the env steps so far."""
+        return self._wrapper.exchange(orders).report.env_steps
+
+    def update_weights(self, offer: WeightsOffer) -> tuple[int, int]:
+        """Do what the actor of a fleet does."""
+        return self._wrapper.update_weights(offer)
+
+    def adopted(self) -> float:
+        """Return when the next version was adopted, once it is."""
+        policy = self._made()
+        if not policy.adoptions.acquire(timeout=ADOPT_SECONDS):
+            raise TimeoutError("the version was not adopted")
+        return policy.adopted_at
+
+    def longest_gap(self, begin: float, end: float) -> float:
+        """Return the longest time between two inferences that began in a stretch of time."""
+        acts = [begin, *(at for at in tuple(self._made().acted_at) if begin < at < end), end]
+        return max(after - before for before, after in pairwise(acts))
+
+    def acts(self, begin: float, end: float) -> int:
+        """Return how many inferences began in a stretch of time."""
+        return sum(begin < at < end for at in tuple(self._made().acted_at))
+
+    def stop(self) -> None:
+        """End loops and environments."""
+        self._wrapper.stop()
+
+    def _make(self, observation: Space, action: Space) -> BallastPolicy:
+        self._policy = BallastPolicy(observation, action, ballast_bytes=self._ballast_bytes)
+        self._has_policy.set()
+        return self._policy
+
+    def _made(self) -> BallastPolicy:
+        if not self._has_policy.wait(ADOPT_SECONDS) or self._policy is None:
+            raise TimeoutError("no environment came up")
+        return self._policy
+
+
+@ray.remote(num_cpus=0)
+class BareGetter:
+    """What the peer's four readers are."""
+
+    def get(self, refs: list[Any]) -> float:
+        """Get the object; return when it was there."""
+        tensors: Mapping[str, Any] = ray.get(refs[0])
+        return time.time() if tensors else 0.0
+
+
+def _swallow(fragments: list[bytes]) -> FragmentReceipt:
+    return FragmentReceipt(
+        accepted=len(fragments), duplicates=0, dropped={}, admission_remaining=1_000_000
+    )
