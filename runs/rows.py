@@ -1,6 +1,6 @@
 """Read rows on the way of every request without building a query.
 
-Django takes 750 µs of CPU to build and run a query for one run; this takes 150. Used where a
+Django takes 750 µs of CPU to build and run a query for one run; this takes 100. Used where a
 machine asks hundreds of times a second, and nowhere else.
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
+import psycopg
 from django.db import connection
 from django.db.models import Field, Model
 
@@ -24,8 +25,11 @@ def rows(model: type[M], where: str, params: Sequence[Any]) -> list[M]:
     """
     fields = _fields(model)
     names = [field.attname for field in fields]
-    with connection.cursor() as cursor:
-        cursor.execute(f"{_select(model)} WHERE {where}", params)
+    connection.ensure_connection()
+    raw: psycopg.Connection[Any] = connection.connection
+    with psycopg.Cursor(raw) as cursor:
+        # Prepared: planning takes PostgreSQL longer than finding a row by its key.
+        cursor.execute(f"{_select(model)} WHERE {where}".encode(), params, prepare=True)
         return [
             model.from_db(
                 "default", names, [_value(*pair) for pair in zip(fields, row, strict=True)]

@@ -26,7 +26,7 @@ from buffer.core.fates import (
 from buffer.models import Batch
 from buffer.services import forming, group_batches, senders
 from buffer.services.expiry import drop_useless
-from buffer.services.items import serve_items, take_apart
+from buffer.services.items import serve_fragments, take_apart
 from buffer.services.locks import lock_run
 from runs import live
 from runs import services as runs_services
@@ -154,8 +154,8 @@ def _trainer(run: Run, identity: str, *, asked_at: datetime) -> Trainer:
 
 
 def _open_batches(run: Run) -> list[Batch]:
-    states = [str(state) for state in OPEN_BATCHES]
-    return rows(Batch, "run_id = %s AND state = ANY(%s) ORDER BY ordinal", [run.pk, states])
+    # The condition of the index `batch_open`, as it is written there.
+    return rows(Batch, "run_id = %s AND state IN ('leased', 'returned') ORDER BY ordinal", [run.pk])
 
 
 def _settle_earlier(held: list[Batch], *, asked_at: datetime) -> Batch | None:
@@ -268,11 +268,14 @@ def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
 
 def _confirm(batch: Batch) -> None:
     was = Fate.QUARANTINED if batch.state == BatchState.QUARANTINED else Fate.LEASED
-    unsettled = [str(state) for state in UNSETTLED_BATCHES]
-    with storage.cursor() as cursor:
-        cursor.execute(_CONFIRM, [batch.pk, unsettled], prepare=True)
+    if batch.kind == ItemKind.GROUPS:
+        group_batches.confirm(batch, source=was)
+    else:
+        unsettled = [str(state) for state in UNSETTLED_BATCHES]
+        with storage.cursor() as cursor:
+            cursor.execute(_CONFIRM, [batch.pk, unsettled], prepare=True)
+        serve_fragments(batch, source=was)
     batch.state = BatchState.CONFIRMED
-    serve_items(batch, source=was)
     live.announce(batch.run_id, "queue", "ledger")
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import IntegerField, Q
 from django.db.models.functions import Coalesce, Now
 
-from buffer import selectors
+from buffer import selectors, storage
 from buffer.core.fates import UNSETTLED_BATCHES, BatchState, DropReason, Fate, ItemKind
 from buffer.core.mixing import NO_ENVIRONMENT
 from buffer.models import Batch, FragmentChunk, Tally, TrajectoryGroup
@@ -139,9 +139,9 @@ def _oldest(current: PolicyVersion, max_staleness: int | None) -> int:
 
 
 def _any(query: str, **values: int) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(query, values)
-        return bool(cursor.fetchone()[0])
+    with storage.cursor() as cursor:
+        row = cursor.execute(query.encode(), values, prepare=True).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _drop_old(run: Run, kind: ItemKind) -> int:

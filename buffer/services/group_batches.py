@@ -14,14 +14,14 @@ from buffer.core.fates import BatchState, Fate, ItemKind
 from buffer.core.mixing import NO_ENVIRONMENT
 from buffer.models import Batch
 from buffer.services.planning import Planned, group_ids, plan_next
-from buffer.services.tallies import Changes, Counted
+from buffer.services.tallies import ADD_MOVED_GROUPS
 from runs.core.versions import version_in_force
 from runs.models import Run, Trainer
 
-# Everything but the counts: the groups are leased, the batch is written from what was leased, the
-# run's ordinal rises and the debts are carried over.
-_FORM: Final = """
-    WITH leased AS (
+# The groups are leased and counted, the batch is written from what was leased, the run's ordinal
+# rises and the debts are carried over.
+_FORM: Final = f"""
+    WITH moved AS (
         UPDATE buffer_trajectorygroup g
         SET state = 'leased', batch_id = %(batch)s, position = p.place - 1
         FROM unnest(%(groups)s::bigint[]) WITH ORDINALITY AS p(id, place)
@@ -39,13 +39,13 @@ _FORM: Final = """
             CASE WHEN %(sender)s::text <> '' THEN statement_timestamp() END, 0, COUNT(*),
             SUM(sequences), SUM(size_bytes), SUM(tokens), MAX(longest_tokens), %(composition)s,
             %(shares)s, (
-                SELECT COALESCE(jsonb_object_agg(behind, items), '{}') FROM (
+                SELECT COALESCE(jsonb_object_agg(behind, items), '{{}}') FROM (
                     SELECT GREATEST(%(current_step)s - policy_step, 0) AS behind, COUNT(*) AS items
-                    FROM leased WHERE epoch = %(current_epoch)s AND policy_step IS NOT NULL
+                    FROM moved WHERE epoch = %(current_epoch)s AND policy_step IS NOT NULL
                     GROUP BY 1
                 ) AS b
             )
-        FROM leased
+        FROM moved
         RETURNING leased_at, lease_expires_at, sending_since, items, sequences, size_bytes,
             tokens, longest_tokens, staleness
     ), stepped AS (
@@ -61,10 +61,17 @@ _FORM: Final = """
         ON CONFLICT (run_id, env_id) DO UPDATE
         SET sequences = m.sequences + excluded.sequences, debt = excluded.debt,
             target = excluded.target, blocks_since = NULL
-    )
-    SELECT made.*, (
-        SELECT array_agg(ARRAY[epoch, COALESCE(env_id, -1), sequences, size_bytes]) FROM leased)
-    FROM made"""
+    ), counted AS ({ADD_MOVED_GROUPS})
+    SELECT * FROM made"""  # noqa: S608 made of constants
+_CONFIRM: Final = f"""
+    WITH confirmed AS (
+        UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
+        WHERE id = %(batch)s AND state IN ('leased', 'returned', 'quarantined')
+    ), moved AS (
+        UPDATE buffer_trajectorygroup SET state = %(to)s::text
+        WHERE batch_id = %(batch)s AND state = %(source)s::text
+        RETURNING epoch, env_id, sequences, size_bytes
+    ) {ADD_MOVED_GROUPS}"""  # noqa: S608 made of constants
 _NOTE_WAITING: Final = """
     WITH waits AS (SELECT unnest(%(waiting)s::int[]) AS env_id), unblocked AS (
         UPDATE buffer_mixingshare SET blocks_since = NULL
@@ -99,6 +106,13 @@ def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
         _note_waiting(run.pk, planned.plan, planned)
         return None
     return _write(run, trainer, planned.plan, sender=sender)
+
+
+def confirm(batch: Batch, *, source: Fate) -> None:
+    """Settle a batch as trained on; its groups are in fate `source`."""
+    moves = {"run": batch.run_id, "batch": batch.pk, "source": source, "to": Fate.SERVED}
+    with storage.cursor() as cursor:
+        cursor.execute(_CONFIRM, moves, prepare=True)
 
 
 def take_back_shares(batch: Batch) -> None:
@@ -140,7 +154,6 @@ def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch
         # Prepared: planning this statement takes PostgreSQL longer than doing it.
         row = cursor.execute(_FORM, _values(run, batch, plan), prepare=True).fetchone()
     assert row is not None  # noqa: S101 an aggregate without groups has a row
-    *written, leased = row
     (
         batch.leased_at,
         batch.lease_expires_at,
@@ -151,20 +164,10 @@ def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch
         batch.tokens,
         batch.longest_tokens,
         staleness,
-    ) = written
+    ) = row
     batch.staleness = json.loads(staleness)
     if batch.sequences != sum(plan.composition.values()):
         raise GroupsMoved(f"groups of {batch} left the queue under the run's lock")
-    changes = Changes(run.pk, ItemKind.GROUPS)
-    changes.move(
-        [
-            Counted(epoch, None if env_id == NO_ENVIRONMENT else env_id, sequences, size_bytes)
-            for epoch, env_id, sequences, size_bytes in leased
-        ],
-        Fate.QUEUED,
-        Fate.LEASED,
-    )
-    changes.write()
     return batch
 
 
@@ -177,6 +180,8 @@ def _values(run: Run, batch: Batch, plan: BatchPlan) -> dict[str, Any]:
         "current_epoch": current.epoch,
         "current_step": current.step,
         "run": run.pk,
+        "source": Fate.QUEUED,
+        "to": Fate.LEASED,
         "batch": batch.pk,
         "groups": group_ids(run.pk, plan),
         "ordinal": batch.ordinal,

@@ -31,8 +31,8 @@ _MOVE_OF: Final = {
 }
 
 
-def serve_items(batch: Batch, *, source: Fate) -> None:
-    """Count the items of a batch as trained on; they are in fate `source`."""
+def serve_fragments(batch: Batch, *, source: Fate) -> None:
+    """Count the fragments of a batch as trained on; they are in fate `source`."""
     if batch.sampler:
         settle_uses(batch, confirmed=True)
     else:

@@ -1,8 +1,14 @@
 """Take the locks that serialise work on one run. They live as long as their transaction."""
 
 from datetime import datetime
+from typing import Final
 
 from django.db import connection
+
+from buffer import storage
+
+_LOCK_RUN: Final = """
+    SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s::int), clock_timestamp()"""
 
 
 def lock_run(run_id: int) -> datetime:
@@ -10,12 +16,10 @@ def lock_run(run_id: int) -> datetime:
 
     Returns the database's time at which the lock was got.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s), clock_timestamp()",
-            [run_id],
-        )
-        locked_at: datetime = cursor.fetchone()[1]
+    with storage.cursor() as cursor:
+        row = cursor.execute(_LOCK_RUN, [run_id], prepare=True).fetchone()
+    assert row is not None  # noqa: S101 a query without FROM has a row
+    locked_at: datetime = row[1]
     return locked_at
 
 

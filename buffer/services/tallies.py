@@ -18,10 +18,15 @@ from buffer.core.mixing import NO_ENVIRONMENT
 SHARDS: Final = 8
 _QUEUES: Final = frozenset({Fate.QUEUED, Fate.WAITING})
 
-_ADD: Final = f"""
+_INTO: Final = """
     INSERT INTO buffer_tally AS t
         (run_id, kind, fate, reason, epoch, env_id, environment, size, shard,
-         items, sequences, size_bytes)
+         items, sequences, size_bytes)"""
+_ONTO: Final = """
+    ON CONFLICT (run_id, kind, fate, reason, epoch, env_id, environment, size, shard)
+    DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
+        size_bytes = t.size_bytes + excluded.size_bytes"""
+_ADD: Final = f"""{_INTO}
     SELECT %(run)s, %(kind)s, fate, reason, epoch, env_id, environment, size,
         pg_backend_pid() %% {SHARDS}, items, sequences, size_bytes
     FROM json_to_recordset(%(counts)s) AS c(
@@ -29,13 +34,26 @@ _ADD: Final = f"""
         items bigint, sequences bigint, size_bytes bigint)
     {{condition}}
     ORDER BY fate, reason, epoch, env_id, environment, size
-    ON CONFLICT (run_id, kind, fate, reason, epoch, env_id, environment, size, shard)
-    DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
-        size_bytes = t.size_bytes + excluded.size_bytes
+    {_ONTO}
 """  # noqa: S608 the only things put in are constants
 ADD: Final = _ADD.format(condition="")
 # As part of a statement that has to claim something first.
 ADD_IF_CLAIMED: Final = _ADD.format(condition="WHERE EXISTS (SELECT FROM claimed)")
+# As part of a statement whose CTE `moved` has a row (epoch, env_id, sequences, size_bytes) for each
+# group that went from one fate to another: as :meth:`Changes.move`, without the way to us and back.
+ADD_MOVED_GROUPS: Final = f"""{_INTO}
+    SELECT %(run)s, 'groups', c.fate, '', m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), '', c.size,
+        pg_backend_pid() %% {SHARDS}, SUM(c.sign), SUM(c.sign * m.sequences),
+        SUM(c.sign * m.size_bytes)
+    FROM moved m
+    CROSS JOIN LATERAL (
+        SELECT fate, sign,
+            CASE WHEN fate IN ('{Fate.QUEUED}', '{Fate.WAITING}') THEN m.sequences ELSE 0 END
+        FROM (VALUES (%(source)s::text, -1), (%(to)s::text, 1)) AS f(fate, sign)
+    ) AS c(fate, sign, size)
+    GROUP BY c.fate, m.epoch, m.env_id, c.size
+    ORDER BY c.fate, m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), c.size
+    {_ONTO}"""  # noqa: S608 the only things put in are constants
 
 
 class Counted(NamedTuple):
