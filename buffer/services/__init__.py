@@ -18,6 +18,7 @@ from buffer.services.archive_restore import (
     WrongRunForArchive,
     restore_archive,
 )
+from buffer.services.arrivals import Receipt
 from buffer.services.audits import audit_ledgers
 from buffer.services.backpressure import DiskFull, QueueFull
 from buffer.services.batches import (
@@ -47,7 +48,6 @@ from buffer.services.followers import (
 )
 from buffer.services.fragments import InvalidFragments, accept_fragments, decode_push
 from buffer.services.groups import (
-    Receipt,
     RunNotAccepting,
     UnknownEnvironment,
     accept_groups,

@@ -2,27 +2,25 @@
 
 import math
 import threading
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
-from django.db import connection, transaction
+from django.db import transaction
 
 from buffer import storage
-from buffer.core.fates import OPEN, DropReason, Fate, ItemKind
-from buffer.core.group_versions import drop_reason, version_of
-from buffer.core.mixed_sizes import WaitingGroups
-from buffer.models import TrajectoryGroup
+from buffer.core.fates import OPEN, Fate, ItemKind
 from buffer.services import backpressure
-from buffer.services.retries import CLAIM, Claim
-from buffer.services.tallies import ADD, ADD_IF_CLAIMED, COUNTED, Changes, Counted, counted
+from buffer.services.arrivals import Arrival, Plan, Receipt
+from buffer.services.retries import CLAIM, Claim, Retried
+from buffer.services.tallies import ADD, ADD_IF_CLAIMED, Changes
 from buffer.wire import Group
 from runs import live
 from runs import services as runs_services
 from runs.core.lifecycle import ACCEPTING
-from runs.core.versions import PolicyVersion, version_in_force
 from runs.models import Run
 
 NOTE_EVERY: Final = timedelta(minutes=1)
@@ -68,13 +66,13 @@ class RunNotAccepting(Exception):
     """The run has ended, or takes another kind of data."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
-    """What became of one group: queued, unless one of these says otherwise."""
-
-    waiting_sequences: int | None = None
-    """Sequences that wait with it for others."""
-    dropped: DropReason | None = None
+# What leaves no row: the bytes that were written for it are named by nobody.
+_REFUSALS: Final = (
+    UnknownEnvironment,
+    backpressure.QueueFull,
+    backpressure.DiskFull,
+    Retried,
+)
 
 
 def accept_groups(
@@ -109,26 +107,43 @@ def accept_groups(
     if not groups:
         _claim_alone(claim, [])
         return []
+    plan = Plan(run)
     # A lenient run takes groups without sequences; of those there is nothing to keep but the note.
-    kept = [group for group in groups if group.sequences]
-    ids, sizes = _enter(run, groups, count=len(kept))
-    some_wait = any(
-        group.env_id is not None and group.sequences < sizes[group.env_id] for group in kept
-    )
-    with transaction.atomic() if some_wait else nullcontext():
-        plan = _Plan(run, sizes)
-        arrivals = [plan.place(*one) for one in zip(ids, kept, strict=True)]
-        plan.release()
-        placed = iter(arrivals)
-        receipts = [next(placed).receipt if group.sequences else Receipt() for group in groups]
-        if arrivals:
-            write = _Write(run=run, producer=producer, now=now, claim=claim, receipts=receipts)
-            write(arrivals, _changes(run, arrivals, plan))
-        else:
-            _claim_alone(claim, receipts)
+    arrivals = [plan.judge(group) for group in groups if group.sequences]
+    with _in_hand.one() as is_alone:
+        early = _begin_to_write(arrivals) if is_alone and run.pk not in _refusing else None
+        try:
+            ids, sizes = _enter(run, groups, count=len(arrivals))
+            for item_id, arrival in zip(ids, arrivals, strict=True):
+                arrival.item_id = item_id
+            write = _Write(run=run, producer=producer, now=now, claim=claim, early=early)
+            receipts = write(groups, arrivals, plan, sizes)
+        except _REFUSALS:
+            if early is not None:
+                early.take_back()
+            raise
     _note(run, groups, now=now)
     live.announce(run.pk, "queue", "ledger")
     return receipts
+
+
+def _begin_to_write(arrivals: list[Arrival]) -> storage.Writing:
+    """Begin to write the bytes of groups before the database is asked whether they may come in.
+
+    A push has little else to wait for than the disk, so the two are waited for together. Where
+    several pushes are in hand there is always one to go on with, and this would cost more
+    than it saves; a run that is full refuses what was written, so there the database comes first.
+    """
+    kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
+    writing = storage.Writing([arrival.group.content for arrival in kept], codec=_codec(kept))
+    for arrival, place in zip(kept, writing.places, strict=True):
+        arrival.place = place
+    return writing
+
+
+def _codec(kept: list[Arrival]) -> str:
+    """Return the codec of a push: it has one."""
+    return kept[0].group.codec if kept else storage.JSON_CODEC
 
 
 def _claim_alone(claim: Claim[list[Receipt]] | None, receipts: list[Receipt]) -> None:
@@ -151,7 +166,9 @@ def _enter(run: Run, groups: list[Group], *, count: int) -> tuple[list[int], dic
         row = cursor.execute(_ENTER, asked, prepare=True).fetchone()
     assert row is not None  # noqa: S101 a query without FROM has a row
     items, size_bytes, ids, known, sizes = row
+    _refusing.add(run.pk)
     backpressure.check_room(run, ItemKind.GROUPS, items=items, size_bytes=size_bytes)
+    _refusing.discard(run.pk)
     return ids, _known(run, groups, dict(zip(known, sizes, strict=True)))
 
 
@@ -164,104 +181,6 @@ def _known(run: Run, groups: list[Group], known: dict[int, int]) -> dict[int, in
     return known
 
 
-@dataclass(slots=True, kw_only=True)
-class _Arrival:
-    """A group of this push, and what becomes of it."""
-
-    item_id: int
-    group: Group
-    version: PolicyVersion
-    receipt: Receipt
-    fate: Fate = Fate.QUEUED
-    place: storage.Place = storage.NOT_KEPT
-
-    @property
-    def counted(self) -> Counted:
-        """What is counted of it."""
-        group = self.group
-        return Counted(self.version.epoch, group.env_id, group.sequences, len(group.content))
-
-
-class _Plan:
-    """Decide what becomes of groups; which wait, environment by environment."""
-
-    def __init__(self, run: Run, sizes: dict[int, int]) -> None:
-        self._run_id = run.pk
-        self._max_staleness = run.max_staleness
-        self._drop_zero_variance = run.drop_zero_variance
-        self._current = version_in_force(
-            epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
-        )
-        self._sizes = sizes
-        self._waiting: dict[int, WaitingGroups] = {}
-        self._before: dict[int, Counted] = {}
-        self._held: dict[int, _Arrival] = {}
-        self.released: list[int] = []
-
-    def place(self, item_id: int, group: Group) -> _Arrival:
-        """Queue a group, drop it or let it wait."""
-        version = version_of(
-            claimed_epoch=group.epoch, claimed_step=group.policy_step, current=self._current
-        )
-        reason = drop_reason(version, current=self._current, max_staleness=self._max_staleness)
-        if reason is None and self._drop_zero_variance and group.zero_variance:
-            reason = DropReason.ZERO_VARIANCE
-        arrival = _Arrival(
-            item_id=item_id, group=group, version=version, receipt=Receipt(dropped=reason)
-        )
-        if reason is not None:
-            arrival.fate = Fate.DROPPED
-        elif group.env_id is not None and group.sequences < self._sizes[group.env_id]:
-            self._hold(arrival, group.env_id)
-        return arrival
-
-    def _hold(self, arrival: _Arrival, env_id: int) -> None:
-        waiting = self._of(env_id)
-        item_id = arrival.item_id
-        arrival.fate, self._held[item_id] = Fate.WAITING, arrival
-        for done in waiting.add(item_id, arrival.group.sequences):
-            if done in self._held:
-                self._held.pop(done).fate = Fate.QUEUED
-            else:
-                self.released.append(done)
-        arrival.receipt = Receipt(waiting_sequences=waiting.sequences)
-
-    def _of(self, env_id: int) -> WaitingGroups:
-        if env_id not in self._waiting:
-            with connection.cursor() as cursor:
-                # Two halves that arrive at once must see each other.
-                cursor.execute(
-                    "SELECT pg_advisory_xact_lock(hashtext('rolldeck.waiting'), hashtext(%s))",
-                    [f"{self._run_id}:{env_id}"],
-                )
-            rows = list(
-                TrajectoryGroup.objects.filter(
-                    run_id=self._run_id, env_id=env_id, state=Fate.WAITING
-                )
-                .select_for_update()
-                .order_by("id")
-                .values_list("id", *COUNTED[ItemKind.GROUPS])
-            )
-            before = {item_id: counted(*columns) for item_id, *columns in rows}
-            self._before |= before
-            self._waiting[env_id] = WaitingGroups(
-                group_size=self._sizes[env_id],
-                waiting=[(item_id, item.sequences) for item_id, item in before.items()],
-            )
-        return self._waiting[env_id]
-
-    def release(self) -> None:
-        """Queue the groups that waited for one of this push."""
-        if self.released:
-            TrajectoryGroup.objects.filter(pk__in=self.released, state=Fate.WAITING).update(
-                state=Fate.QUEUED
-            )
-
-    def released_items(self) -> list[Counted]:
-        """Return what was released, as counted."""
-        return [self._before[item_id] for item_id in self.released]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Write:
     """Write rows and counts in one statement, so that a push of large groups is one round trip."""
@@ -270,25 +189,47 @@ class _Write:
     producer: str
     now: datetime
     claim: Claim[list[Receipt]] | None
-    receipts: list[Receipt]
+    early: storage.Writing | None
+    """The bytes, if they are on their way to the disk already."""
 
-    def __call__(self, arrivals: list[_Arrival], changes: Changes) -> None:
+    def __call__(
+        self, groups: list[Group], arrivals: list[Arrival], plan: Plan, sizes: dict[int, int]
+    ) -> list[Receipt]:
+        """Store the groups of a push that are kept, and return what became of all of them."""
+        some_wait = any(
+            arrival.group.env_id is not None
+            and arrival.group.sequences < sizes[arrival.group.env_id]
+            for arrival in arrivals
+        )
+        with transaction.atomic() if some_wait else nullcontext():
+            plan.place(arrivals, sizes)
+            placed = iter(arrivals)
+            receipts = [next(placed).receipt if group.sequences else Receipt() for group in groups]
+            if arrivals:
+                self._store(arrivals, receipts, _changes(self.run, arrivals, plan))
+            else:
+                _claim_alone(self.claim, receipts)
+        return receipts
+
+    def _store(self, arrivals: list[Arrival], receipts: list[Receipt], changes: Changes) -> None:
         kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
-        # A push is of one codec.
-        codec = kept[0].group.codec if kept else storage.JSON_CODEC
-        written = storage.write_contents([arrival.group.content for arrival in kept], codec=codec)
-        for arrival, place in zip(kept, written, strict=True):
-            arrival.place = place
+        if self.early is None:
+            contents = [arrival.group.content for arrival in kept]
+            written = storage.write_contents(contents, codec=_codec(kept))
+            for arrival, place in zip(kept, written, strict=True):
+                arrival.place = place
         inline = [
             (arrival.item_id, arrival.place, arrival.group.content)
             for arrival in kept
             if not arrival.place.object
         ]
-        with transaction.atomic() if inline else nullcontext():
-            self._insert(arrivals, changes)
+        with transaction.atomic() if inline or self.early is not None else nullcontext():
+            self._insert(arrivals, receipts, changes)
             storage.insert_contents(ItemKind.GROUPS, inline)
+            if self.early is not None:
+                self.early.wait()
 
-    def _insert(self, arrivals: list[_Arrival], changes: Changes) -> None:
+    def _insert(self, arrivals: list[Arrival], receipts: list[Receipt], changes: Changes) -> None:
         params = changes.params() | {
             "now": self.now,
             "producer": self.producer[:200],
@@ -299,11 +240,11 @@ class _Write:
             if self.claim is None:
                 cursor.execute(_INSERT, params, prepare=True)
                 return
-            params |= self.claim.params(self.receipts)
+            params |= self.claim.params(receipts)
             self.claim.made(cursor.execute(_CLAIM_AND_INSERT, params, prepare=True).fetchone())
 
 
-def _row(arrival: _Arrival) -> dict[str, Any]:
+def _row(arrival: Arrival) -> dict[str, Any]:
     group, place = arrival.group, arrival.place
     return {
         "id": arrival.item_id,
@@ -333,7 +274,7 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def _changes(run: Run, arrivals: list[_Arrival], plan: _Plan) -> Changes:
+def _changes(run: Run, arrivals: list[Arrival], plan: Plan) -> Changes:
     changes = Changes(run.pk, ItemKind.GROUPS)
     for arrival in arrivals:
         reason = arrival.receipt.dropped or ""
@@ -342,6 +283,29 @@ def _changes(run: Run, arrivals: list[_Arrival], plan: _Plan) -> Changes:
     return changes
 
 
+class _InHand:
+    """Counts the pushes that this process is storing."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self) -> Iterator[bool]:
+        """Count a push while the block runs; say whether it is the only one."""
+        with self._lock:
+            self._count += 1
+            is_alone = self._count == 1
+        try:
+            yield is_alone
+        finally:
+            with self._lock:
+                self._count -= 1
+
+
+_in_hand = _InHand()
+# Runs that refused the last push of this process for want of room.
+_refusing: set[int] = set()
 _noted: dict[tuple[int, str], datetime] = {}
 _noted_lock = threading.Lock()
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
@@ -110,16 +111,57 @@ def write_contents(contents: Sequence[bytes], *, codec: str) -> list[Place]:
     bytes of a small one go into the database with :func:`insert_contents`. The caller stores
     the places in the rows of the items.
     """
-    segment = current_segment()
-    name = ""
-    if sum(map(len, contents)) > settings.ROLLDECK_INLINE_PAYLOAD_BYTES:
-        name = f"{segment}/{uuid4().hex}"
+    places = _places(contents, codec=codec)
+    if name := _object(places):
         objects.write(name, contents)
+    return places
+
+
+def _object(places: list[Place]) -> str:
+    return places[0].object if places else ""
+
+
+def _places(contents: Sequence[bytes], *, codec: str) -> list[Place]:
+    segment = current_segment()
+    is_large = sum(map(len, contents)) > settings.ROLLDECK_INLINE_PAYLOAD_BYTES
+    name = f"{segment}/{uuid4().hex}" if is_large else ""
     places, offset = [], 0
     for content in contents:
         places.append(Place(codec, crc32(content), segment, name, offset, len(content)))
         offset += len(content) if name else 0
     return places
+
+
+class Writing:
+    """The bytes of one push on their way to the disk, while its caller asks the database.
+
+    Rows that name the places may be written meanwhile, but commit only after :meth:`wait`.
+
+    Attributes:
+        places: As :func:`write_contents` returns them.
+    """
+
+    def __init__(self, contents: Sequence[bytes], *, codec: str) -> None:
+        """Begin."""
+        self.places = _places(contents, codec=codec)
+        name = _object(self.places)
+        self._done = objects.write_meanwhile(name, contents) if name else None
+
+    def wait(self) -> None:
+        """Return when the bytes are on the disk.
+
+        Raises:
+            PayloadStorageDown: If they cannot be written.
+        """
+        if self._done is not None:
+            self._done.result()
+
+    def take_back(self) -> None:
+        """Remove what was written for a push that was refused, and that no row can name."""
+        with suppress(objects.PayloadStorageDown):
+            self.wait()
+        if name := _object(self.places):
+            objects.remove(name)
 
 
 def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, Place, bytes]]) -> None:

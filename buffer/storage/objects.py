@@ -1,12 +1,15 @@
 """Reach the storage of objects that the settings name."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, partial
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from django.core.files.storage import storages
+from django.db import connection
 
+WRITERS: Final = 8
 Ranges = Sequence[tuple[int, int]]
 """(offset, size) of parts of one object, in bytes."""
 
@@ -38,6 +41,9 @@ class PayloadStorage(Protocol):
             OSError: If it cannot be read now.
         """
 
+    def delete(self, name: str) -> None:
+        """Remove an object; it may not be there."""
+
     def remove_folder(self, name: str) -> None:
         """Remove all objects whose names begin with ``name/``; there may be none."""
 
@@ -56,6 +62,28 @@ def write(name: str, parts: Sequence[bytes]) -> None:
         _storage().write_parts(name, parts)
     except OSError as error:
         raise PayloadStorageDown(f"payloads cannot be written now: {error}") from error
+
+
+def write_meanwhile(name: str, parts: Sequence[bytes]) -> "Future[None]":
+    """Write a new object in a thread of its own: disks and kernels need no Python for it.
+
+    The future is done, or raises :class:`PayloadStorageDown`, when :func:`write` would return.
+    """
+    return _writers().submit(_write_and_let_go, name, parts)
+
+
+def _write_and_let_go(name: str, parts: Sequence[bytes]) -> None:
+    try:
+        write(name, parts)
+    finally:
+        # Of a storage that asks the database; nobody else ends a connection of this thread.
+        connection.close()
+
+
+def remove(name: str) -> None:
+    """Remove an object that no row names; should it stay, it goes with its segment."""
+    with suppress(Exception):
+        _storage().delete(name)
 
 
 def read(wanted: Mapping[str, Ranges]) -> dict[str, list[bytes]]:
@@ -81,6 +109,11 @@ def _read(storage: PayloadStorage, name: str, ranges: Ranges) -> list[bytes] | N
         return None
     except OSError as error:
         raise PayloadStorageDown(f"payloads cannot be read now: {error}") from error
+
+
+@cache
+def _writers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(WRITERS, thread_name_prefix="payload-writes")
 
 
 @cache

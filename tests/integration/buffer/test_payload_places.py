@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from buffer import services, storage
+from buffer import selectors, services, storage
 from buffer.core.fates import ItemKind
 from buffer.models import FragmentChunk, Payload, Segment, TrajectoryGroup
 from buffer.services.fragments import decode_push
@@ -180,6 +180,51 @@ def test_a_push_that_is_rolled_back_leaves_no_row_and_harms_nobody(run: Run) -> 
     assert not TrajectoryGroup.objects.exists()
     sent = push_groups(run, 20_000, 4)
     assert served(run) == sent
+
+
+def objects() -> set[Path]:
+    return {path for path in (settings.ROLLDECK_VAR / "payloads").rglob("*") if path.is_file()}
+
+
+def test_a_push_that_is_refused_leaves_no_object(run: Run) -> None:
+    before = objects()
+    stranger = decode_group(body(group(tokens=20_000) | {"env_id": 7}))
+
+    with pytest.raises(services.UnknownEnvironment):
+        services.accept_groups(run=run, groups=[stranger], producer="tests", now=NOON)
+
+    assert objects() == before
+
+
+def test_a_full_run_refuses_before_anything_is_written(run: Run, settings: Any) -> None:
+    push_groups(run, 3)
+    settings.ROLLDECK_MAX_QUEUED_GROUPS = 1
+    with pytest.raises(services.QueueFull):
+        push_groups(run, 20_000)
+    folder = settings.ROLLDECK_VAR / "payloads"
+    before = objects(), {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+    with pytest.raises(services.QueueFull):
+        push_groups(run, 20_000)
+
+    assert before == (objects(), {path: path.stat().st_mtime_ns for path in folder.rglob("*")})
+    settings.ROLLDECK_MAX_QUEUED_GROUPS = 9
+    assert push_groups(run, 20_000)
+
+
+def test_a_push_that_the_disk_refuses_leaves_no_row(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(_: int) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fsync)
+        with pytest.raises(storage.PayloadStorageDown):
+            push_groups(run, 20_000)
+
+    assert not TrajectoryGroup.objects.exists()
+    assert selectors.queued_groups(run.pk) == 0
 
 
 def test_files_are_written_whole_however_many_parts_they_have(tmp_path: Path) -> None:
