@@ -61,8 +61,7 @@ class RolloutWorkerWrapper:
         """
         self._settings = settings
         log = log_files.log_of(settings.fleet, worker=settings.index, slot=None)
-        threads = "" if owns_process else f"{settings.name} "
-        self._log = ActorLog(RingFile(log), threads=(threads,))
+        self._log = ActorLog(RingFile(log), threads=("" if owns_process else f"{settings.name} ",))
         self._api = PlatformApi(settings.fleet)
         self._policy_factory = policy_factory
         self._events = EventLog()
@@ -93,8 +92,7 @@ class RolloutWorkerWrapper:
         self._recordings = Recordings(
             worker=settings.index, slots=fleet.envs_per_worker, api=self._api
         )
-        self._orders = IDLE
-        self._obeyed = IDLE
+        self._orders = self._obeyed = IDLE
         self._worker: StepRolloutWorker | None = None
         self._measured = (time.monotonic(), 0)
         self._lock = threading.Lock()

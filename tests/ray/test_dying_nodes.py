@@ -1,0 +1,98 @@
+"""A machine of the cluster dies: what it did goes on elsewhere within half a minute."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.ray.fleets import SmallFleet, connected, eventually, runs_on, small_fleet
+from tests.ray_nodes import Node, RayNodes, ray_nodes
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture
+def nodes() -> Iterator[RayNodes]:
+    """Two nodes of two CPUs each beside the head; each test lets one of them die."""
+    with ray_nodes() as cluster:
+        cluster.add("north")
+        cluster.add("south")
+        with connected(cluster.address):
+            yield cluster
+
+
+def node_of(nodes: RayNodes, pid: int | None) -> Node:
+    [found] = [node for node in (nodes.head, *nodes.nodes.values()) if runs_on(node, pid)]
+    return found
+
+
+def slots_with_gaps(fleet: SmallFleet) -> list[str]:
+    """Return the slots of which the platform took a fragment and not all before it."""
+    numbers: dict[str, list[int]] = {}
+    for slot, number in fleet.platform.fragments:
+        numbers.setdefault(slot, []).append(number)
+    return [slot for slot, found in numbers.items() if sorted(found) != list(range(len(found)))]
+
+
+def test_workers_of_a_dead_node_step_on_another_one(
+    nodes: RayNodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": "spread"}
+    with small_fleet(nodes.address, tmp_path, name="fleet", **wishes) as fleet:
+        eventually(fleet.runs)
+        managers = node_of(nodes, fleet.manager_pid()).name
+        [victim, *_] = [w for w in fleet.workers if node_of(nodes, w.pid).name != managers]
+        node_of(nodes, victim.pid).kill_raylet()
+
+        def is_back() -> bool:
+            worker = fleet.workers[victim.index]
+            return worker.incarnation != victim.incarnation and worker.env_steps > 0
+
+        seconds = eventually(is_back)
+        eventually(fleet.runs)
+        survivor = fleet.workers[1 - victim.index]
+
+    with capsys.disabled():
+        report(f"worker's node killed: its worker steps again after {seconds:.1f} s")
+    told = [event.message for one in fleet.platform.reports for event in one.events]
+    assert survivor.restarts == 0, told
+    assert slots_with_gaps(fleet) == []
+    assert seconds < 30, seconds
+
+
+def test_a_manager_whose_node_died_conducts_its_fleet_on_another_one(
+    nodes: RayNodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": "spread"}
+    with ExitStack() as launched:
+        # A manager needs nothing of a node, so Ray puts it on any; the head must live.
+        for number in range(20):
+            name = f"fleet{number}"
+            fleet = launched.enter_context(
+                small_fleet(nodes.address, tmp_path, name=name, **wishes)
+            )
+            node = node_of(nodes, fleet.manager_pid())
+            if node.name != "head":
+                break
+            launched.close()
+        eventually(fleet.runs)
+        before = {worker.incarnation for worker in fleet.workers}
+        node.kill_raylet()
+
+        def is_back() -> bool:
+            return any(w.env_steps > 0 and w.incarnation not in before for w in fleet.workers)
+
+        seconds = eventually(is_back)
+        eventually(lambda: fleet.runs() and not before & {w.incarnation for w in fleet.workers})
+        sequences = [one.sequence for one in fleet.platform.reports]
+
+    with capsys.disabled():
+        report(f"manager's node killed: the fleet steps again after {seconds:.1f} s")
+    assert sequences == sorted(sequences)
+    assert slots_with_gaps(fleet) == []
+    assert seconds < 30, seconds
+
+
+def report(text: str) -> None:
+    print(f"\n    {text}", flush=True)  # noqa: T201 measured on every run, worth seeing
