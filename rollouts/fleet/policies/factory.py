@@ -11,7 +11,7 @@ from rollouts.fleet.policies.convolutional import (
 )
 from rollouts.fleet.policies.heads import Head, head_for
 from rollouts.fleet.policies.inputs import NoImages, image_parts, image_shape
-from rollouts.fleet.policies.mlp import TorchMlp
+from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.recurrent import RecurrentPolicy, TorchRecurrent
 from rollouts.fleet.spaces import Space
 from runs.core.policy_config import PolicyConfig
@@ -45,13 +45,20 @@ def make_policy(
 
 def make_module(
     config: PolicyConfig, observation: Space, action: Space
-) -> RecurrentPolicy | ConvolutionalPolicy:
-    """Return the network of a recurrent or convolutional policy, with weights to begin with.
+) -> MlpPolicy | RecurrentPolicy | ConvolutionalPolicy:
+    """Return the network of a policy, with weights to begin with.
 
     Raises:
         PolicyDoesNotFit: If the policy cannot take such observations.
     """
     head = head_for(action)
+    if config.kind == "mlp":
+        return MlpPolicy(
+            observation.size,
+            head.outputs,
+            config.hidden_sizes,
+            is_continuous=head.is_continuous,
+        )
     if config.kind == "gru":
         return _recurrent(config, observation, head)
     return ConvolutionalPolicy(

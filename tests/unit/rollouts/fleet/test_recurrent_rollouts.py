@@ -1,6 +1,5 @@
 """What a recurrent policy did step by step is what one pass over the whole sequence gives."""
 
-import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -8,71 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from turn_by_turn import Rollout
 
 from rolldeck.wire import Fragment, unpack_array
-from rollouts.core.pipeline import PipelineMonitor
-from rollouts.fleet.collector import Collector
-from rollouts.fleet.loops import EventLog
-from rollouts.fleet.policies import RecurrentPolicy, head_for, make_module
+from rollouts.fleet.policies import RecurrentPolicy, head_for
 from rollouts.fleet.settings import WorkerSettings
 from rollouts.fleet.spaces import Space
-from rollouts.fleet.step_worker import StepRolloutWorker
-from rollouts.fleet.weights import WeightsRecord
-from rollouts.fleet.weights_loader import WeightsLoader
-from runs.core.policy_config import PolicyConfig
 
 MakeSettings = Callable[..., WorkerSettings]
 
-GRU = PolicyConfig(kind="gru", hidden_sizes=[8], recurrent_units=16)
 SHOWN = Space(kind="box", shape=(3,), dtype="float32")
 TAKEN = {
     "choice": Space(kind="discrete", shape=(), dtype="int64", choices=3),
     "box": Space(kind="box", shape=(2,), dtype="float32", low=[-1.0] * 2, high=[1.0] * 2),
     "choices": Space(kind="multi_discrete", shape=(2,), dtype="int64", each_choices=[2, 3]),
 }
-
-
-class Rollout:
-    """A rollout worker with real env processes, given its turns by the test."""
-
-    def __init__(self, settings: WorkerSettings) -> None:
-        self.fragments: list[Fragment] = []
-        self.weights = WeightsLoader(EventLog(), announce_ready=lambda: None)
-        self.modules: dict[int, RecurrentPolicy] = {}
-        monitor = PipelineMonitor(now=time.monotonic())
-        self.collector = Collector(
-            settings, deliver=self.fragments.append, has_room=lambda: True, monitor=monitor
-        )
-        self.collector.grant(1_000_000)
-        self.collector.set_orders(epoch=1, policy_step=0, begins_fragments=True)
-        self.worker = StepRolloutWorker(
-            settings,
-            weights=self.weights,
-            progress_handler=self.collector,
-            monitor=monitor,
-            events=EventLog(),
-        )
-        self.worker.epoch = 1
-
-    def publish(self, step: int, action: Space) -> None:
-        torch.manual_seed(step)
-        module = make_module(GRU, SHOWN, action)
-        assert isinstance(module, RecurrentPolicy)
-        # Heads begin almost flat: louder ones show a wrong state.
-        module.policy_head.weight.data *= 100
-        self.modules[step] = module
-        tensors = {name: value.numpy() for name, value in module.state_dict().items()}
-        self.weights.offer(WeightsRecord(epoch=1, step=step, tensors=tensors))
-
-    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it never came true"
-            self.weights.load()
-            self.worker.turn()
-
-    def of_one_slot(self) -> list[Fragment]:
-        return [f for f in self.fragments if f.slot == self.fragments[0].slot]
 
 
 @pytest.fixture
@@ -86,7 +35,7 @@ def rollout(
         policy = {"kind": "gru", "hidden_sizes": [8], "recurrent_units": 16}
         settings = make_worker_settings(spec=f"walk:{form}", kwargs=kwargs, policy=policy)
         made.append(Rollout(settings))
-        made[-1].publish(0, TAKEN[form])
+        made[-1].publish(0, SHOWN, TAKEN[form])
         return made[-1]
 
     yield begin
@@ -170,7 +119,7 @@ def test_new_weights_keep_the_state_of_every_slot(rollout: Callable[..., Rollout
     for step in range(1, 8):
         steps = r.collector.env_steps
         r.until(lambda steps=steps: r.collector.env_steps > steps + 21)
-        r.publish(step, TAKEN["choice"])
+        r.publish(step, SHOWN, TAKEN["choice"])
     r.until(lambda: r.fragments[-1].version_min == 7)
 
     changed_inside = 0

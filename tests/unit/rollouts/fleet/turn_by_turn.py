@@ -1,0 +1,62 @@
+"""Give a rollout worker its turns from a test, with real env processes and no threads."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from rolldeck.wire import Fragment
+from rollouts.core.pipeline import PipelineMonitor
+from rollouts.fleet.collector import Collector
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.policies import MlpPolicy, make_module
+from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.spaces import Space
+from rollouts.fleet.step_worker import StepRolloutWorker
+from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.weights_loader import WeightsLoader
+
+
+class Rollout:
+    """A rollout worker with real env processes, given its turns by the test."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._policy = settings.fleet.config.policy
+        self.fragments: list[Fragment] = []
+        self.weights = WeightsLoader(EventLog(), announce_ready=lambda: None)
+        self.modules: dict[int, Any] = {}
+        monitor = PipelineMonitor(now=time.monotonic())
+        self.collector = Collector(
+            settings, deliver=self.fragments.append, has_room=lambda: True, monitor=monitor
+        )
+        self.collector.grant(1_000_000)
+        self.collector.set_orders(epoch=1, policy_step=0, begins_fragments=True)
+        self.worker = StepRolloutWorker(
+            settings,
+            weights=self.weights,
+            progress_handler=self.collector,
+            monitor=monitor,
+            events=EventLog(),
+        )
+        self.worker.epoch = 1
+
+    def publish(self, step: int, shown: Space, taken: Space) -> None:
+        torch.manual_seed(step)
+        module = make_module(self._policy, shown, taken)
+        if not isinstance(module, MlpPolicy):
+            # Heads begin almost flat: louder ones show a wrong state.
+            module.policy_head.weight.data *= 100
+        self.modules[step] = module
+        tensors = {name: value.numpy() for name, value in module.state_dict().items()}
+        self.weights.offer(WeightsRecord(epoch=1, step=step, tensors=tensors))
+
+    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it never came true"
+            self.weights.load()
+            self.worker.turn()
+
+    def of_one_slot(self) -> list[Fragment]:
+        return [f for f in self.fragments if f.slot == self.fragments[0].slot]
