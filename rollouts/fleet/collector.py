@@ -83,6 +83,11 @@ class Collector:
         """Fragments that were begun and are not cut."""
         return int(np.count_nonzero(self._has_credit | (self._cutter.acted > 0)))
 
+    @property
+    def buffered_steps(self) -> int:
+        """Env steps in fragments that are being filled."""
+        return int(self._cutter.acted.sum())
+
     def grant(self, fragments: int) -> None:
         """Allow so many further fragments to be begun."""
         with self._lock:

@@ -79,6 +79,7 @@ class Member:
         self._state: WorkerState | None = None
         self._measured: WorkerReport | None = None
         self._accepted_before = 0
+        self._lost_steps = 0
         self._offered: Version = (-1, -2)
         self._reason = ""
         self._look_at = 0.0
@@ -212,9 +213,14 @@ class Member:
             handle.kill()
 
     def report(self, announced_step: int) -> WorkerReport:
-        """Return how the worker is."""
-        if self._has_ended:
-            return self._last_report()
+        """Return how the worker is, and what its earlier incarnations had begun and lost."""
+        report = self._last_report() if self._has_ended else self._present(announced_step)
+        if not self._lost_steps:
+            return report
+        dropped = {**report.dropped_steps, "worker_lost": self._lost_steps}
+        return replace(report, dropped_steps=dropped)
+
+    def _present(self, announced_step: int) -> WorkerReport:
         if self._state is not None and self._handle is not None:
             return replace(
                 self._state.report,
@@ -359,6 +365,7 @@ class Member:
         if handle is not None:
             handle.kill()
         self._accepted_before = self.accepted
+        self._lost_steps += self._state.buffered_steps if self._state else 0
         self._state = self._measured = self._exchange = self._fan_out = None
         self._offered = (-1, -2)
         self._reason, self.obstacle = reason, ""

@@ -33,6 +33,8 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     """Fragments of this incarnation that the platform has accepted."""
     is_drained: bool
     """Nothing is being filled and nothing waits to be sent."""
+    buffered_steps: int = 0
+    """Env steps in fragments that are being filled."""
     episodes: list[EpisodeWindow] = []
     events: list[FleetEvent] = []
 

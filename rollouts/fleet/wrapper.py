@@ -208,6 +208,7 @@ class RolloutWorkerWrapper:
             outstanding=self._collector.unspent + being_filled + to_send,
             accepted=self._sender.accepted,
             is_drained=not being_filled and not to_send,
+            buffered_steps=self._collector.buffered_steps,
             episodes=self._collector.take_episodes() if is_reporting else [],
             events=self._events.take(),
         )

@@ -5,7 +5,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 from small_platform import SmallPlatform, served
 from worker_bench import bench
@@ -14,7 +16,7 @@ from rollouts.core.backoff import RestartRule
 from rollouts.fleet.loops import EventLog, Loop
 from rollouts.fleet.rollout_manager import RolloutManager
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.workers import LocalWorkers
+from rollouts.fleet.workers import LocalHandle, LocalWorkers, WorkerHandle
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]
@@ -121,6 +123,52 @@ def test_a_loop_that_crashes_again_and_again_is_broken_and_says_why(
 
     assert loop.error == "ValueError: stumbled"
     assert [event.level for event in events.take()] == ["warning"] * 3 + ["error"]
+
+
+class Mortal(LocalWorkers):
+    """Starts workers that can be made to answer no more."""
+
+    def __init__(self) -> None:
+        self.handles: list[MortalHandle] = []
+
+    def spawn(self, settings: WorkerSettings) -> WorkerHandle:
+        self.handles.append(MortalHandle(settings))
+        return self.handles[-1]
+
+
+class MortalHandle(LocalHandle):
+    is_dead = False
+
+    def submit(self, method: str, *arguments: object) -> Future[Any]:
+        if not self.is_dead:
+            return super().submit(method, *arguments)
+        dead: Future[Any] = Future()
+        dead.set_exception(ConnectionError("the process is gone"))
+        return dead
+
+
+def test_what_a_dead_worker_had_begun_is_counted(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform, source = SmallPlatform(), Mortal()
+    platform.publish(0)
+    slow = {"spec": "odd:counting", "kwargs": {"seconds": 0.02, "length": 1000}}
+    with served(platform) as url:
+        manager = RolloutManager(make_settings(url=url, fragment_length=500, **slow), source)
+        try:
+            eventually(lambda: platform.reports and platform.reports[-1].workers[0].env_steps > 40)
+            known = platform.reports[-1].workers[0].env_steps
+            source.handles[0].is_dead = True
+            eventually(lambda: "worker_lost" in platform.reports[-1].workers[0].dropped_steps)
+            lost = platform.reports[-1].workers[0].dropped_steps["worker_lost"]
+            eventually(lambda: platform.reports[-1].workers[0].state == "running")
+        finally:
+            manager.shutdown()
+
+    assert lost >= known
+    assert platform.reports[-1].workers[0].dropped_steps["worker_lost"] == lost
+    [told] = platform.messages("worker_respawned")
+    assert told.endswith("ConnectionError: the process is gone")
 
 
 class UnwillingToShare(LocalWorkers):
