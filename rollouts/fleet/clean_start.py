@@ -27,7 +27,8 @@ GpuMemory = Callable[[], tuple[int, int] | None]
 
 def mark_of(settings: WorkerSettings) -> Mark:
     """Return what the processes of a worker in this process are marked with."""
-    deck = f"{settings.fleet.platform_url} {settings.fleet.run}".encode()
+    fleet = settings.fleet
+    deck = f"{fleet.platform_url} {fleet.run_key or fleet.run}".encode()
     return Mark(
         fleet=hashlib.blake2s(deck, digest_size=6).hexdigest(),
         worker=settings.index,

@@ -1,0 +1,73 @@
+"""What a fleet is given is recognised again, and its random numbers do not depend on its size."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.fleet.env_messages import Began
+from rollouts.fleet.env_worker import EnvWorker
+from rollouts.fleet.settings import FleetSettings, derive_seed
+
+MakeSettings = Callable[..., FleetSettings]
+
+
+def first_observations(*groups: Sequence[int]) -> dict[int, float]:
+    """Return what each slot shows of its seed, with a process for each group of slots."""
+    shown: dict[int, float] = {}
+    for slots in groups:
+        worker = EnvWorker(spec="odd:any", kwargs={}, slots=slots, base_seed=3)
+        worker.start()
+        begun = 0
+        while begun < len(slots):
+            begun += sum(isinstance(message, Began) for message in worker.receive())
+        shown |= {slot: float(worker.observation(row)[1]) for row, slot in enumerate(slots)}
+        worker.close()
+    return shown
+
+
+def test_a_slot_gets_its_seed_however_many_others_there_are() -> None:
+    together = first_observations(range(4))
+    apart = first_observations([0], [1, 2], [3])
+    more = first_observations(range(8))
+
+    assert together == apart
+    assert together.items() <= more.items()
+    assert len(set(together.values())) == 4
+
+
+@given(base=st.integers(0, (1 << 31) - 1), index=st.integers(0, 1023), slot=st.integers(0, 1023))
+def test_seeds_are_what_environments_and_torch_accept(base: int, index: int, slot: int) -> None:
+    seed = derive_seed(derive_seed(base, "worker", index), "slot", slot, 0)
+
+    assert 0 <= seed < 1 << 31
+
+
+def test_seeds_stay_what_they_were() -> None:
+    # A run that goes on under another release must not repeat what it has seen.
+    assert [derive_seed(0, "worker", index) for index in range(3)] == [
+        438125024,
+        1445191819,
+        1904188507,
+    ]
+
+
+def test_the_same_settings_have_one_fingerprint_in_whatever_order_they_are_written(
+    make_settings: MakeSettings,
+) -> None:
+    settings = make_settings()
+    turned = msgspec.structs.replace(
+        settings, run_config=dict(reversed(list(settings.run_config.items())))
+    )
+
+    assert list(turned.run_config) != list(settings.run_config)
+    assert turned.fingerprint == settings.fingerprint
+
+
+@pytest.mark.parametrize("change", [{"num_workers": 2}, {"placement": "pack"}, {"url": "http://x"}])
+def test_other_settings_have_another_fingerprint(
+    make_settings: MakeSettings, change: dict[str, object]
+) -> None:
+    assert make_settings(**change).fingerprint != make_settings().fingerprint
