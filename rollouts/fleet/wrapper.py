@@ -1,5 +1,6 @@
 """Coordinate one rollout worker: orders and weights in, fragments and state out."""
 
+import logging
 import os
 import socket
 import tempfile
@@ -28,6 +29,8 @@ from rollouts.fleet.spool import KEPT_SECONDS, Estate, Spool
 from rollouts.fleet.step_worker import PolicyFactory, StepRolloutWorker
 from rollouts.fleet.weights import NO_STEP, Version, WeightsOffer
 from rollouts.fleet.weights_loader import WeightsLoader
+
+logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 3.0
 """How long a loop may take to end its turn."""
@@ -193,6 +196,11 @@ class RolloutWorkerWrapper:
             policy_step=orders.policy_step,
             begins_fragments=orders.desired == "running",
         )
+        before = self._obeyed
+        if (orders.desired, orders.epoch) != (before.desired, before.epoch):
+            logger.info("ordered: %s, epoch %d", orders.desired, orders.epoch)
+        if orders.policy_step != before.policy_step:
+            logger.info("version %d was announced", orders.policy_step)
         self._collector.forget_the_old()
         worker.epoch = orders.epoch
         worker.is_paused = orders.desired != "running"

@@ -18,6 +18,9 @@ const LOOKS: Record<string, Look> = {
   failed: { tone: "bad", sign: "✕", meaning: "Ended by an error." },
   respawning: { tone: "held", sign: "↻", meaning: "It died and is being started again." },
   restarting: { tone: "held", sign: "↻", meaning: "It is being started again." },
+  requested: { tone: "busy", sign: "◔", meaning: "Waiting for the next episode of a slot." },
+  recording: { tone: "busy", sign: "◉", meaning: "The episode is being recorded." },
+  ready: { tone: "good", sign: "✓", meaning: "There to be watched." },
   degraded: { tone: "held", sign: "▲", meaning: "Some of its workers are down." },
   unknown: { tone: "quiet", sign: "?", meaning: "No proof of life for too long." },
 };

@@ -1,5 +1,6 @@
-import { ActionIcon, Tooltip } from "@mantine/core";
-import { Fragment, useState } from "react";
+import { ActionIcon, Button, Tooltip } from "@mantine/core";
+import { Fragment, lazy, Suspense, useState } from "react";
+import type { LogPlace } from "@/api/fleet";
 import type { FleetPart, RunDetail, SlotReport, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
@@ -8,7 +9,11 @@ import { bytes, count, number, percent, policyStep, visible } from "@/format";
 import { FleetSize } from "@/pages/run/FleetSize";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 
-function Slots({ slots }: { slots: SlotReport[] }) {
+const LogsDrawer = lazy(() => import("@/pages/run/LogsDrawer"));
+
+type Opens = { onLog: (slot: number | null) => void };
+
+function Slots({ slots, onLog }: { slots: SlotReport[] } & Opens) {
   if (slots.length === 0) return <p className="faint small">No env slots reported yet.</p>;
   return (
     <ul className="slots" aria-label="Env slots">
@@ -23,6 +28,9 @@ function Slots({ slots }: { slots: SlotReport[] }) {
               {slot.restarts > 0 ? ` · ${slot.restarts} restarts` : ""}
             </span>
           </span>
+          <Button size="compact-xs" variant="subtle" color="gray" aria-label={`Log of slot ${slot.slot}`} onClick={() => onLog(slot.slot)}>
+            log
+          </Button>
         </li>
       ))}
     </ul>
@@ -77,7 +85,7 @@ function Versions({ worker }: { worker: WorkerRow }) {
   );
 }
 
-function WorkerLine({ worker, hasGpu }: { worker: WorkerRow; hasGpu: boolean }) {
+function WorkerLine({ worker, hasGpu, onLog }: { worker: WorkerRow; hasGpu: boolean } & Opens) {
   const [open, setOpen] = useState(false);
   return (
     <Fragment>
@@ -120,12 +128,17 @@ function WorkerLine({ worker, hasGpu }: { worker: WorkerRow; hasGpu: boolean }) 
           </td>
         )}
         <td className="soft anywhere verdict">{visible(worker.verdict) || "–"}</td>
+        <td>
+          <Button size="compact-xs" variant="subtle" color="gray" aria-label={`Log of worker ${worker.index}`} onClick={() => onLog(null)}>
+            Log
+          </Button>
+        </td>
       </tr>
       {open && (
         <tr>
           <td />
-          <td colSpan={hasGpu ? 11 : 10}>
-            <Slots slots={worker.slots} />
+          <td colSpan={hasGpu ? 12 : 11}>
+            <Slots slots={worker.slots} onLog={onLog} />
             <Stages stages={worker.stages} />
           </td>
         </tr>
@@ -157,11 +170,37 @@ function NoWorkers({ run }: { run: RunDetail }) {
 /** Every worker: alive when, doing what, with which weights. */
 export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDetail }) {
   const workers = fleet?.workers ?? [];
+  const [log, setLog] = useState<LogPlace | null>(null);
   const slots = workers.reduce((sum, worker) => sum + worker.slots.length, 0);
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
+  const idle = typeof fleet?.idle_share === "number" ? ` · held back ${percent(fleet.idle_share)} of the time` : "";
   const word = workers.length === 1 ? "worker" : "workers";
   return (
-    <Panel title="Fleet" note={workers.length > 0 ? `${workers.length} ${word}, ${slots} env slots` : undefined} aside={!ENDED.has(run.status) && <FleetSize run={run} />} className="span-12">
+    <Panel
+      title="Fleet"
+      note={workers.length > 0 ? `${workers.length} ${word}, ${slots} env slots${idle}` : undefined}
+      aside={
+        <>
+          {workers.length > 0 && (
+            <Button size="compact-xs" variant="default" onClick={() => setLog({ worker: null, slot: null })}>
+              Manager's log
+            </Button>
+          )}
+          {!ENDED.has(run.status) && <FleetSize run={run} />}
+        </>
+      }
+      className="span-12"
+    >
+      {fleet?.verdict && (
+        <p className="fleet-verdict" data-verdict>
+          {visible(fleet.verdict)}
+        </p>
+      )}
+      {log && (
+        <Suspense fallback={null}>
+          <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />
+        </Suspense>
+      )}
       {workers.length === 0 ? (
         <NoWorkers run={run} />
       ) : (
@@ -201,11 +240,14 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
                   </th>
                 )}
                 <th scope="col">Verdict</th>
+                <th scope="col">
+                  <span className="unseen">Log</span>
+                </th>
               </tr>
             </thead>
             <tbody>
               {workers.map((worker) => (
-                <WorkerLine key={worker.index} worker={worker} hasGpu={hasGpu} />
+                <WorkerLine key={worker.index} worker={worker} hasGpu={hasGpu} onLog={(slot) => setLog({ worker: worker.index, slot })} />
               ))}
             </tbody>
           </table>

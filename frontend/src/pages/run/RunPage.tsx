@@ -12,6 +12,7 @@ import { Figures } from "@/pages/run/Figures";
 import { FleetTable } from "@/pages/run/FleetTable";
 import { Ledger } from "@/pages/run/Ledger";
 import { MetricCharts, RunCharts } from "@/pages/run/RunCharts";
+import { Recordings } from "@/pages/run/Recordings";
 import { RunHeader } from "@/pages/run/RunHeader";
 import { newer } from "@/pages/run/verbs";
 
@@ -60,6 +61,7 @@ function LiveRun({ name }: { name: string }) {
         <RunCharts run={run} queue={queue} fleet={fleet} episodes={episodes} at={at} speed={speed} />
         <Ledger run={run} ledger={ledger} />
         <FleetTable fleet={fleet} run={run} />
+        <Recordings run={run} workers={workers} />
         <MetricCharts rows={metrics} />
         <Events events={events} />
       </div>

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,6 +65,13 @@ def test_a_process_that_uses_no_gpu_reports_none() -> None:
 
     assert not computes_on_gpu()
     assert (usage.gpu_percent, usage.gpu_memory_bytes) == (None, None)
+
+
+def test_a_framework_that_is_being_imported_uses_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+
+    assert not computes_on_gpu()
+    assert ResourceMeter().measure([os.getpid()]).memory_bytes
 
 
 class Driver:

@@ -1,0 +1,59 @@
+/** Read logs of a fleet, and ask for recordings of its episodes. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { FleetLog, RecordingRow } from "@/api/types";
+
+export type LogPlace = { worker: number | null; slot: number | null };
+
+const FOLLOW_MS = 1500;
+const PENDING_MS = 1500;
+const SETTLED_MS = 20_000;
+
+export function logQuery(run: string, { worker, slot }: LogPlace, lines: number, follows: boolean) {
+  const query = { worker: worker ?? undefined, slot: slot ?? undefined, lines };
+  return queryOptions({
+    queryKey: ["fleet-log", run, worker, slot, lines],
+    queryFn: (): Promise<FleetLog> =>
+      body(api.GET("/api/runs/{run}/fleet/logs", { params: { path: { run }, query } })),
+    refetchInterval: follows ? FOLLOW_MS : false,
+    placeholderData: (shown) => shown,
+    retry: false,
+  });
+}
+
+/** Whether the list will change by itself soon. */
+export function isPending(rows: readonly Pick<RecordingRow, "state">[] | undefined): boolean {
+  return rows?.some(({ state }) => state === "requested" || state === "recording") ?? false;
+}
+
+export function recordingsQuery(run: string) {
+  return queryOptions({
+    queryKey: ["recordings", run],
+    queryFn: async (): Promise<RecordingRow[]> => {
+      const { results } = await body(api.GET("/api/runs/{run}/recordings", { params: { path: { run } } }));
+      return results;
+    },
+    refetchInterval: ({ state }) => (isPending(state.data) ? PENDING_MS : SETTLED_MS),
+  });
+}
+
+export type Wanted = { worker: number | null; episodes: number };
+
+export function useRequestRecordings(run: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({ worker, episodes }: Wanted) =>
+      body(
+        api.POST("/api/runs/{run}/recordings", {
+          params: { path: { run } },
+          body: { worker, episodes, slot: null, environment: "" },
+        }),
+      ),
+    onSettled: () => client.invalidateQueries({ queryKey: ["recordings", run] }),
+  });
+}
+
+export function filmUrl(run: string, recording: string): string {
+  return `/api/runs/${encodeURIComponent(run)}/recordings/${encodeURIComponent(recording)}/content`;
+}

@@ -1,0 +1,91 @@
+import { Button, Modal, Slider } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { filmUrl } from "@/api/fleet";
+import type { RecordingRow } from "@/api/types";
+import { ErrorState } from "@/components/ErrorState";
+import { number, policyStep, visible } from "@/format";
+import { frames } from "@/pages/run/logText";
+
+const MOST_FRAMES_PER_SECOND = 30;
+
+/** Text frame by frame: played, or moved through by hand. */
+function TextFilm({ url, fps }: { url: string; fps: number }) {
+  const { data, error } = useQuery({
+    queryKey: ["film", url],
+    queryFn: async () => {
+      const answer = await fetch(url, { credentials: "same-origin" });
+      if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+      return frames(await answer.text());
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const [at, setAt] = useState(0);
+  const [plays, setPlays] = useState(false);
+  const last = (data?.length ?? 1) - 1;
+  useEffect(() => {
+    if (!plays) return;
+    const rate = Math.min(fps, MOST_FRAMES_PER_SECOND);
+    const timer = setInterval(() => setAt((now) => Math.min(now + 1, last)), 1000 / rate);
+    return () => clearInterval(timer);
+  }, [plays, last, fps]);
+  useEffect(() => {
+    if (at >= last) setPlays(false);
+  }, [at, last]);
+  if (error) return <ErrorState title="The recording cannot be shown" error={error} />;
+  return (
+    <>
+      <pre className="log film-text">{data?.[at] ?? ""}</pre>
+      <div className="film-controls">
+        <Button
+          size="xs"
+          variant="default"
+          onClick={() => {
+            if (at >= last) setAt(0);
+            setPlays(!plays);
+          }}
+        >
+          {plays ? "Pause" : "Play"}
+        </Button>
+        <Slider className="film-slider" min={0} max={Math.max(last, 1)} value={at} onChange={setAt} label={null} thumbLabel="Frame" />
+        <span className="small soft nowrap">
+          frame {at + 1} of {last + 1}
+        </span>
+      </div>
+    </>
+  );
+}
+
+type Props = { run: string; recording: RecordingRow; onClose: () => void };
+
+/** A recorded episode, with what it earned beside it. */
+export default function RecordingViewer({ run, recording, onClose }: Props) {
+  const url = filmUrl(run, recording.id);
+  const facts: [string, string][] = [
+    ["Return", number(recording.episode_return)],
+    ["Env steps", number(recording.episode_length)],
+    ["Ended", recording.outcome],
+    ["Policy version", policyStep(recording.policy_step)],
+    ["Worker", `${recording.worker ?? "–"}, slot ${recording.slot ?? "–"}`],
+    ["Frames", `${number(recording.frames)}${recording.frames_left_out > 0 ? `, ${number(recording.frames_left_out)} left out` : ""}`],
+  ];
+  return (
+    <Modal opened onClose={onClose} size="lg" title={`Episode of ${visible(recording.environment)}`} closeButtonProps={{ "aria-label": "Close" }}>
+      {recording.media_type === "video/webm" ? (
+        // biome-ignore lint: an environment makes no sound, there is nothing to caption.
+        <video className="film" src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
+      ) : (
+        <TextFilm url={url} fps={recording.frames_per_second ?? 10} />
+      )}
+      <dl className="film-facts">
+        {facts.map(([label, value]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {recording.note && <p className="small soft">Text in place of video: {visible(recording.note)}</p>}
+    </Modal>
+  );
+}

@@ -1,0 +1,115 @@
+import { Button, Select } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense, useState } from "react";
+import { recordingsQuery, useRequestRecordings } from "@/api/fleet";
+import type { RecordingRow, RunDetail, WorkerRow } from "@/api/types";
+import { Age } from "@/components/Age";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { StateChip } from "@/components/StateChip";
+import { bytes, number, policyStep } from "@/format";
+
+const Viewer = lazy(() => import("@/pages/run/RecordingViewer"));
+const ENDED = new Set(["stopped", "completed", "failed"]);
+const EPISODES = ["1", "2", "3", "4"];
+
+function Ask({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
+  const [worker, setWorker] = useState("any");
+  const [episodes, setEpisodes] = useState("1");
+  const ask = useRequestRecordings(run.name);
+  const data = [{ value: "any", label: "any worker" }, ...workers.map(({ index }) => ({ value: String(index), label: `worker ${index}` }))];
+  return (
+    <>
+      <Select size="xs" w={130} aria-label="Worker to record" allowDeselect={false} data={data} value={worker} onChange={(value) => setWorker(value ?? "any")} />
+      <Select size="xs" w={64} aria-label="Episodes to record" allowDeselect={false} data={EPISODES} value={episodes} onChange={(value) => setEpisodes(value ?? "1")} />
+      <Button
+        size="xs"
+        loading={ask.isPending}
+        onClick={() => ask.mutate({ worker: worker === "any" ? null : Number(worker), episodes: Number(episodes) })}
+      >
+        Record
+      </Button>
+      {ask.error && <span className="small bad" role="alert">{ask.error.message}</span>}
+    </>
+  );
+}
+
+function Line({ row, onOpen }: { row: RecordingRow; onOpen: () => void }) {
+  const where = row.worker === null ? "–" : `${row.worker}${row.slot === null ? "" : ` · slot ${row.slot}`}`;
+  return (
+    <tr data-recording={row.state}>
+      <td>
+        <StateChip state={row.state} reason={row.reason} />
+      </td>
+      <td className="num">{where}</td>
+      <td className="num">{number(row.episode_return)}</td>
+      <td className="num">{number(row.episode_length)}</td>
+      <td className="num">{policyStep(row.policy_step)}</td>
+      <td className="num soft">{row.state === "ready" ? bytes(row.size_bytes) : "–"}</td>
+      <td className="soft nowrap">
+        <Age at={row.requested_at} suffix=" ago" />
+      </td>
+      <td className="num">
+        {row.state === "ready" && (
+          <Button size="compact-xs" variant="default" onClick={onOpen}>
+            Watch
+          </Button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+const HEADS = ["State", "Worker", "Return", "Env steps", "Policy version", "Size", "Asked for", ""];
+
+/** Episodes that somebody asked to see. */
+export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
+  const { data: rows, error } = useQuery(recordingsQuery(run.name));
+  const [openId, setOpenId] = useState<string | null>(null);
+  const open = rows?.find(({ id }) => id === openId);
+  const mayAsk = run.allowed_verbs.length > 0 && !ENDED.has(run.status) && workers.length > 0;
+  if (run.kind === "outside") return null;
+  return (
+    <Panel
+      title="Recordings"
+      note="the next episode of a slot, as video where it can be drawn"
+      aside={mayAsk && <Ask run={run} workers={workers} />}
+      className="span-12"
+    >
+      {error ? (
+        <ErrorState title="Recordings cannot be shown" error={error} />
+      ) : rows && rows.length > 0 ? (
+        <div className="table-scroll" tabIndex={0} role="group" aria-label="Recordings, newest first">
+          <table className="table">
+            <thead>
+              <tr>
+                {HEADS.map((head, at) => (
+                  <th key={head} scope="col" className={at > 0 && at < 6 ? "num" : undefined}>
+                    {head || <span className="unseen">Watch</span>}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((row) => (
+                <Line key={row.id} row={row} onOpen={() => setOpenId(row.id)} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <EmptyState title="Nothing recorded yet">
+          {mayAsk
+            ? "Record has a slot film its next episode. It costs the other slots nothing."
+            : "Operators can record episodes while the fleet runs."}
+        </EmptyState>
+      )}
+      {open && (
+        <Suspense fallback={null}>
+          <Viewer run={run.name} recording={open} onClose={() => setOpenId(null)} />
+        </Suspense>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,31 @@
+import { describe, expect, it } from "vitest";
+import { isPending } from "../../api/fleet";
+import { frames, matching, plain } from "./logText";
+
+describe("log lines", () => {
+  it("lose their escape sequences", () => {
+    expect(plain("\u001b[1;31mred\u001b[0m alert")).toBe("red alert");
+    expect(plain("\u001b]0;title\u0007after")).toBe("after");
+    expect(plain("cut \u001b[3")).toBe("cut ");
+  });
+  it("show what could deceive", () => {
+    expect(plain("a\u202eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
+    expect(plain("<script>alert(1)</script>")).toBe("<script>alert(1)</script>");
+  });
+  it("are found by words in any case", () => {
+    expect(matching(["One Error", "fine"], " error ")).toEqual(["One Error"]);
+    expect(matching(["a", "b"], "")).toEqual(["a", "b"]);
+  });
+});
+
+describe("recordings", () => {
+  it("of text have frames between form feeds", () => {
+    expect(frames("at 0\nx\f\u001b[2Jat 1")).toEqual(["at 0\nx", "at 1"]);
+    expect(frames("")).toEqual([]);
+  });
+  it("are looked at often while one is under way", () => {
+    expect(isPending(undefined)).toBe(false);
+    expect(isPending([{ state: "ready" }, { state: "failed" }])).toBe(false);
+    expect(isPending([{ state: "ready" }, { state: "recording" }])).toBe(true);
+  });
+});
