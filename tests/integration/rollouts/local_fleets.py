@@ -68,13 +68,14 @@ def local_fleet(platform: Platform, order: LaunchOrder, folder: Path) -> LocalFl
             run=order.run,
             run_config=order.config,
             incarnation=order.incarnation,
+            weights_directory=order.weights_directory,
             spool_root=str(folder / "spool"),
             log_root=str(folder / "logs"),
         )
     )
 
 
-def publish(run: Run) -> None:
+def publish(run: Run, *, step: int = 0) -> None:
     """Publish weights that fit CartPole and the run's policy, as a trainer does."""
     from rollouts.fleet.policies import MlpPolicy
 
@@ -85,7 +86,7 @@ def publish(run: Run) -> None:
     now = datetime.now(UTC)
     manifest = WeightsManifest(
         epoch=run.epoch,
-        step=0,
+        step=step,
         sha256=hashlib.sha256(content).hexdigest(),
         size_bytes=len(content),
         tensors=safetensors.specs(content),
