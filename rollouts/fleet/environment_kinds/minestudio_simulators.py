@@ -44,6 +44,10 @@ class MineStudioEnvironment:
         ended = bool(terminated)
         return self._shown(obs), float(reward), ended, bool(truncated) and not ended, extras
 
+    def render(self) -> Any:
+        """Return the last picture, with what callbacks drew into it."""
+        return self._simulator.render()
+
     def close(self) -> None:
         """End the game."""
         self._simulator.close()

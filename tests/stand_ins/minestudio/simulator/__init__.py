@@ -54,6 +54,9 @@ class MinecraftSim(gymnasium.Env[Any, Any]):
         reward = sum(callback["reward"] for callback in self.callbacks)
         return self._shown(), reward, done, done, {"life_stats": {}}
 
+    def render(self) -> Any:
+        return self._shown()["image"]
+
     def close(self) -> None:
         """Do nothing, as there is no game."""
 

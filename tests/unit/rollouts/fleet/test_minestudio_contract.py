@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,8 @@ import numpy as np
 import pytest
 
 from rollouts.fleet.environments import UnsupportedSpace, describe, make
-from rollouts.fleet.settings import WorkerSettings
 
 STAND_INS = str(Path(__file__).resolve().parents[3] / "stand_ins")
-MakeSettings = Callable[..., WorkerSettings]
 
 
 def forget_minestudio() -> None:
@@ -52,6 +50,7 @@ def test_the_simulator_has_what_the_adapter_uses(which: str, request: Any) -> No
     assert {"action_type", "obs_size", "render_size", "seed", "callbacks"} <= set(arguments)
     assert list(inspect.signature(simulator.reset).parameters) == ["self"]
     assert list(inspect.signature(simulator.step).parameters) == ["self", "action"]
+    assert list(inspect.signature(simulator.render).parameters) == ["self"]
     assert isinstance(simulator.observation_space, property)
     assert isinstance(simulator.action_space, property)
     assert list(inspect.signature(callbacks.load_callbacks_from_config).parameters) == ["config"]
@@ -67,11 +66,12 @@ def test_an_episode_in_the_simulator_is_one_like_any_other() -> None:
 
     obs, _ = environment.reset(seed=7)
     came = [environment.step(np.array([8640, 120])) for _ in range(3)]
+    picture: Any = environment.render()  # type: ignore[attr-defined]
     environment.close()
 
     assert shown.parts["image"].shape == (6, 8, 3)
     assert taken.each_choices == [8641, 121]
-    assert obs["image"].shape == (6, 8, 3)
+    assert obs["image"].shape == picture.shape == (6, 8, 3)
     assert [(reward, terminated, truncated) for _, reward, terminated, truncated, _ in came] == [
         (2.0, False, False),
         (2.0, False, False),
@@ -96,7 +96,7 @@ def test_raw_actions_of_numbers_and_choices_are_refused_by_name() -> None:
 
 
 def test_a_machine_without_minestudio_says_what_to_install(
-    make_worker_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     forget_minestudio()
     monkeypatch.setitem(sys.modules, "minestudio", None)
