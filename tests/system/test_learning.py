@@ -17,7 +17,7 @@ from runs.core.run_config import PRESETS
 pytestmark = pytest.mark.system
 
 
-def test_a_pendulum_is_swung_up_by_actions_that_no_environment_sees_unclipped() -> None:
+def test_a_pendulum_is_swung_up() -> None:
     config = PRESETS["pendulum"][1]
     torch.manual_seed(0)
     policy = ppo_continuous.GaussianPolicy(3, 1, config.policy.hidden_sizes)
