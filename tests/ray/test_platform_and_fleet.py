@@ -8,9 +8,11 @@ import pytest
 
 from rollouts import jobs, selectors
 from rollouts.cluster import RayCluster
+from rollouts.core.launch import LaunchOrder
 from rollouts.core.reconcile import ActorState
 from rollouts.models import EnvSlot, Fleet
 from runs.core.lifecycle import RunVerb
+from runs.core.run_config import RunConfig, to_builtins
 from runs.models import Run
 from tests.integration.rollouts.cast import ask, draft, fleet
 from tests.ray_head import RayHead
@@ -77,3 +79,36 @@ def test_a_fleet_that_cannot_be_placed_says_what_is_missing(cluster: RayCluster)
 
     assert said, reason
     assert gone
+
+
+def test_a_manager_that_was_replaced_ends_itself_and_its_workers(cluster: RayCluster) -> None:
+    run = started()
+    running = within(90, lambda: fleet(run).observed == "running")
+    name = fleet(run).actor_name
+    Fleet.objects.filter(run=run).update(incarnation="2-another", actor_name="rolldeck-pole-2")
+
+    retired = within(60, lambda: cluster.actor_state(name) is ActorState.MISSING)
+    ask(run, RunVerb.KILL)
+
+    assert running
+    assert retired
+
+
+def test_a_manager_that_no_run_owns_is_found_on_the_cluster_and_ended(
+    cluster: RayCluster, settings: Any
+) -> None:
+    Fleet.objects.create(run=draft("other"), attempt=1)
+    stray = LaunchOrder(
+        actor_name="rolldeck-gone-7",
+        incarnation="7-gone",
+        run="gone",
+        config=to_builtins(RunConfig()),
+        platform_url=settings.ROLLDECK_PUBLIC_URL,
+        token="rd_revoked",
+    )
+    cluster.launch(stray)
+
+    ended = within(40, lambda: jobs.end_orphans() == ["rolldeck-gone-7"])
+
+    assert ended
+    assert within(20, lambda: cluster.actor_state(stray.actor_name) is ActorState.MISSING)

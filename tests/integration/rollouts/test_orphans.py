@@ -1,8 +1,10 @@
 """Managers that no run owns are found on the cluster and ended."""
 
+from typing import Any
+
 import pytest
 
-from rollouts import services
+from rollouts import jobs, services
 from rollouts.core.launch import actor_name, run_of
 from rollouts.core.reconcile import ActorState
 from runs.core.lifecycle import RunVerb
@@ -69,6 +71,19 @@ def test_managers_of_other_platforms_and_silent_ones_are_left_alone() -> None:
 
     assert end_orphans(cluster) == []
     assert len(cluster.actors) == 2
+
+
+def test_nobody_looks_for_orphans_before_a_first_launch(settings: Any) -> None:
+    settings.RAY_ADDRESS = "not an address"
+
+    assert jobs.end_orphans() == []
+
+
+def test_a_cluster_that_is_away_has_no_orphans_to_end(settings: Any) -> None:
+    settings.RAY_ADDRESS = "127.0.0.1:1"
+    launched(FakeCluster())
+
+    assert jobs.end_orphans() == []
 
 
 @pytest.mark.parametrize("run", ["pole", "a-b-2", "1"])
