@@ -3,8 +3,10 @@
 import hashlib
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 import psutil
@@ -90,7 +92,7 @@ def _leftovers(mine: Mark) -> Iterator[tuple[psutil.Process, str]]:
             mark = read_mark(process.environ().get(VARIABLE, ""))
         except (psutil.Error, OSError):
             continue  # another user's, or gone
-        if mark is None or process.pid == mine.owner_pid:
+        if mark is None or process.pid == mine.owner_pid or not _counts_as_we_do(process.pid):
             continue
         owner_lives = lives(mark, _started(mark.owner_pid))
         reason = why_ended(mark, mine=mine, owner_lives=owner_lives)
@@ -100,6 +102,19 @@ def _leftovers(mine: Mark) -> Iterator[tuple[psutil.Process, str]]:
             yield psutil.Process(mark.owner_pid), reason
         if reason:
             yield process, reason
+
+
+def _counts_as_we_do(pid: int) -> bool:
+    """Return whether process ids mean the same to a process as to this one.
+
+    In a container of its own it was marked with an id that is somebody else's out here.
+    """
+    if not sys.platform.startswith("linux"):
+        return True
+    try:
+        return Path(f"/proc/{pid}/ns/pid").readlink() == Path("/proc/self/ns/pid").readlink()
+    except OSError:
+        return False
 
 
 def _started(pid: int) -> float | None:

@@ -122,6 +122,28 @@ def test_processes_of_other_living_workers_and_my_own_go_on(
     assert [pid for pid in others if is_gone(pid)] == []
 
 
+def test_a_process_in_a_container_of_its_own_is_not_judged_by_the_ids_out_here(
+    mine: Mark, eventually: Eventually
+) -> None:
+    apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine makes no namespaces for us")
+    gone = replace(mine, owner_pid=1 << 22, incarnation="0-old")
+    # Only what runs inside has the mark.
+    inner = ["env", f"{VARIABLE}={gone}", sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen([*apart, *inner]) as unshare:
+        eventually(lambda: psutil.Process(unshare.pid).children())
+        [inside] = psutil.Process(unshare.pid).children()
+        eventually(lambda: VARIABLE in inside.environ())
+
+        end_leftovers(mine)
+
+        lived = not is_gone(inside.pid)
+        unshare.kill()
+
+    assert lived
+
+
 def test_whatever_an_environment_started_dies_with_its_process(
     mine: Mark, eventually: Eventually
 ) -> None:
