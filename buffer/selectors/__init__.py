@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 from django.conf import settings
-from django.db import connection
 from django.db.models import Count, Sum
 
 from buffer import storage
@@ -202,9 +201,9 @@ def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
         identity: Who asks.
         count: Items of a batch, by default the run's batch size.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_BATCH_IN_SIGHT, {"run": run_id, "identity": identity, "count": count})
-        row = cursor.fetchone()
+    asked = {"run": run_id, "identity": identity, "count": count}
+    with storage.cursor() as cursor:
+        row = cursor.execute(_BATCH_IN_SIGHT, asked, prepare=True).fetchone()
     return row is not None and bool(row[0])
 
 

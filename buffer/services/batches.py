@@ -318,8 +318,8 @@ def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
 
 def note_delivered(*, batch_id: UUID, fence: int) -> None:
     """Remember that the answer with this lease was sent to its last byte."""
-    with connection.cursor() as cursor:
-        cursor.execute(_DELIVERED, [batch_id, fence])
+    with storage.cursor() as cursor:
+        cursor.execute(_DELIVERED, [batch_id, fence], prepare=True)
 
 
 def note_cut(*, batch_id: UUID, fence: int) -> None:

@@ -20,7 +20,7 @@ from runs.models import Run, Trainer
 # One row holds the metadata of all chunks: a hundred thousand rows take longer to fetch than to
 # sample.
 _LOAD: Final = """
-    SELECT array_agg(c.id), array_agg(c.value) FROM (
+    SELECT array_agg(c.id), {values} FROM (
         SELECT id, {value} AS value FROM buffer_fragmentchunk
         WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads} ORDER BY id {limit}
     ) c"""
@@ -71,7 +71,8 @@ def _load(run: Run, replay: ReplayConfig, wanted: int) -> Chunks:
     """Return what may be sampled, by one query."""
     needs = NEEDS.get(replay.sampler)
     query = _LOAD.format(
-        value=_VALUES[needs] if needs else "NULL::bigint",
+        value=_VALUES[needs] if needs else "NULL",
+        values="array_agg(c.value)" if needs else "NULL",
         heads=_HEADS if replay.fragments_per_chunk > 1 else "",
         limit=f"LIMIT {wanted}" if replay.sampler == "fifo" else "",
     )

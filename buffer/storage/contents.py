@@ -243,7 +243,7 @@ def _found_again(kind: ItemKind, query: str, **key: Any) -> list[StoredContent]:
 
 def _items(query: str, **key: Any) -> list[_Item]:
     with cursor() as sql:
-        rows = sql.execute(query, key, binary=True).fetchall()
+        rows = sql.execute(query, key, binary=True, prepare=True).fetchall()
     return [_Item(row[0], Place(*row[1:7])) for row in rows]
 
 

@@ -118,7 +118,7 @@ class Machines:
         if not isinstance(answer, NotedAnswer):
             parts = _parts(answer)
             await send(_start(answer, parts))
-            await _send_pieces(parts, send)
+            await send_pieces(parts, send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             answer.close()
             return
@@ -268,17 +268,26 @@ def _pieces(parts: Sequence[bytes]) -> Iterator[bytes]:
     yield b"".join(small)
 
 
-async def _send_pieces(parts: Sequence[bytes], send: Send) -> None:
+async def send_pieces(parts: Sequence[bytes], send: Send) -> None:
+    """Send the parts of a body, and let others be heard after each megabyte."""
+    unheard = 0
     for piece in _pieces(parts):
-        if piece:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        if not piece:
+            continue
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        unheard += len(piece)
+        # The server's `send` waits only for a client that reads slowly: to one that keeps up, all
+        # pieces would leave in one turn of the loop, and nobody else would be heard meanwhile.
+        if unheard >= PIECE_BYTES:
+            unheard = 0
+            await asyncio.sleep(0)
 
 
 async def _send_but_last_byte(answer: NotedAnswer, send: Send, client: _Client) -> bool:
     """Return whether the client was there until all but the last byte were handed over."""
     client.watch()
     await send(_start(answer, answer.parts))
-    await _send_pieces([*answer.parts[:-1], answer.parts[-1][:-1]], send)
+    await send_pieces([*answer.parts[:-1], answer.parts[-1][:-1]], send)
     # Returns when the server's own buffer is nearly empty.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     for _ in range(LOOP_TURNS):

@@ -1,0 +1,42 @@
+"""A large answer leaves in pieces, and others are heard between them."""
+
+import asyncio
+
+from config.body_limits import Message
+from config.machines import PIECE_BYTES, send_pieces
+
+PARTS = [b"{", bytes(3 * PIECE_BYTES), b",", bytes(PIECE_BYTES // 2), bytes(2 * PIECE_BYTES), b"}"]
+
+
+async def sent_beside_others(parts: list[bytes]) -> tuple[list[bytes], int]:
+    """Return what a client got that keeps up with us, and how often others had a turn."""
+    sent: list[bytes] = []
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message["body"])
+
+    busy = asyncio.ensure_future(others())
+    await send_pieces(parts, send)
+    busy.cancel()
+    return sent, turns
+
+
+def test_a_large_answer_lets_others_be_heard_after_each_megabyte() -> None:
+    sent, turns = asyncio.run(sent_beside_others(PARTS))
+
+    assert b"".join(sent) == b"".join(PARTS)
+    assert max(map(len, sent)) <= PIECE_BYTES
+    assert turns >= sum(map(len, PARTS)) // PIECE_BYTES
+
+
+def test_a_small_answer_leaves_at_once() -> None:
+    sent, turns = asyncio.run(sent_beside_others([b"{", b"}"]))
+
+    assert (sent, turns) == ([b"{}"], 0)
