@@ -1,0 +1,18 @@
+"""Small tasks in text whose answers can be checked, in graded difficulty."""
+
+from rollouts.core.tasks.calculator import Calculator
+from rollouts.core.tasks.one_turn import Addition, Reverse, Sort
+from rollouts.core.tasks.task import Example, Mode, Reply, Task, Turn, examples
+
+__all__ = [
+    "Addition",
+    "Calculator",
+    "Example",
+    "Mode",
+    "Reply",
+    "Reverse",
+    "Sort",
+    "Task",
+    "Turn",
+    "examples",
+]

@@ -1,0 +1,102 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.tasks import Addition, Calculator, Example, Reverse, Sort, Task, Turn, examples
+
+TASKS: list[Task] = [
+    Reverse(length=3),
+    Reverse(length=8, letters=4),
+    Sort(length=4),
+    Addition(digits=1),
+    Addition(digits=4),
+    Calculator(digits=2),
+]
+
+
+def answered(task: Task, prompt: str, answer: str, *turns: str) -> tuple[float, bool, str]:
+    example = Example(key="x", prompt=prompt, answer=answer)
+    said = [Turn(turn) for turn in turns]
+    reply = task.reply(example, said)
+    return reply.reward, reply.is_over, reply.text
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+@given(number=st.integers(0, 10**6))
+def test_examples_are_the_same_for_ever_and_within_the_alphabet(task: Task, number: int) -> None:
+    [one], [again] = (examples(task, [number], mode="train", seed=7) for _ in range(2))
+
+    assert one == again
+    assert one.key == f"{task.name}/train/7/{number}"
+    assert set(one.prompt + one.answer) <= set(task.alphabet)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_examples_differ_by_number_mode_and_seed(task: Task) -> None:
+    many = [one.prompt for one in examples(task, range(200), mode="train", seed=1)]
+    others = [one.prompt for one in examples(task, range(200), mode="eval", seed=1)]
+
+    assert len(set(many)) > 50
+    assert many != others
+    assert many != [one.prompt for one in examples(task, range(200), mode="train", seed=2)]
+
+
+@pytest.mark.parametrize("task", TASKS[:5], ids=lambda task: task.name)
+@given(number=st.integers(0, 1000))
+def test_the_expected_answer_is_right_and_nothing_is_wrong(task: Task, number: int) -> None:
+    [example] = examples(task, [number], mode="eval", seed=0)
+
+    right = task.reply(example, [Turn(f" {example.answer}\n")])
+    assert (right.reward, right.is_correct, right.is_over) == (1.0, True, True)
+    for turn in (Turn(""), Turn(example.answer, is_truncated=True)):
+        wrong = task.reply(example, [turn])
+        assert (wrong.reward, wrong.is_correct, wrong.is_over) == (0.0, False, True)
+
+
+def test_near_is_worth_something_but_less_than_right() -> None:
+    task = Reverse(length=4)
+
+    assert answered(task, "abcd>", "dcba", "dcba") == (1.0, True, "")
+    assert answered(task, "abcd>", "dcba", "dcbx")[0] == pytest.approx(0.375)
+    assert answered(task, "abcd>", "dcba", "zzzz")[0] == 0.0
+    assert answered(Addition(), "1+2=", "3", "33")[0] == 0.0
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+@given(text=st.text(max_size=40))
+def test_whatever_is_said_the_reward_is_between_0_and_1(task: Task, text: str) -> None:
+    [example] = examples(task, [0], mode="train", seed=0)
+
+    reply = task.reply(example, [Turn(text)])
+
+    assert 0 <= reply.reward <= 1
+    assert (reply.reward == 1) == reply.is_correct
+    assert bool(reply.text) is not reply.is_over
+
+
+def test_a_calculator_is_asked_until_the_answer_is_known() -> None:
+    task = Calculator(calls=2)
+
+    assert answered(task, "3*17+4;", "55", "?3*17") == (0.0, False, "=51;")
+    assert answered(task, "3*17+4;", "55", "?3*17", "?51+4") == (0.0, False, "=55;")
+    assert answered(task, "3*17+4;", "55", "?3*17", "?51+4", "!55") == (1.0, True, "")
+    assert answered(task, "3*17+4;", "55", "!55") == (1.0, True, "")
+    assert answered(task, "3*17+4;", "55", "!54") == (0.0, True, "")
+
+
+@pytest.mark.parametrize("turn", ["", "55", "?3*", "?a+b", "?1+1?1+1", "!", "?9999999999+1"])
+def test_what_is_neither_question_nor_answer_ends_it(turn: str) -> None:
+    assert answered(Calculator(), "3*17+4;", "55", turn) == (0.0, True, "")
+
+
+def test_more_questions_than_allowed_end_it() -> None:
+    turns = ["?1+1"] * 3
+    assert answered(Calculator(calls=2), "3*17+4;", "55", *turns) == (0.0, True, "")
+    assert Calculator(calls=2).most_turns == 3
+
+
+def test_difficulty_makes_prompts_longer() -> None:
+    lengths = [len(Reverse(length=n).example(random.Random(0), key="x").prompt) for n in (2, 5, 9)]
+    assert lengths == [3, 6, 10]
