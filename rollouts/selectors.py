@@ -1,5 +1,6 @@
 """Read what pages, fleets and the reconciler need to know of fleets."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -213,6 +214,16 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
         shares=shares,
         idle_share=pipeline.idle_share(shares),
     )
+
+
+def weights_transfers(run_id: int) -> dict[str, float]:
+    """Return what became of the weights that a run's workers were offered, summed up."""
+    total: Counter[str] = Counter()
+    for transfers in FleetWorker.objects.filter(fleet__run_id=run_id).values_list(
+        "transfers", flat=True
+    ):
+        total.update(transfers)
+    return dict(total)
 
 
 def episodes(run_id: int, *, after: int | None, limit: int) -> list[EpisodeRow]:

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from buffer import selectors
 from buffer.core.fates import ItemKind
 from buffer.services.backpressure import free_disk_bytes
+from rollouts import selectors as fleet_selectors
 from runs.core.lifecycle import RunStatus
 from runs.models import Run, RunKind
 
@@ -55,6 +56,7 @@ class _Sheet:
     registry: CollectorRegistry
     of_run: dict[str, Gauge]
     dropped: Gauge
+    weights: Gauge
 
 
 def metrics_text() -> bytes:
@@ -73,6 +75,12 @@ def metrics_text() -> bytes:
             "rolldeck_dropped_items",
             "Items that will never be trained on.",
             ["run", "reason"],
+            registry=registry,
+        ),
+        weights=Gauge(
+            "rolldeck_weights",
+            "What the workers that live received: versions by fate, bytes, and seconds it took.",
+            ["run", "count"],
             registry=registry,
         ),
     )
@@ -113,6 +121,8 @@ def _fill(sheet: _Sheet, run: Run) -> None:
         sheet.of_run[name].labels(run.name).set(value)
     for reason, items in ledger.dropped.items():
         sheet.dropped.labels(run.name, reason).set(items)
+    for count, amount in fleet_selectors.weights_transfers(run.pk).items():
+        sheet.weights.labels(run.name, count).set(amount)
 
 
 def _newest_batch(run_id: int, kind: ItemKind) -> dict[str, float]:

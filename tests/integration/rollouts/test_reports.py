@@ -2,11 +2,13 @@
 
 import threading
 
+import msgspec
 import pytest
 from django.db import connection
 
 from buffer.selectors import queue_depth
-from rolldeck.wire import FleetEvent, SlotReport, StageTiming
+from config.metrics import metrics_text
+from rolldeck.wire import FleetEvent, SlotReport, StageTiming, WeightsTransfers
 from rollouts import selectors
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from rollouts.models import EnvSlot, EpisodeWindow, FleetWorker
@@ -80,6 +82,19 @@ def test_the_next_report_replaces_what_the_last_one_said() -> None:
 
     assert FleetWorker.objects.get().heartbeat_at == later(1)
     assert EnvSlot.objects.get().error == "boom"
+
+
+def test_what_became_of_weights_is_shown_and_scraped() -> None:
+    run = launched(FakeCluster())
+    fates = WeightsTransfers(received=3, adopted=2, superseded=1, received_bytes=400, seconds=0.5)
+    accept(run, report(run, worker(0, transfers=fates), worker(1, transfers=fates)))
+
+    shown = selectors.fleet_state(run.pk, now=NOON).workers
+    scraped = metrics_text().decode()
+
+    assert [msgspec.convert(one.transfers, WeightsTransfers) for one in shown] == [fates, fates]
+    assert 'rolldeck_weights{count="adopted",run="pole"} 4.0' in scraped
+    assert 'rolldeck_weights{count="received_bytes",run="pole"} 800.0' in scraped
 
 
 def test_the_same_report_counts_once() -> None:

@@ -74,9 +74,14 @@ function Stages({ stages }: { stages: WorkerRow["stages"] }) {
   );
 }
 
+function superseded(worker: WorkerRow): string {
+  const versions = worker.transfers.superseded ?? 0;
+  return versions ? ` ${number(versions)} were overtaken by newer ones.` : "";
+}
+
 function Versions({ worker }: { worker: WorkerRow }) {
   return (
-    <Tooltip label="Weights this worker was told of, has downloaded, and acts with.">
+    <Tooltip label={`Weights this worker was told of, has received, and acts with.${superseded(worker)}`}>
       <span>
         {policyStep(worker.announced_step)} <span className="faint">›</span> {policyStep(worker.staged_step)}{" "}
         <span className="faint">›</span> <b>{policyStep(worker.active_step)}</b>
