@@ -28,10 +28,10 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve demo bench test check format schema test-frontend test-python chromium clean
+.PHONY: help setup serve demo bench gpu-check test check format schema test-frontend test-python chromium clean
 
 help: ## Show what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) $(BUILT) ## Install Python packages and build the dashboard
 
@@ -45,6 +45,10 @@ bench: $(INSTALLED) ## Measure beside the peers: ROWS=P1,P2 PAIRS=5 FULL=1 WORKE
 	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) \
 		$(if $(PAIRS),--pairs $(PAIRS)) $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(FULL),--full) $(if $(ALONE),--alone) $(if $(PROFILE),--profile)
+
+gpu-check: ## Try policies, workers and weights on this machine's GPU; PYTHON=… with torch and gymnasium
+	@PYTHONPATH=.:platform:client $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) \
+		-m benchmarks.gpu_check $(ARGS)
 
 test: setup check test-frontend test-python ## Run every check and every test
 

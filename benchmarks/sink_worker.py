@@ -1,0 +1,132 @@
+"""Run a rollout worker without a platform: its fragments go into a sink."""
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rolldeck.wire import Fragment, encode
+from rollouts.core.pipeline import PipelineMonitor
+from rollouts.fleet.collector import Collector
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.policies import MlpPolicy
+from rollouts.fleet.policies.factory import make_module
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.spaces import Space
+from rollouts.fleet.step_worker import StepRolloutWorker
+from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.weights_loader import WeightsLoader
+from runs.core import run_config
+from runs.core.policy_config import PolicyConfig
+
+ROOM = 1 << 40
+"""More fragments than anybody can make."""
+OBSERVATION = Space(kind="box", shape=(4,), dtype="float32")
+ACTION = Space(kind="discrete", shape=(), dtype="int64", choices=2)
+"""CartPole-v1's."""
+
+
+def fresh_weights(config: PolicyConfig) -> dict[str, NDArray[Any]]:
+    """Return weights to begin with, of CartPole-v1's policy."""
+    module = (
+        MlpPolicy(OBSERVATION.size, ACTION.size, config.hidden_sizes)
+        if config.kind == "mlp"
+        else make_module(config, OBSERVATION, ACTION)
+    )
+    return {name: np.array(value) for name, value in module.state_dict().items()}
+
+
+class SinkWorker:
+    """A worker's loop in a thread of its own; every fragment is encoded and let go of."""
+
+    def __init__(self, settings: WorkerSettings, weights: Mapping[str, NDArray[Any]]) -> None:
+        events = EventLog()
+        monitor = PipelineMonitor(now=time.monotonic())
+        self.delivered_bytes = 0
+        self.collector = Collector(
+            settings, deliver=self._deliver, has_room=lambda: True, monitor=monitor
+        )
+        self.collector.set_orders(epoch=1, policy_step=0, begins_fragments=True)
+        self.collector.forget_the_old()
+        self.collector.grant(ROOM)
+        self._loader = WeightsLoader(events, announce_ready=lambda: None)
+        self._loader.offer(WeightsRecord(epoch=1, step=0, tensors=weights))
+        self._worker = StepRolloutWorker(
+            settings,
+            weights=self._loader,
+            progress_handler=self.collector,
+            monitor=monitor,
+            events=events,
+        )
+        self._worker.epoch = 1
+        self._is_over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._loop, args=(turn,), daemon=True)
+            for turn in (self._worker.turn, self._loader.turn)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def rate(self, seconds: float) -> float:
+        """Return the env steps a second over so long, once there are any."""
+        while not self.collector.fragments_cut:
+            time.sleep(0.05)
+        steps, began = self.collector.env_steps, time.monotonic()
+        time.sleep(seconds)
+        return (self.collector.env_steps - steps) / (time.monotonic() - began)
+
+    def close(self) -> None:
+        """End the loop and every environment."""
+        self._is_over.set()
+        self._worker.wake()
+        self._loader.close()
+        for thread in self._threads:
+            thread.join(10)
+        self._worker.close()
+
+    def _loop(self, turn: Any) -> None:
+        while not self._is_over.is_set():
+            turn()
+
+    def _deliver(self, fragment: Fragment) -> None:
+        self.delivered_bytes += len(encode(fragment))
+
+
+@contextlib.contextmanager
+def running(*, device: str, kind: str, envs: int) -> Iterator[SinkWorker]:
+    """Run a worker of `envs` CartPoles in one process until the block ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = _settings(folder, device=device, kind=kind, envs=envs)
+        worker = SinkWorker(settings, fresh_weights(settings.fleet.config.policy))
+        try:
+            yield worker
+        finally:
+            worker.close()
+
+
+def _settings(folder: str, *, device: str, kind: str, envs: int) -> WorkerSettings:
+    config = run_config.parse(
+        {
+            "fleet": {
+                "envs_per_worker": envs,
+                "envs_per_process": envs,
+                "inference_batch_size": envs,
+                "device": device,
+            },
+            "policy": {"kind": kind},
+        }
+    )
+    fleet = FleetSettings(
+        platform_url="http://127.0.0.1:9",
+        token="",
+        run="sink",
+        run_config=run_config.to_builtins(config),
+        incarnation="1-sink",
+        spool_root=folder,
+    )
+    return WorkerSettings(fleet=fleet, index=0, incarnation="1-sink-0")
