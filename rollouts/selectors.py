@@ -17,7 +17,15 @@ from rolldeck import errands
 from rolldeck.wire import FleetControl
 from rollouts.core import control, pipeline
 from rollouts.core.reconcile import Action, FleetView, decide, desired_of
-from rollouts.models import EpisodeWindow, Fleet, FleetWorker, LogRequest, MetricSample, Recording
+from rollouts.models import (
+    EnvSlot,
+    EpisodeWindow,
+    Fleet,
+    FleetWorker,
+    LogRequest,
+    MetricSample,
+    Recording,
+)
 from rollouts.wire import (
     EpisodeRow,
     FleetLog,
@@ -197,8 +205,9 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     fleet = Fleet.objects.filter(run_id=run_id).first()
     if fleet is None:
         return FleetState(desired=desired_of(_status_of(run)), observed="none")
-    found = FleetWorker.objects.filter(fleet=fleet).order_by("index").prefetch_related("slots")
-    workers = [_worker_state(worker, now=now) for worker in found]
+    slots = _slots_of(fleet)
+    found = FleetWorker.objects.filter(fleet=fleet).order_by("index")
+    workers = [_worker_state(worker, slots.get(worker.pk, []), now=now) for worker in found]
     shares = pipeline.mean_shares(one.shares for one in workers if one.state == "running")
     return FleetState(
         desired=desired_of(_status_of(run)),
@@ -284,16 +293,25 @@ def _shown(state: str, at: datetime | None, *, now: datetime) -> Any:
     return "unknown" if stale and not settled else state
 
 
-def _worker_state(worker: FleetWorker, *, now: datetime) -> WorkerState:
+def _slots_of(fleet: Fleet) -> dict[int, list[SlotState]]:
+    """Return every slot by worker id, in order; there may be tens of thousands."""
+    fields = SlotState.__struct_fields__
+    rows = EnvSlot.objects.filter(worker__fleet=fleet).order_by("slot")
+    slots: dict[int, list[SlotState]] = {}
+    for worker_id, *values in rows.values_list("worker_id", *fields):
+        slots.setdefault(worker_id, []).append(SlotState(**dict(zip(fields, values, strict=True))))
+    return slots
+
+
+def _worker_state(worker: FleetWorker, slots: list[SlotState], *, now: datetime) -> WorkerState:
     fields = {
         field: getattr(worker, field)
         for field in WorkerState.__struct_fields__
         if field not in {"slots", "state", "age_seconds"}
     }
-    slots = sorted(worker.slots.all(), key=lambda slot: slot.slot)
     return WorkerState(
         state=_shown(worker.state, worker.heartbeat_at, now=now),
         age_seconds=_age(worker.heartbeat_at, now=now) or 0.0,
-        slots=[_row(SlotState, slot) for slot in slots],
+        slots=slots,
         **fields,
     )

@@ -121,7 +121,7 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rule by which groups get the advantages that they do not bring; empty for none."""
     drop_zero_variance: bool | UnsetType = UNSET
     """Drop groups whose scores are all equal as they come."""
-    num_workers: Annotated[int, Meta(ge=1, le=1024)] | UnsetType = UNSET
+    num_workers: Annotated[int, Meta(ge=1, le=4096)] | UnsetType = UNSET
     """Rollout workers; those that are too many send what they have and leave."""
     reason: Reason = ""
     """Why, for the run's history."""

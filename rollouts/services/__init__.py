@@ -1,6 +1,12 @@
 """Change what the platform remembers about fleets."""
 
-from rollouts.services.launches import begin_launch, note_ended, note_placed, note_trouble
+from rollouts.services.launches import (
+    begin_launch,
+    launch_simulation,
+    note_ended,
+    note_placed,
+    note_trouble,
+)
 from rollouts.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
 from rollouts.services.metrics import record_metrics
 from rollouts.services.orphans import end_orphans
@@ -27,6 +33,7 @@ __all__ = [
     "begin_launch",
     "end_orphans",
     "give_up_recordings",
+    "launch_simulation",
     "note_ended",
     "note_placed",
     "note_trouble",

@@ -65,6 +65,25 @@ def begin_launch(
     )
 
 
+@transaction.atomic
+def launch_simulation(
+    *, name: str, config: dict[str, Any], platform_url: str, actor: str, now: datetime
+) -> LaunchOrder | None:
+    """Create a run and make the caller its manager, before any reconciler hears of it.
+
+    Returns:
+        What the caller must know to be the manager; None if the run does not want one.
+
+    Raises:
+        InvalidRunConfig: If the configuration is wrong.
+    """
+    run = run_services.create_and_start(start=True, actor=actor, now=now, name=name, config=config)
+    order = begin_launch(run_id=run.pk, reason=actor, platform_url=platform_url, now=now)
+    if order is not None:
+        note_placed(run_id=run.pk, incarnation=order.incarnation, now=now)
+    return order
+
+
 def note_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
     """Write down that the cluster has taken the manager; False if another one came since."""
     placed = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(

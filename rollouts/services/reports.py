@@ -11,15 +11,11 @@ from rolldeck import wire
 from rollouts.core import reports as rules
 from rollouts.core.returns import keep_recent, mean
 from rollouts.models import EnvSlot, EpisodeWindow, Fleet, FleetWorker
+from rollouts.services.many_rows import store_rows
 from runs import services as run_services
 from runs.core.lifecycle import RunStatus
 from runs.live import announce
 from runs.models import Run
-
-_WORKER_FIELDS = [
-    field for field in wire.WorkerReport.__struct_fields__ if field not in {"index", "slots"}
-]
-_SLOT_FIELDS = [field for field in wire.SlotReport.__struct_fields__ if field != "slot"]
 
 
 @transaction.atomic
@@ -66,26 +62,27 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
         for worker in FleetWorker.objects.filter(fleet=fleet)
     }
     steps = 0
-    rows: list[FleetWorker] = []
-    slots: list[EnvSlot] = []
+    rows: list[dict[str, Any]] = []
+    slots: list[dict[str, Any]] = []
     for worker in workers:
         values = msgspec.structs.asdict(worker)
-        for nested in ("stages", "transfers"):
-            values[nested] = msgspec.to_builtins(values[nested])
         reported_slots = values.pop("slots")
-        row = FleetWorker(fleet=fleet, heartbeat_at=now, **values)
-        rows.append(row)
-        slots += [EnvSlot(worker=row, **msgspec.structs.asdict(slot)) for slot in reported_slots]
+        rows.append({**values, "fleet_id": fleet.pk, "heartbeat_at": now})
+        # An index is no id yet: it is looked up when the slots are stored.
+        slots += [
+            {"worker_id": worker.index, **msgspec.structs.asdict(slot)} for slot in reported_slots
+        ]
         steps += rules.env_steps_since(
             before=before.get(worker.index),
             incarnation=worker.incarnation,
             env_steps=worker.env_steps,
         )
-    _upsert(FleetWorker, rows, key=["fleet", "index"], fields=[*_WORKER_FIELDS, "heartbeat_at"])
-    _close_the_left(fleet, {row.index for row in rows})
+    store_rows(FleetWorker, rows, key=("fleet_id", "index"))
+    ids = dict(FleetWorker.objects.filter(fleet=fleet).values_list("index", "pk"))
     for slot in slots:
-        slot.worker_id = slot.worker.pk
-    _upsert(EnvSlot, slots, key=["worker", "slot"], fields=_SLOT_FIELDS)
+        slot["worker_id"] = ids[slot["worker_id"]]
+    store_rows(EnvSlot, slots, key=("worker_id", "slot"))
+    _close_the_left(fleet, {row["index"] for row in rows})
     return steps
 
 
@@ -99,10 +96,6 @@ def _close_the_left(fleet: Fleet, present: set[int]) -> None:
         EnvSlot.objects.filter(worker__in=ids).update(state="stopped", pid=None)
 
 
-def _upsert(model: Any, rows: list[Any], *, key: list[str], fields: list[str]) -> None:
-    model.objects.bulk_create(rows, update_conflicts=True, unique_fields=key, update_fields=fields)
-
-
 def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now: datetime) -> None:
     served_steps = Run.objects.values_list("served_steps", flat=True).get(pk=fleet.run_id)
     rows = []
@@ -110,16 +103,16 @@ def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now:
         if window.mode == "train":
             fleet.recent_returns = keep_recent(fleet.recent_returns, window.returns)
         rows.append(
-            EpisodeWindow(
-                run_id=fleet.run_id,
-                at=now,
-                env_steps_total=fleet.env_steps_total,
-                served_steps=served_steps,
-                recent_return_mean=mean(fleet.recent_returns),
+            {
                 **msgspec.structs.asdict(window),
-            )
+                "run_id": fleet.run_id,
+                "at": now,
+                "env_steps_total": fleet.env_steps_total,
+                "served_steps": served_steps,
+                "recent_return_mean": mean(fleet.recent_returns),
+            }
         )
-    EpisodeWindow.objects.bulk_create(rows)
+    store_rows(EpisodeWindow, rows)
 
 
 def _store_events(run_id: int, events: Iterable[wire.FleetEvent], *, now: datetime) -> None:

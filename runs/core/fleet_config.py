@@ -12,7 +12,7 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """How many workers roll out, and how."""
 
     num_workers: Annotated[
-        int, _field("Workers", "Rollout workers, each a Ray actor with a policy.", ge=1, le=1024)
+        int, _field("Workers", "Rollout workers, each a Ray actor with a policy.", ge=1, le=4096)
     ] = 1
     envs_per_worker: Annotated[
         int, _field("Environments per worker", "Env slots of one worker.", ge=1, le=1024)

@@ -121,6 +121,9 @@ ROLLDECK_RECORDINGS_PER_RUN = env.integer("ROLLDECK_RECORDINGS_PER_RUN", 20)
 # How long the files of archives are kept; 0: until somebody deletes them.
 ROLLDECK_ARCHIVE_SECONDS = env.integer("ROLLDECK_ARCHIVE_SECONDS", 0)
 
+# Whether `manage.py simulate` may show this platform fleets that do no work.
+ROLLDECK_SIMULATION = env.flag("ROLLDECK_SIMULATION", default=False)
+
 # --- Nudges: Celery's broker and the channel layer; nothing in them is the truth ---
 CELERY_BROKER_URL = celery_broker(REDIS_URL)
 CHANNEL_LAYERS = {

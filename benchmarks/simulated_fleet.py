@@ -1,0 +1,130 @@
+"""Show a deck a simulated fleet, and say what it costs: `python -m benchmarks.simulated_fleet`.
+
+A real manager in a process of its own reports every worker and slot each second, as over a
+cluster; the workers under it only reckon. Printed are the time that the fleet's page has to wait
+for its data, how old that is when it comes, and the processor time of every part.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks import processes
+from benchmarks.deck import NO_RAY, TOKEN, Deck, running_deck
+from benchmarks.figures import percentile
+from rolldeck.trainer import Trainer
+
+RUN: Final = "simulated"
+START_SECONDS: Final = 120.0
+REST_SECONDS: Final = 0.5
+LIMIT_SECONDS: Final = 600.0
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=2000)
+    parser.add_argument("--slots", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    asked = parser.parse_args()
+    with running_deck(settings={"ROLLDECK_SIMULATION": "1"}) as deck:
+        found = measured(deck, workers=asked.workers, slots=asked.slots, seconds=asked.seconds)
+    print(json.dumps(found, indent=2))
+
+
+def measured(deck: Deck, *, workers: int, slots: int, seconds: float) -> dict[str, Any]:
+    """Return the figures of a fleet that rolls out for so long."""
+    with _simulation(deck, workers=workers, slots=slots) as manager:
+        _wait_for(deck, workers)
+        used = _cpu_seconds(deck, manager)
+        answers, ages, running = [], [], []
+        began = time.monotonic()
+        while time.monotonic() < began + seconds:
+            asked_at = time.monotonic()
+            fleet = _fleet(deck)
+            answers.append(1000 * (time.monotonic() - asked_at))
+            ages.append(fleet["age_seconds"])
+            running.append(sum(worker["state"] == "running" for worker in fleet["workers"]))
+            time.sleep(REST_SECONDS)
+        took = time.monotonic() - began
+        used_then = _cpu_seconds(deck, manager)
+    return {
+        "workers": workers,
+        "slots": slots * workers,
+        "running_least": min(running),
+        "fleet_answer_p50_ms": round(percentile(answers, 50), 1),
+        "fleet_answer_p95_ms": round(percentile(answers, 95), 1),
+        "report_age_p50_s": percentile(ages, 50),
+        "report_age_p95_s": percentile(ages, 95),
+        "cores": {part: round((used_then[part] - used[part]) / took, 3) for part in used},
+    }
+
+
+@contextmanager
+def _simulation(deck: Deck, *, workers: int, slots: int) -> Iterator["subprocess.Popen[bytes]"]:
+    services = json.loads((deck.var / "run" / "services.json").read_text(encoding="utf-8"))
+    command = [
+        *(sys.executable, "manage.py", "simulate", "--run", RUN, "--url", deck.url),
+        *("--workers", str(workers), "--slots", str(slots), "--seconds", str(LIMIT_SECONDS)),
+    ]
+    own = {
+        "ROLLDECK_SIMULATION": "1",
+        "ROLLDECK_VAR": str(deck.var),
+        "RAY_ADDRESS": NO_RAY,
+        "DJANGO_SETTINGS_MODULE": "config.settings.base",
+        "ROLLDECK_BOOTSTRAP_TOKEN": TOKEN,
+    }
+    environment = os.environ | {name: str(value) for name, value in services.items()} | own
+    with subprocess.Popen(command, cwd=processes.ROOT, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def _wait_for(deck: Deck, workers: int) -> None:
+    """Return once the fleet is there and rolls out."""
+    deadline = time.monotonic() + START_SECONDS
+    has_weights = False
+    while time.monotonic() < deadline:
+        time.sleep(REST_SECONDS)
+        if not has_weights and RUN in [run["name"] for run in _runs(deck)]:
+            _publish(deck.url)
+            has_weights = True
+        if has_weights:
+            states = [worker["state"] for worker in _fleet(deck)["workers"]]
+            if states.count("running") == workers:
+                return
+    raise processes.NotStarted("the simulated fleet does not run")
+
+
+def _publish(url: str) -> None:
+    with Trainer(url, RUN, TOKEN) as trainer:
+        trainer.register()
+        trainer.publish_weights({"nothing": np.zeros(1, dtype=np.float32)}, step=0)
+
+
+def _runs(deck: Deck) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = deck.call("GET", "/api/runs", is_admin=True)["results"]
+    return found
+
+
+def _fleet(deck: Deck) -> dict[str, Any]:
+    found: dict[str, Any] = deck.call("GET", f"/api/runs/{RUN}/fleet", is_admin=True)
+    return found
+
+
+def _cpu_seconds(deck: Deck, manager: "subprocess.Popen[bytes]") -> dict[str, float]:
+    return deck.cpu_seconds() | {"manager": processes.cpu_seconds([manager.pid])}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The platform keeps up with a fleet of two thousand workers, by statements and processor time."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+from msgspec.structs import replace
+
+from rolldeck.wire import FleetReport, SlotReport
+from rollouts import selectors
+from rollouts.models import EnvSlot, EpisodeWindow, FleetWorker
+from runs.models import Run
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker
+
+pytestmark = pytest.mark.django_db
+WORKERS, SLOTS = 2000, 8
+MostQueries = Callable[[int], AbstractContextManager[object]]
+
+
+def large_report(run: Run, *, sequence: int, env_steps: int) -> FleetReport:
+    workers = [
+        worker(
+            index,
+            env_steps=env_steps,
+            slots=[
+                SlotReport(slot=slot, state="stepping", pid=7, episodes=env_steps)
+                for slot in range(SLOTS)
+            ],
+        )
+        for index in range(WORKERS)
+    ]
+    episodes = [window(1.0, worker=index) for index in range(WORKERS)]
+    return replace(report(run, sequence=sequence), workers=workers, episodes=episodes)
+
+
+def test_a_report_of_two_thousand_workers_takes_as_many_statements_as_one_of_two(
+    django_assert_max_num_queries: MostQueries,
+) -> None:
+    run = launched(FakeCluster())
+    accept(run, large_report(run, sequence=1, env_steps=5))
+    second = large_report(run, sequence=2, env_steps=9)
+
+    began = time.process_time()
+    with django_assert_max_num_queries(20):
+        accept(run, second, now=later(1))
+    seconds = time.process_time() - began
+
+    assert FleetWorker.objects.filter(env_steps=9).count() == WORKERS
+    assert EnvSlot.objects.filter(episodes=9).count() == WORKERS * SLOTS
+    assert EpisodeWindow.objects.count() == 2 * WORKERS
+    # Reports come once a second; the database's own time is not in here.
+    assert seconds < 1, seconds
+
+
+def test_the_page_of_two_thousand_workers_takes_a_handful_of_statements(
+    django_assert_max_num_queries: MostQueries,
+) -> None:
+    run = launched(FakeCluster())
+    accept(run, large_report(run, sequence=1, env_steps=5))
+
+    began = time.process_time()
+    with django_assert_max_num_queries(6):
+        state = selectors.fleet_state(run.pk, now=NOON)
+    seconds = time.process_time() - began
+
+    assert [worker.index for worker in state.workers] == list(range(WORKERS))
+    assert all(len(worker.slots) == SLOTS for worker in state.workers)
+    assert state.env_steps_total == 5 * WORKERS
+    assert seconds < 1, seconds
+
+
+def test_what_has_not_changed_is_not_written_again() -> None:
+    run = launched(FakeCluster())
+    slots = [SlotReport(slot=0, state="stepping", episodes=1)]
+    accept(run, report(run, worker(slots=slots), sequence=1))
+    before = _version()
+    accept(run, report(run, worker(slots=slots), sequence=2))
+    unchanged = _version()
+    moved = [SlotReport(slot=0, state="stepping", episodes=2)]
+    accept(run, report(run, worker(slots=moved), sequence=3))
+
+    assert before == unchanged != _version()
+
+
+def _version() -> object:
+    """Return which version of the only slot's row PostgreSQL holds."""
+    [row] = EnvSlot.objects.raw("SELECT id, ctid::text AS place FROM rollouts_envslot")
+    return row.place  # type: ignore[attr-defined]

@@ -1,0 +1,163 @@
+"""A fleet that does no work looks like one that does."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from small_platform import SmallPlatform, served
+
+from rollouts.fleet.messages import Orders
+from rollouts.fleet.rollout_manager import RolloutManager
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.simulated_sampling import (
+    SimulatedEnvironment,
+    SimulatedFailure,
+    SimulatedInference,
+)
+from rollouts.fleet.simulated_workers import SimulatedWorker, SimulatedWorkers, Simulation
+from rollouts.fleet.spaces import Space
+from rollouts.fleet.weights import WeightsRecord
+
+WEIGHTS = WeightsRecord(epoch=1, step=0, tensors={})
+CHOICE = Space(kind="discrete", shape=(), dtype="int64", choices=2)
+RUNNING = Orders(desired="running", epoch=1, policy_step=0, is_reporting=True)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def make_one(make_worker_settings: Callable[..., WorkerSettings]) -> Callable[..., Any]:
+    def make(**simulation: Any) -> tuple[SimulatedWorker, Clock]:
+        clock = Clock()
+        settings = make_worker_settings(envs_per_worker=4)
+        worker = SimulatedWorker(settings, Simulation(**simulation), clock=clock)
+        return worker, clock
+
+    return make
+
+
+def test_a_worker_steps_at_the_pace_that_was_asked_for(make_one: Callable[..., Any]) -> None:
+    worker, clock = make_one(step_seconds=0.1, episode_length=20)
+    worker.update_weights(WEIGHTS)
+    worker.exchange(RUNNING)
+    episodes = 0
+    for _ in range(100):
+        clock.now += 1.0
+        state = worker.exchange(RUNNING)
+        episodes += sum(window.count for window in state.episodes)
+
+    assert 3500 < state.report.env_steps < 4500  # four slots, ten steps a second, 100 seconds
+    assert episodes == state.report.env_steps // 20 == sum(s.episodes for s in state.report.slots)
+    assert (state.report.state, len(state.report.slots)) == ("running", 4)
+
+
+def test_nothing_is_stepped_without_weights_or_in_a_pause(make_one: Callable[..., Any]) -> None:
+    worker, clock = make_one()
+    for orders, has_weights in ((RUNNING, False), (Orders(desired="paused"), True)):
+        if has_weights:
+            worker.update_weights(WEIGHTS)
+        worker.exchange(orders)
+        clock.now += 10.0
+        assert worker.exchange(orders).report.env_steps == 0
+
+
+def test_a_worker_dies_once_its_time_has_come(make_one: Callable[..., Any]) -> None:
+    immortal, clock = make_one()
+    mortal, own_clock = make_one(failures_per_hour=3600.0)
+    clock.now = own_clock.now = 1000.0
+
+    assert immortal.exchange(RUNNING).report.state == "running"
+    with pytest.raises(SimulatedFailure):
+        mortal.exchange(RUNNING)
+
+
+def test_inference_and_environments_fail_at_their_rates() -> None:
+    policy = SimulatedInference(CHOICE, seed=1, failure_rate=0.5)
+    environment = SimulatedEnvironment(failure_rate=0.5)
+    environment.reset(seed=1)
+    obs, first = np.zeros((3, 4), np.float32), np.zeros(3, np.bool_)
+
+    failed = [0, 0]
+    for _ in range(200):
+        for number, work in enumerate(
+            (lambda: policy.act(obs, {}, first), lambda: environment.step(0))
+        ):
+            try:
+                work()
+            except SimulatedFailure:
+                failed[number] += 1
+    assert all(60 < count < 140 for count in failed)
+
+
+def test_a_decision_takes_the_time_that_was_asked_for() -> None:
+    policy = SimulatedInference(CHOICE, seed=1, act_seconds=0.02, spread=0.1)
+    began = time.monotonic()
+    for _ in range(5):
+        decision = policy.act(np.zeros((3, 4), np.float32), {}, np.zeros(3, np.bool_))
+
+    assert time.monotonic() - began > 0.05
+    assert decision.actions.shape == decision.logprobs.shape == decision.values.shape == (3,)
+    assert set(decision.actions.tolist()) <= {0, 1}
+
+
+def test_a_real_worker_cuts_fragments_of_a_simulated_environment(
+    make_worker_settings: Callable[..., WorkerSettings],
+    monkeypatch: pytest.MonkeyPatch,
+    eventually: Callable[..., None],
+) -> None:
+    from test_worker import bench
+
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "rollouts.fleet.simulated_sampling")
+    settings = make_worker_settings(
+        spec="simulated:any", kwargs={"episode_length": 5, "failure_rate": 0.01}
+    )
+
+    def make(_: object, action: Any) -> SimulatedInference:
+        return SimulatedInference(action, seed=1)
+
+    with bench(settings, policy_factory=make) as b:
+        eventually(lambda: len(b.fragments) > 20 and "slot_restarted" in b.events + _kinds(b))
+
+
+def _kinds(b: Any) -> list[str]:
+    b.order()
+    return list(b.events)
+
+
+@pytest.mark.parametrize("workers", [50, 2000])
+def test_one_process_is_the_fleet_of_thousands_of_workers(
+    make_settings: Callable[..., FleetSettings], eventually: Callable[..., None], workers: int
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        settings = make_settings(url=url, num_workers=workers)
+        manager = RolloutManager(settings, SimulatedWorkers(Simulation(step_seconds=0.01)))
+        try:
+            eventually(
+                lambda: (
+                    [w.state for w in platform.reports[-1].workers].count("running") == workers
+                    if platform.reports
+                    else False
+                ),
+                60.0,
+            )
+            before = platform.reports[-1].sequence
+            used, began = time.process_time(), time.monotonic()
+            eventually(lambda: platform.reports[-1].sequence > before + 3, 60.0)
+            cores = (time.process_time() - used) / (time.monotonic() - began)
+        finally:
+            manager.shutdown()
+
+    assert len({w.index for w in platform.reports[-1].workers}) == workers
+    assert all(w.env_steps for w in platform.reports[-1].workers)
+    # Manager and platform share this process and its lock: that it goes on at all is the point.
+    assert cores <= 1.2
