@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import threading
 import time
 import traceback
@@ -13,6 +14,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from numpy.typing import NDArray
 
+from benchmarks import processes
 from benchmarks.bodies import Numbered, Size, arrays, json_group
 from benchmarks.deck import RUN, TOKEN
 from benchmarks.http_client import Line, request_bytes
@@ -32,6 +34,7 @@ class OtherProcess:
 
     def __init__(self, pool: ProcessPoolExecutor) -> None:
         self._pool = pool
+        self._pid = pool.submit(os.getpid).result()
 
     def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what `work` returns over there."""
@@ -40,6 +43,10 @@ class OtherProcess:
     def start(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Underway[T]":
         """Begin `work` over there."""
         return Underway(self._pool.submit(_told, work, args, kwargs))
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that it has used so far."""
+        return processes.cpu_seconds([self._pid])
 
 
 class WorkFailed(Exception):
@@ -72,7 +79,6 @@ class Underway(Generic[T]):
 def other_process() -> Iterator[OtherProcess]:
     """Give a process that ends with the block."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        pool.submit(time.monotonic).result()
         yield OtherProcess(pool)
 
 

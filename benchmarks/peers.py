@@ -81,6 +81,12 @@ ATROPOSLIB: Final = Peer(
     steps=(("--no-deps", "atroposlib==0.4.0"), ("fastapi", "uvicorn[standard]", "pydantic")),
     check="import atroposlib.api",
 )
+# Of the version that fleets run on.
+RLLIB: Final = Peer(
+    name="rllib",
+    steps=(("ray[rllib]==2.60.0", "torch==2.13.*"),),
+    check="import ray.rllib, torch",
+)
 REVERB: Final = Peer(
     name="reverb",
     steps=(("dm-reverb==0.14.0", "tensorflow-cpu~=2.14.0"),),

@@ -8,7 +8,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -16,7 +16,10 @@ from rolldeck.errands import MOST_RECORDED_BYTES, Filmed, RecordingOrder, Record
 from rolldeck.errors import InvalidRequest, NotFound, RolldeckError
 from rollouts.fleet.env_messages import Recorded
 from rollouts.fleet.filming import description_of
-from rollouts.fleet.platform_api import PlatformApi
+
+if TYPE_CHECKING:
+    # A worker without a platform needs no HTTP client.
+    from rollouts.fleet.platform_api import PlatformApi
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +51,7 @@ class Recordings:
     a loop of its own, which waits for encoders and speaks with the platform.
     """
 
-    def __init__(self, *, worker: int, slots: int, api: PlatformApi) -> None:
+    def __init__(self, *, worker: int, slots: int, api: "PlatformApi") -> None:
         """Begin with nothing to film."""
         self._worker = worker
         self._slots = slots

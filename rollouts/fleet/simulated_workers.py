@@ -17,7 +17,7 @@ from rollouts.core.episodes import Episode, EpisodeStatistics
 from rollouts.fleet.messages import IDLE, Orders, WorkerState
 from rollouts.fleet.settings import WorkerSettings, derive_seed
 from rollouts.fleet.simulated_sampling import SimulatedFailure
-from rollouts.fleet.weights import NO_STEP, WeightsRecord
+from rollouts.fleet.weights import NO_STEP, WeightsOffer, WeightsRecord
 
 Clock = Callable[[], float]
 
@@ -86,9 +86,9 @@ class SimulatedWorker:
             episodes=self._statistics.take(now) if orders.is_reporting else [],
         )
 
-    def update_weights(self, record: WeightsRecord) -> tuple[int, int]:
+    def update_weights(self, offer: WeightsOffer) -> tuple[int, int]:
         """Pretend to load a version."""
-        self._version = max(self._version, record.version)
+        self._version = max(self._version, offer.version)
         return self._version
 
     def read_log(self, *_: object) -> None:
@@ -181,9 +181,12 @@ class SimulatedWorkers:
         """Return a worker that is there at once."""
         return SimulatedHandle(SimulatedWorker(settings, self._simulation, clock=self._clock))
 
-    def share(self, record: WeightsRecord) -> object:
+    def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return the record itself."""
         return record
 
     def close(self) -> None:
         """Do nothing: nothing is reserved."""
+
+    def retire(self) -> None:
+        """Do nothing: the manager is a part of its caller."""

@@ -1,0 +1,160 @@
+"""Run a real fleet on a real deck with Ray, take what it delivers, and say what all of it costs."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from benchmarks import processes
+from benchmarks.deck import TOKEN, Deck
+from benchmarks.load import OtherProcess, other_process
+from rolldeck.trainer import Trainer
+
+RUN: Final = "fleet"
+START_SECONDS: Final = 180.0
+SETTLE_SECONDS: Final = 3.0
+# What a process' command line tells of its part in the whole.
+PARTS: Final = (
+    ("WorkerActor", "worker"),
+    ("env_process", "env_process"),
+    ("config.web", "web"),
+    ("postgres", "postgres"),
+    ("ManagerActor", "manager"),
+    ("celery", "jobs"),
+    ("valkey", "valkey"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How a fleet is laid out."""
+
+    workers: int
+    envs: int
+    """Of each worker."""
+    fragment_length: int = 128
+
+    def config(self) -> dict[str, Any]:
+        """Return the run's configuration: nothing is ever too old, and room never runs out."""
+        return {
+            "environment": {"spec": "gymnasium:CartPole-v1"},
+            "fleet": {
+                "num_workers": self.workers,
+                "envs_per_worker": self.envs,
+                "envs_per_process": self.envs,
+                "inference_batch_size": self.envs,
+                "fragment_length": self.fragment_length,
+                "to_send_queue_size": max(16, 4 * self.envs),
+                "device": "cpu",
+            },
+            "buffer": {
+                "batch_size": self.workers * self.envs,
+                "max_staleness": 1024,
+                "off_policy_tolerance": 1024,
+            },
+        }
+
+
+class FleetOnDeck:
+    """A fleet that samples with one version while a trainer takes and confirms every batch."""
+
+    def __init__(self, deck: Deck, shape: Shape, trainer: OtherProcess) -> None:
+        self._deck = deck
+        self._shape = shape
+        self._trainer = trainer
+        self.cpu_microseconds: dict[str, float] = {}
+        """Processor time for each env step by part of the whole, when last measured."""
+
+    def start(self) -> None:
+        """Launch the run, and return once its data flows."""
+        self._call("POST", "", {"name": RUN, "config": self._shape.config(), "start": True})
+        self._trainer.run(_publish, self._deck.url)
+        self._trainer.start(_consume, self._deck.url)
+        wanted = 4 * self._shape.workers * self._shape.envs
+        _wait(lambda: self._accepted()[0] >= wanted, "the first fragments")
+
+    def pause(self) -> None:
+        """Stop sampling, and return once nothing is left on its way."""
+        self._call("POST", f"/{RUN}/pause", {})
+        _wait(lambda: self._observed() == "paused", "a pause")
+        time.sleep(SETTLE_SECONDS)
+
+    def resume(self) -> None:
+        """Go on, and return once data flows at its usual pace."""
+        self._call("POST", f"/{RUN}/resume", {})
+        before = self._accepted()[0]
+        _wait(lambda: self._accepted()[0] > before, "data after a pause")
+        time.sleep(SETTLE_SECONDS)
+
+    def rate(self, seconds: float) -> float:
+        """Return the env steps a second that are durable on the platform, over so long."""
+        before, used = self._accepted(), self._cpu_seconds()
+        time.sleep(seconds)
+        after, used_then = self._accepted(), self._cpu_seconds()
+        steps = (after[0] - before[0]) * self._shape.fragment_length
+        self.cpu_microseconds = {
+            part: round(1e6 * (used_then[part] - used.get(part, 0.0)) / max(1, steps), 2)
+            for part in used_then
+        }
+        return steps / (after[1] - before[1])
+
+    def served(self) -> int:
+        """Return how many fragments trainers have confirmed."""
+        return int(self._call("GET", f"/{RUN}/ledger")["fragments"]["served"])
+
+    def _accepted(self) -> tuple[int, float]:
+        ledger = self._call("GET", f"/{RUN}/ledger")["fragments"]
+        return int(ledger["accepted"]), time.monotonic()
+
+    def _observed(self) -> str:
+        return str(self._call("GET", f"/{RUN}/fleet")["observed"])
+
+    def _cpu_seconds(self) -> dict[str, float]:
+        lines = processes.descendants(self._deck.pid)
+        by_part: dict[str, list[int]] = {}
+        for pid, line in lines.items():
+            part = next((name for mark, name in PARTS if mark in line), "ray")
+            by_part.setdefault(part, []).append(pid)
+        found = {part: processes.cpu_seconds(pids) for part, pids in by_part.items()}
+        return found | {"trainer": self._trainer.cpu_seconds()}
+
+    def _call(self, method: str, path: str, content: Any = None) -> Any:
+        return self._deck.call(method, f"/api/runs{path}", content, is_admin=True)
+
+
+@contextlib.contextmanager
+def fleet_on(deck: Deck, shape: Shape) -> Iterator[FleetOnDeck]:
+    """Run a fleet until the block ends; its run is killed then."""
+    with other_process() as trainer:
+        fleet = FleetOnDeck(deck, shape, trainer)
+        try:
+            fleet.start()
+            yield fleet
+        finally:
+            deck.call("POST", f"/api/runs/{RUN}/kill", {"reason": "measured"}, is_admin=True)
+
+
+def _publish(url: str) -> None:
+    """Publish version 0: whatever weights a fresh policy has."""
+    from rollouts.fleet.policies import MlpPolicy
+
+    with Trainer(url, RUN, TOKEN) as trainer:
+        trainer.register()
+        state = MlpPolicy(4, 2, [64, 64]).state_dict()
+        trainer.publish_weights({name: value.numpy() for name, value in state.items()}, step=0)
+
+
+def _consume(url: str) -> int:
+    """Take and confirm batches until the run is over; return how many."""
+    with Trainer(url, RUN, TOKEN) as trainer:
+        trainer.register(resume=True)
+        return sum(1 for _ in trainer.batches(wait_seconds=10.0))
+
+
+def _wait(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise processes.NotStarted(f"{what} did not come within {START_SECONDS:.0f} s")
+        time.sleep(0.2)

@@ -1,0 +1,117 @@
+"""P7: env steps a second of a whole fleet, durable on the platform, beside loops that keep nothing.
+
+Both sides get the same environments, as many of them, the same network and the two cores. Ours is
+everything there is: Ray actors with a policy each, env processes, fragments sent over HTTP and
+acknowledged durably, PostgreSQL, and a trainer that takes and confirms every batch. The bare loops
+step and forget, one process for each of our workers; while they run, the fleet is paused.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks.bench import Bench, Figures, Row
+from benchmarks.figures import Aim, Limit
+from benchmarks.fleet_on_deck import FleetOnDeck, Shape, fleet_on
+from benchmarks.paced import Paced, paced
+from benchmarks.peers import RLLIB
+
+WORKERS: Final = 2
+USUAL_ENVS: Final = 32
+SECONDS: Final = 10.0
+TINY_SECONDS: Final = 2.0
+RUNNER: Final = str(Path(__file__).parents[1] / "rllib_runner.py")
+WITH_RAY: Final = {"RAY_ADDRESS": ""}
+"""An empty address: the deck starts a cluster of its own."""
+
+
+def take(bench: Bench) -> Figures:
+    usual = at(bench, USUAL_ENVS)
+    if bench.is_short or bench.is_alone:
+        return usual
+    return usual | {
+        "growth": [{"work": f"{envs} envs a worker", **at(bench, envs)} for envs in (8, 128)]
+    }
+
+
+def at(bench: Bench, envs: int) -> Figures:
+    """Return the figures with so many environments for each worker."""
+    shape = Shape(workers=WORKERS, envs=envs)
+    with ExitStack() as parts:
+        deck = parts.enter_context(bench.deck(settings=WITH_RAY))
+        fleet = parts.enter_context(fleet_on(deck, shape))
+        if bench.is_alone:
+            return _compared(bench, f"{envs} envs a worker", fleet, None)
+        sync = parts.enter_context(_bare(envs, "sync"))
+        native = parts.enter_context(_bare(envs, "vector_entry_point"))
+        rllib = parts.enter_context(_rllib(envs))
+        figures = _compared(bench, f"{envs} envs a worker, Gymnasium's sync loop", fleet, sync)
+        figures["cpu_us_a_step"] = _rounded(fleet.cpu_microseconds) | {
+            "bare": round(sync.cpu_microseconds, 2)
+        }
+        beside = _compared(bench, "RLlib's EnvRunner", fleet, rllib)
+        figures["rllib"] = beside
+        figures["rllib_ratio"] = beside["ratio"]
+        figures["native_loop"] = _compared(bench, "CartPole's own vectors", fleet, native)
+        return figures
+
+
+def _compared(bench: Bench, what: str, fleet: FleetOnDeck, peer: Paced | None) -> Figures:
+    seconds = TINY_SECONDS if bench.tiny else SECONDS
+
+    def theirs() -> float:
+        assert peer is not None  # noqa: S101 it is asked for only beside one
+        fleet.pause()
+        try:
+            return peer.rate(seconds)
+        finally:
+            fleet.resume()
+
+    figures = bench.compare(what, ours=lambda: fleet.rate(seconds), peer=theirs, better="more")
+    used = ", ".join(
+        f"{part} {value:g}" for part, value in _rounded(fleet.cpu_microseconds).items()
+    )
+    theirs_used = f"; peer {peer.cpu_microseconds:.2f}" if peer else ""
+    bench.say(f"  CPU µs for each env step: {used}{theirs_used}")
+    return figures
+
+
+@contextmanager
+def _bare(envs: int, mode: str) -> Iterator[Paced]:
+    command = [sys.executable, "-m", "benchmarks.bare_loop", str(envs), mode]
+    with paced(command, count=WORKERS) as loops:
+        yield loops
+
+
+@contextmanager
+def _rllib(envs: int) -> Iterator[Paced]:
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(RLLIB.python()), RUNNER, str(envs)]
+    with paced(command, count=WORKERS, environment=own) as runners:
+        yield runners
+
+
+def _rounded(parts: dict[str, float]) -> dict[str, float]:
+    """Return the parts that cost something."""
+    return {part: value for part, value in parts.items() if value >= 0.01}
+
+
+ROW = Row(
+    name="P7",
+    measure="fleet env steps on CartPole-v1, batched inference, fragments acknowledged durably",
+    peer="the same policy stepping gymnasium.make_vec (sync) in as many processes, nothing else",
+    unit="steps/s",
+    better="more",
+    mark=Aim(
+        words="≥ 80 % of the bare loop, ≥ 1.5× RLlib's EnvRunner",
+        limits=(Limit(figure="ratio", at_least=0.8), Limit(figure="rllib_ratio", at_least=1.5)),
+    ),
+    goal=Aim(
+        words="≥ 95 %, ≥ 4×",
+        limits=(Limit(figure="ratio", at_least=0.95), Limit(figure="rllib_ratio", at_least=4.0)),
+    ),
+    take=take,
+)
