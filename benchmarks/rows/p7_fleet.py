@@ -32,13 +32,14 @@ def take(bench: Bench) -> Figures:
     usual = at(bench, USUAL_ENVS)
     if bench.is_short or bench.is_alone:
         return usual
-    return usual | {
-        "growth": [{"work": f"{envs} envs a worker", **at(bench, envs)} for envs in (8, 128)]
-    }
+    growth = [
+        {"work": f"{envs} envs a worker", **at(bench, envs, is_whole=False)} for envs in (8, 128)
+    ]
+    return usual | {"growth": growth}
 
 
-def at(bench: Bench, envs: int) -> Figures:
-    """Return the figures with so many environments for each worker."""
+def at(bench: Bench, envs: int, *, is_whole: bool = True) -> Figures:
+    """Return the figures with so many environments for each worker; whole: beside every loop."""
     shape = Shape(workers=WORKERS, envs=envs)
     with ExitStack() as parts:
         deck = parts.enter_context(bench.deck(settings=WITH_RAY))
@@ -46,15 +47,17 @@ def at(bench: Bench, envs: int) -> Figures:
         if bench.is_alone:
             return _compared(bench, f"{envs} envs a worker", fleet, None)
         sync = parts.enter_context(_bare(envs, "sync"))
-        native = parts.enter_context(_bare(envs, "vector_entry_point"))
-        rllib = parts.enter_context(_rllib(envs))
         figures = _compared(bench, f"{envs} envs a worker, Gymnasium's sync loop", fleet, sync)
         figures["cpu_us_a_step"] = _rounded(fleet.cpu_microseconds) | {
             "bare": round(sync.cpu_microseconds, 2)
         }
+        if not is_whole:
+            return figures
+        rllib = parts.enter_context(_rllib(envs))
         beside = _compared(bench, "RLlib's EnvRunner", fleet, rllib)
         figures["rllib"] = beside
         figures["rllib_ratio"] = beside["ratio"]
+        native = parts.enter_context(_bare(envs, "vector_entry_point"))
         figures["native_loop"] = _compared(bench, "CartPole's own vectors", fleet, native)
         return figures
 
