@@ -16,6 +16,7 @@ from buffer import selectors as buffer_selectors
 from rolldeck import errands
 from rolldeck.wire import FleetControl
 from rollouts.core import control, pipeline
+from rollouts.core import episode_summary as episode_rules
 from rollouts.core.reconcile import Action, FleetView, decide, desired_of
 from rollouts.models import (
     EnvSlot,
@@ -27,12 +28,15 @@ from rollouts.models import (
     Recording,
 )
 from rollouts.wire import (
+    EpisodeMeans,
     EpisodeRow,
+    EpisodeSummary,
     FleetLog,
     FleetState,
     MetricRow,
     RecordingRow,
     SlotState,
+    TaskEpisodes,
     WorkerState,
 )
 from runs.core.lifecycle import RunStatus
@@ -45,6 +49,7 @@ LOG_WANTED_FOR: Final = timedelta(seconds=15)
 """Age at which nobody waits for a log any more."""
 LOGS_AT_ONCE: Final = 64
 RECORDINGS_AT_MOST: Final = 100
+WINDOWS_AT_MOST: Final = 20_000
 
 
 class NoFilm(LookupError):
@@ -242,6 +247,36 @@ def episodes(run_id: int, *, after: int | None, limit: int) -> list[EpisodeRow]:
     """
     found = EpisodeWindow.objects.filter(run_id=run_id)
     return [_row(EpisodeRow, window) for window in _page(found, after=after, limit=limit)]
+
+
+def episode_summary(run_id: int, *, seconds: int, now: datetime) -> EpisodeSummary:
+    """Return the episodes of the last seconds by environment and mode, and over environments."""
+    names = episode_rules.Window.__match_args__
+    since = now - timedelta(seconds=seconds)
+    found = EpisodeWindow.objects.filter(run_id=run_id, at__gt=since).order_by("-id")
+    rows = found.values_list(*names)[:WINDOWS_AT_MOST]
+    tasks = episode_rules.tasks(episode_rules.Window(*row) for row in rows)
+    train = [task for task in tasks if task.mode == "train"]
+    evaluated = [task for task in tasks if task.mode == "eval"]
+    return EpisodeSummary(
+        seconds=seconds,
+        tasks=[_task_episodes(task) for task in tasks],
+        train_weighted=_means(episode_rules.weighted(train)),
+        train_unweighted=_means(episode_rules.unweighted(train)),
+        eval_weighted=_means(episode_rules.weighted(evaluated)),
+        eval_unweighted=_means(episode_rules.unweighted(evaluated)),
+    )
+
+
+def _task_episodes(task: episode_rules.Task) -> TaskEpisodes:
+    fields: dict[str, Any] = {name: getattr(task, name) for name in task.__match_args__}
+    fields["means"] = EpisodeMeans(**task.means._asdict())
+    fields["percentiles"] = {str(cut): value for cut, value in task.percentiles.items()}
+    return TaskEpisodes(**fields)
+
+
+def _means(means: episode_rules.Means | None) -> EpisodeMeans | None:
+    return None if means is None else EpisodeMeans(**means._asdict())
 
 
 def metrics(

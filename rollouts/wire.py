@@ -77,6 +77,43 @@ class EpisodeRow(Struct, frozen=True, kw_only=True):
     """Mean of the run's last 20 training returns; null before the first."""
 
 
+class EpisodeMeans(Struct, frozen=True, kw_only=True):
+    """Means of episodes that came to an end of their own."""
+
+    total_return: float
+    discounted_return: float
+    length: float
+    """Env steps."""
+
+
+class TaskEpisodes(Struct, frozen=True, kw_only=True):
+    """The episodes of one environment and mode."""
+
+    environment: str
+    mode: Literal["train", "eval"]
+    count: int
+    terminated: int
+    truncated: int
+    aborted: int
+    means: EpisodeMeans
+    percentiles: dict[str, float]
+    """5, 25, 50, 75 and 95 of the returns that were kept: the last hundred of each report."""
+
+
+class EpisodeSummary(Struct, frozen=True, kw_only=True):
+    """Episodes of the last seconds by environment, and means over environments.
+
+    *Weighted* counts each episode once, *unweighted* each environment; null without episodes.
+    """
+
+    seconds: int
+    tasks: list[TaskEpisodes]
+    train_weighted: EpisodeMeans | None
+    train_unweighted: EpisodeMeans | None
+    eval_weighted: EpisodeMeans | None
+    eval_unweighted: EpisodeMeans | None
+
+
 class Episodes(Struct, frozen=True, kw_only=True):
     """Windows of ended episodes, oldest first."""
 

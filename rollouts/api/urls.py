@@ -17,5 +17,6 @@ urlpatterns = [
         recordings.RecordingContentView.as_view(),
     ),
     path("runs/<slug:run>/episodes", views.EpisodesView.as_view()),
+    path("runs/<slug:run>/episodes/summary", views.EpisodeSummaryView.as_view()),
     path("runs/<slug:run>/metrics", views.MetricsView.as_view()),
 ]

@@ -13,7 +13,7 @@ from buffer import services as buffer_services
 from rolldeck.wire import FleetControl, FleetReport
 from rollouts import selectors, services
 from rollouts.api.queries import wait_of
-from rollouts.wire import Episodes, FleetState, Metrics, MetricsPush, MetricsReceipt
+from rollouts.wire import Episodes, EpisodeSummary, FleetState, Metrics, MetricsPush, MetricsReceipt
 from runs.api import bodies
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
@@ -114,6 +114,28 @@ class EpisodesView(APIView):
         after, limit = _page_of(request)
         rows = selectors.episodes(run_named(run).pk, after=after, limit=limit)
         return bodies.answer(Episodes(results=rows))
+
+
+class EpisodeSummaryView(APIView):
+    """Statistics of recent episodes over environments."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_summary",
+        parameters=[
+            OpenApiParameter("seconds", int, description="How far back; 1 to 86400, 300 if absent.")
+        ],
+        responses={200: EpisodeSummary, **problems(400, 401, 403, 404)},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return recent episodes by environment and mode, and their means over environments."""
+        seconds = bodies.whole_number(request, "seconds", default=300, at_least=1, at_most=86_400)
+        summary = selectors.episode_summary(
+            run_named(run).pk, seconds=seconds or 1, now=timezone.now()
+        )
+        return bodies.answer(summary)
 
 
 class MetricsView(APIView):

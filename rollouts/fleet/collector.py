@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from rollouts.fleet.acting import Decision, State
 from rollouts.fleet.env_messages import Stepped
 from rollouts.fleet.settings import WorkerSettings
 from rollouts.fleet.weights import NO_STEP
-
-DISCOUNT: Final = 0.99
-"""Of the discounted return that statistics show; trainers use their own."""
 
 
 class Collector:
@@ -56,7 +53,7 @@ class Collector:
             fragment_length=config.fleet.fragment_length,
         )
         self._tallies = EpisodeTallies(
-            slots=count, environment=config.environment.spec, discount=DISCOUNT
+            slots=count, environment=config.environment.spec, discount=config.fleet.discount
         )
         self._has_credit = np.zeros(count, dtype=np.bool_)
         self._deliver = deliver

@@ -96,6 +96,16 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             max_length=16,
         ),
     ] = {}
+    discount: Annotated[
+        float,
+        _field(
+            "Discount",
+            "Of the discounted return that statistics show, for each env step; "
+            "trainers use their own.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.99
 
     @property
     def worker_resources(self) -> dict[str, float]:

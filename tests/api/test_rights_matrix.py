@@ -108,6 +108,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("PUT", "runs/<slug:run>/recordings/<uuid:recording>"): WORK,
     ("GET", "runs/<slug:run>/recordings/<uuid:recording>/content"): READ_RUN,
     ("GET", "runs/<slug:run>/episodes"): READ_RUN,
+    ("GET", "runs/<slug:run>/episodes/summary"): READ_RUN,
     ("GET", "runs/<slug:run>/metrics"): READ_RUN,
     ("POST", "runs/<slug:run>/metrics"): TRAIN,
 }

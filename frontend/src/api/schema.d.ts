@@ -334,6 +334,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/episodes/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return recent episodes by environment and mode, and their means over environments. */
+        get: operations["episodes_summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/events": {
         parameters: {
             query?: never;
@@ -1671,6 +1688,15 @@ export interface components {
             paced: boolean;
         };
         /**
+         * EpisodeMeans
+         * @description Means of episodes that came to an end of their own.
+         */
+        EpisodeMeans: {
+            total_return: number;
+            discounted_return: number;
+            length: number;
+        };
+        /**
          * EpisodeRow
          * @description Statistics of the episodes that ended at one worker within one report.
          *
@@ -1702,6 +1728,20 @@ export interface components {
             env_steps_total: number;
             served_steps: number;
             recent_return_mean: number | null;
+        };
+        /**
+         * EpisodeSummary
+         * @description Episodes of the last seconds by environment, and means over environments.
+         *
+         *         *Weighted* counts each episode once, *unweighted* each environment; null without episodes.
+         */
+        EpisodeSummary: {
+            seconds: number;
+            tasks: components["schemas"]["TaskEpisodes"][];
+            train_weighted: components["schemas"]["EpisodeMeans"] | null;
+            train_unweighted: components["schemas"]["EpisodeMeans"] | null;
+            eval_weighted: components["schemas"]["EpisodeMeans"] | null;
+            eval_unweighted: components["schemas"]["EpisodeMeans"] | null;
         };
         /**
          * EpisodeWindow
@@ -2635,6 +2675,23 @@ export interface components {
          */
         StockBatch: {
             batch: components["schemas"]["ScoredData"][] | null;
+        };
+        /**
+         * TaskEpisodes
+         * @description The episodes of one environment and mode.
+         */
+        TaskEpisodes: {
+            environment: string;
+            /** @enum {unknown} */
+            mode: "eval" | "train";
+            count: number;
+            terminated: number;
+            truncated: number;
+            aborted: number;
+            means: components["schemas"]["EpisodeMeans"];
+            percentiles: {
+                [key: string]: number;
+            };
         };
         /**
          * TensorSpec
@@ -4061,6 +4118,62 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Episodes"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    episodes_summary: {
+        parameters: {
+            query?: {
+                /** @description How far back; 1 to 86400, 300 if absent. */
+                seconds?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeSummary"];
                 };
             };
             400: {

@@ -242,6 +242,32 @@ def test_the_recent_mean_is_over_the_last_twenty_training_returns() -> None:
     assert means == [0.0, 5.0, 5.0]
 
 
+def test_recent_episodes_are_summed_up_by_environment_and_over_them() -> None:
+    run = launched(FakeCluster())
+    windows = [
+        window(1.0, 3.0),
+        window(8.0, environment="gymnasium:Acrobot-v1"),
+        window(5.0, mode="eval"),
+    ]
+    accept(run, report(run, worker(), episodes=[window(99.0)]))
+    accept(run, report(run, worker(), sequence=1, episodes=windows), now=later(400))
+
+    summary = selectors.episode_summary(run.pk, seconds=300, now=later(401))
+
+    assert [(task.environment[-6:], task.mode, task.count) for task in summary.tasks] == [
+        ("bot-v1", "train", 1),
+        ("ole-v1", "eval", 1),
+        ("ole-v1", "train", 2),
+    ]
+    assert summary.train_weighted is not None
+    assert summary.train_unweighted is not None
+    assert summary.eval_weighted is not None
+    assert summary.train_weighted.total_return == 4.0
+    assert summary.train_unweighted.total_return == 5.0
+    assert summary.eval_weighted.total_return == 5.0
+    assert summary.tasks[2].percentiles["50"] == 2.0
+
+
 def test_episodes_are_read_on_from_the_last_row_seen() -> None:
     run = launched(FakeCluster())
     windows = [window(float(n)) for n in range(1, 6)]

@@ -1,0 +1,109 @@
+"""Sum up windows of ended episodes over environments, each counted once or by its episodes.
+
+An environment whose episodes are short ends many of them: the *weighted* mean is what an episode
+drawn at random earned, the *unweighted* one what an environment drawn at random earns.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+PERCENTILES: Final = (5, 25, 50, 75, 95)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One stored window of one environment and mode."""
+
+    environment: str
+    mode: str
+    count: int
+    """Episodes, `aborted` ones included."""
+    return_mean: float
+    discounted_return_mean: float
+    length_mean: float
+    terminated: int
+    truncated: int
+    aborted: int
+    returns: Sequence[float]
+    """Of its last episodes that came to an end of their own."""
+
+    @property
+    def described(self) -> int:
+        """Episodes that its means are of: those not aborted, unless all were."""
+        return self.count - self.aborted or self.count
+
+
+class Means(NamedTuple):
+    """Means over episodes or over environments."""
+
+    total_return: float
+    discounted_return: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All windows of one environment and mode together."""
+
+    environment: str
+    mode: str
+    count: int
+    means: Means
+    percentiles: Mapping[int, float]
+    """Of the returns that windows kept; empty when every episode was aborted."""
+    terminated: int
+    truncated: int
+    aborted: int
+
+    @property
+    def described(self) -> int:
+        """Episodes that the means are of: those not aborted, unless all were."""
+        return self.count - self.aborted or self.count
+
+
+def tasks(windows: Iterable[Window]) -> list[Task]:
+    """Return each environment and mode once, in the order of their names."""
+    found: dict[tuple[str, str], list[Window]] = {}
+    for window in windows:
+        found.setdefault((window.environment, window.mode), []).append(window)
+    return [_task(found[key]) for key in sorted(found)]
+
+
+def weighted(of: Sequence[Task]) -> Means | None:
+    """Return the means over episodes; None without any."""
+    return _mean([task.means for task in of], [task.described for task in of])
+
+
+def unweighted(of: Sequence[Task]) -> Means | None:
+    """Return the means over environments, each counted once; None without any."""
+    return _mean([task.means for task in of], [1] * len(of))
+
+
+def _task(windows: Sequence[Window]) -> Task:
+    means = [Means(w.return_mean, w.discounted_return_mean, w.length_mean) for w in windows]
+    # A window of aborted episodes only says nothing beside others.
+    whole = [w.count - w.aborted for w in windows]
+    weights = whole if any(whole) else [w.described for w in windows]
+    mean = _mean(means, weights)
+    assert mean is not None  # noqa: S101 a window has an episode
+    returns = [one for window in windows for one in window.returns]
+    cuts = np.percentile(returns, PERCENTILES).tolist() if returns else []
+    return Task(
+        environment=windows[0].environment,
+        mode=windows[0].mode,
+        count=sum(w.count for w in windows),
+        means=mean,
+        percentiles=dict(zip(PERCENTILES, cuts, strict=False)),
+        terminated=sum(w.terminated for w in windows),
+        truncated=sum(w.truncated for w in windows),
+        aborted=sum(w.aborted for w in windows),
+    )
+
+
+def _mean(rows: Sequence[Means], weights: Sequence[int]) -> Means | None:
+    if not rows:
+        return None
+    return Means(*np.average(np.asarray(rows), axis=0, weights=weights).tolist())
