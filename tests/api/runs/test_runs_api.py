@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 
 from config.api_errors import server_error
 from runs.core.lifecycle import RunStatus, RunVerb
+from runs.core.run_config import PRESETS
 from runs.models import ApiToken, Run
 from tests.factories import NOON, bearer, make_run, make_token, make_user
 
@@ -234,9 +235,10 @@ def test_the_config_schema_and_the_presets_belong_together(operator: APIClient) 
     answer = operator.get("/api/run-config-schema").json()
 
     assert "$defs" in answer["schema"]
-    assert [preset["name"] for preset in answer["presets"]] == ["cartpole", "pendulum"]
-    body = {"name": "alpha", "config": answer["presets"][0]["config"]}
-    assert operator.post("/api/runs", body, format="json").status_code == 201
+    assert [preset["name"] for preset in answer["presets"]] == list(PRESETS)
+    for preset in answer["presets"]:
+        body = {"name": f"with-{preset['name']}", "config": preset["config"]}
+        assert operator.post("/api/runs", body, format="json").status_code == 201
 
 
 def test_the_depth_and_the_values_of_a_body_are_limited(operator: APIClient, settings: Any) -> None:
