@@ -38,7 +38,7 @@ class ServedRun:
                 joined = {"epoch": 1, "policy_step": -2, "batch_size": BATCH_SIZE, "uuid": 1}
                 return joined | {"config": run_config.to_builtins(self.config)}
             case "/weights":
-                part = request.body.split(b'name="manifest"\r\n\r\n')[1]
+                part = request.body.split(b'name="manifest"')[1].split(b"\r\n\r\n", 1)[1]
                 self.published.append(json.loads(part.split(b"\r\n")[0]))
                 return self.published[-1]
             case "/batches/next":
