@@ -200,21 +200,35 @@ class RolloutManager:
     def _listen(self) -> None:
         after = self._control.fingerprint if self._control else ""
         wait = POLL_SECONDS if self._control else 0.0
+        accepted = self._roster.accepted
         try:
             control = self._api.control(after=after, wait_seconds=wait)
+            if wait and control.fingerprint != after:
+                # Its room is of now, and `accepted` of when the wait began.
+                accepted = self._roster.accepted
+                control = self._api.control(after="", wait_seconds=0.0)
         except RolldeckError as failure:
             self._take_failure(failure)
             self._loops["control"].pause(RETRY_SECONDS)
             return
         # A server that answers at once with nothing new must not be asked in a circle.
         if control.fingerprint == after:
+            self._refused_since = None
             self._loops["control"].pause(0.05)
-        self._take_control(control)
+            return
+        self._take_control(control, accepted=accepted)
 
-    def _take_control(self, control: FleetControl) -> None:
+    def _take_control(self, control: FleetControl, *, accepted: int) -> None:
+        """Go by what the platform says from now on.
+
+        Args:
+            control: What it says.
+            accepted: Fragments that were known to be accepted before it was asked: a later count
+                would miss some that its room does not allow for yet.
+        """
         self._refused_since = None
         before, self._control = self._control, control
-        self._accepted_at_control = self._roster.accepted
+        self._accepted_at_control = accepted
         self._errands.hear(control)
         if before is None or before.fingerprint != control.fingerprint:
             self._wake_conduct.set()
@@ -275,6 +289,7 @@ class RolloutManager:
         state, reason = self._state()
         workers = self._roster.reports(self._newest_step())
         report = self._reporter.next(state, reason, workers)
+        accepted = self._roster.accepted
         try:
             control = self._api.report(report)
         except RolldeckError as failure:
@@ -284,7 +299,7 @@ class RolloutManager:
         self._reported_state = state
         self._reporter.delivered()
         self._roster.told(workers)
-        self._take_control(control)
+        self._take_control(control, accepted=accepted)
 
     def _newest_step(self) -> int:
         return self._control.policy_step if self._control else NO_STEP
