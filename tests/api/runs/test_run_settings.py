@@ -98,8 +98,8 @@ def test_a_fleet_is_made_larger_and_its_configuration_stays(operator: APIClient)
     assert (event.kind, event.message) == ("settings_changed", "num_workers 2 → 5")
 
 
-@pytest.mark.parametrize("wrong", [0, 1025, None, "2"])
-def test_a_fleet_has_one_to_1024_workers(operator: APIClient, wrong: Any) -> None:
+@pytest.mark.parametrize("wrong", [0, 4097, None, "2"])
+def test_a_fleet_has_one_to_4096_workers(operator: APIClient, wrong: Any) -> None:
     make_run(num_workers=2)
 
     assert change(operator, num_workers=wrong).json()["errors"][0]["field"] == "num_workers"

@@ -1,6 +1,6 @@
 /** Words about the size of a fleet. */
 
-export const MOST_WORKERS = 1024;
+export const MOST_WORKERS = 4096;
 
 const workers = (count: number) => `${count} ${count === 1 ? "worker" : "workers"}`;
 
