@@ -26,7 +26,11 @@ from tests.fuzz.observing import Memory, rows
 from tests.fuzz.requests import NAMES, NOTHING_LEASED, Request, request_named
 
 # Only so that pytest-django makes the database; the platform lives through all tests of a module.
-pytestmark = pytest.mark.django_db
+pytestmark = [
+    pytest.mark.django_db,
+    # One platform is damaged from one test to the next, and looked at in the end.
+    pytest.mark.xdist_group("mutated requests"),
+]
 
 MAX_GROWTH_BYTES = 64 << 20
 # Refusals of what a request says, in contrast to what the platform is or has.
