@@ -77,7 +77,7 @@ test-frontend: $(BUILT)
 	cd frontend && ../$(NODE) npm run check
 
 test-python: setup chromium
-	$(BIN)/pytest $(RERUN) -n 2 --dist loadgroup -m "not ray and not system and not browser"
+	$(BIN)/pytest $(RERUN) -n 2 -m "not ray and not system and not browser"
 	$(BIN)/pytest $(RERUN) -m "ray or system or browser"
 
 chromium:
