@@ -101,7 +101,9 @@ def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path
         assert (found["accepted"], found["balanced"]) == (len(everything), True)
         done = datetime.now(UTC).isoformat()
         audited = wait_until(
-            lambda: (said := deck.get("/api/runs/default/ledger"))["audited_at"] > done and said,
+            lambda: (
+                ((said := deck.get("/api/runs/default/ledger"))["audited_at"] or "") > done and said
+            ),
             seconds=120,
             what="the rows are counted against the ledger",
         )
