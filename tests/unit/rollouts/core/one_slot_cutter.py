@@ -280,3 +280,8 @@ def _packed(arrays: dict[str, NDArray[Any]], length: int) -> dict[str, Array]:
             arrays[name][real:] = 0
         arrays["mask"] = np.arange(length) < real
     return {name: pack_array(array) for name, array in arrays.items()}
+
+
+def obs_of(number: int) -> NDArray[Any]:
+    """Return an observation that tells which one it is."""
+    return np.array([number], dtype=np.float32)
