@@ -4,7 +4,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,12 +20,18 @@ VERBS: Final = {
     "kill": "end the fleet at once",
 }
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
+FURTHER: Final = "rolldeck.commands"
+"""Entry points of commands that other packages bring: ``main(argv) -> exit code``."""
 Row = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 refused or unreachable, 2 misused."""
-    args = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    further = {one.name: one for one in entry_points(group=FURTHER)}
+    if words and words[0] in further:
+        return int(further[words[0]].load()(words[1:]) or 0)
+    args = _parser(further.values()).parse_args(words)
     token = args.token or os.environ.get("ROLLDECK_TOKEN")
     url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
     try:
@@ -41,8 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="rolldeck", description="Steer a Rolldeck platform.")
+def _parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
+    names = ", ".join(sorted(one.name for one in further))
+    parser = argparse.ArgumentParser(
+        prog="rolldeck",
+        description="Steer a Rolldeck platform.",
+        epilog=f"Commands without a platform: {names}." if names else None,
+    )
     _add_options(parser, url=None, token=None, json=False, retry_for=5.0)
     # Options may stand before or after the command; the latter must not reset the former.
     late = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)

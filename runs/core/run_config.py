@@ -2,7 +2,8 @@
 
 The JSON Schema of :class:`RunConfig` is the launch form, the API reference and the check of
 every stored configuration: there is no second list of fields anywhere. Its parts have modules of
-their own: `environment_config`, `fleet_config`, `policy_config`, `buffer_config`.
+their own: `environment_config`, `fleet_config`, `policy_config`, `buffer_config`,
+`language_config`.
 """
 
 import re
@@ -16,6 +17,7 @@ from runs.core.buffer_config import BufferConfig
 from runs.core.config_field import described as _field
 from runs.core.environment_config import EnvironmentConfig
 from runs.core.fleet_config import FleetConfig
+from runs.core.language_config import LanguageConfig
 from runs.core.policy_config import PolicyConfig
 from runs.core.replay_config import contradiction
 
@@ -36,6 +38,10 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fleet: FleetConfig = FleetConfig()
     policy: PolicyConfig = PolicyConfig()
     buffer: BufferConfig = BufferConfig()
+    language: Annotated[
+        LanguageConfig | None,
+        _field("Language", "Makes this a language run: lessons in place of an environment."),
+    ] = None
     num_steps: Annotated[
         int, _field("Train steps", "Train steps the run is planned for.", ge=1, le=1 << 31)
     ] = 1000
