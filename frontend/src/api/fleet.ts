@@ -4,13 +4,14 @@ import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query
 import { api, body } from "@/api/client";
 import type { FleetLog, RecordingRow } from "@/api/types";
 
-export type LogPlace = { worker: number | null; slot: number | null };
+/** A worker and one of its env slots; null where it is the manager, any worker, or any slot. */
+export type FleetPlace = { worker: number | null; slot: number | null };
 
 const FOLLOW_MS = 1500;
 const PENDING_MS = 1500;
 const SETTLED_MS = 20_000;
 
-export function logQuery(run: string, { worker, slot }: LogPlace, lines: number, follows: boolean) {
+export function logQuery(run: string, { worker, slot }: FleetPlace, lines: number, follows: boolean) {
   const query = { worker: worker ?? undefined, slot: slot ?? undefined, lines };
   return queryOptions({
     queryKey: ["fleet-log", run, worker, slot, lines],
@@ -38,16 +39,16 @@ export function recordingsQuery(run: string) {
   });
 }
 
-export type Wanted = { worker: number | null; episodes: number };
+export type Wanted = FleetPlace & { episodes: number };
 
 export function useRequestRecordings(run: string) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ worker, episodes }: Wanted) =>
+    mutationFn: ({ worker, slot, episodes }: Wanted) =>
       body(
         api.POST("/api/runs/{run}/recordings", {
           params: { path: { run } },
-          body: { worker, episodes, slot: null, environment: "" },
+          body: { worker, slot, episodes, environment: "" },
         }),
       ),
     onSettled: () => client.invalidateQueries({ queryKey: ["recordings", run] }),

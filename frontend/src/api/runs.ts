@@ -24,11 +24,13 @@ export function useCreateRun() {
   });
 }
 
+export type NewSize = { workers: number; reason: string };
+
 /** Ask for so many workers; the run's next state, with the number in it, comes over the live page. */
 export function useResize(name: string) {
   return useMutation({
-    mutationFn: (workers: number): Promise<RunDetail> =>
-      body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: { num_workers: workers, reason: "" } })),
+    mutationFn: ({ workers, reason }: NewSize): Promise<RunDetail> =>
+      body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: { num_workers: workers, reason } })),
   });
 }
 

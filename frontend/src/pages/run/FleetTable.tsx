@@ -1,12 +1,13 @@
 import { ActionIcon, Button, Tooltip } from "@mantine/core";
 import { Fragment, lazy, Suspense, useState } from "react";
-import type { LogPlace } from "@/api/fleet";
+import type { FleetPlace } from "@/api/fleet";
 import type { FleetPart, RunDetail, SlotReport, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { bytes, count, number, percent, policyStep, visible } from "@/format";
 import { FleetSize } from "@/pages/run/FleetSize";
+import { present } from "@/pages/run/resizing";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 
 const LogsDrawer = lazy(() => import("@/pages/run/LogsDrawer"));
@@ -175,15 +176,17 @@ function NoWorkers({ run }: { run: RunDetail }) {
 /** Every worker: alive when, doing what, with which weights. */
 export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDetail }) {
   const workers = fleet?.workers ?? [];
-  const [log, setLog] = useState<LogPlace | null>(null);
-  const slots = workers.reduce((sum, worker) => sum + worker.slots.length, 0);
+  const [log, setLog] = useState<FleetPlace | null>(null);
+  const slots = workers.reduce((sum, worker) => sum + (worker.state === "stopped" ? 0 : worker.slots.length), 0);
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
   const idle = typeof fleet?.idle_share === "number" ? ` · held back ${percent(fleet.idle_share)} of the time` : "";
-  const word = workers.length === 1 ? "worker" : "workers";
+  const there = present(workers);
+  const word = there === 1 ? "worker" : "workers";
+  const left = there < workers.length ? `, ${workers.length - there} stopped` : "";
   return (
     <Panel
       title="Fleet"
-      note={workers.length > 0 ? `${workers.length} ${word}, ${slots} env slots${idle}` : undefined}
+      note={workers.length > 0 ? `${there} ${word}${left}, ${slots} env slots${idle}` : undefined}
       aside={
         <>
           {workers.length > 0 && (
@@ -191,7 +194,7 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
               Manager's log
             </Button>
           )}
-          {!ENDED.has(run.status) && <FleetSize run={run} />}
+          {!ENDED.has(run.status) && <FleetSize run={run} workers={workers} />}
         </>
       }
       className="span-12"

@@ -1,7 +1,7 @@
 import { Checkbox, Drawer, Select, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { type LogPlace, logQuery } from "@/api/fleet";
+import { type FleetPlace, logQuery } from "@/api/fleet";
 import type { WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
@@ -10,13 +10,13 @@ import { matching, plain } from "@/pages/run/logText";
 
 const LINES = ["100", "300", "1000"];
 
-function name({ worker, slot }: LogPlace): string {
+function name({ worker, slot }: FleetPlace): string {
   if (worker === null) return "manager";
   return slot === null ? `worker ${worker}` : `worker ${worker}, slot ${slot}`;
 }
 
 function places(workers: WorkerRow[]): { value: string; label: string }[] {
-  const all: LogPlace[] = [{ worker: null, slot: null }];
+  const all: FleetPlace[] = [{ worker: null, slot: null }];
   for (const { index, slots } of workers) {
     all.push({ worker: index, slot: null });
     all.push(...slots.map(({ slot }) => ({ worker: index, slot })));
@@ -54,7 +54,7 @@ function Lines({ lines }: { lines: string[] }) {
   );
 }
 
-type Props = { run: string; workers: WorkerRow[]; place: LogPlace; onPlace: (place: LogPlace) => void; onClose: () => void };
+type Props = { run: string; workers: WorkerRow[]; place: FleetPlace; onPlace: (place: FleetPlace) => void; onClose: () => void };
 
 /** What a process of the fleet wrote last, followed by polling. */
 export default function LogsDrawer({ run, workers, place, onPlace, onClose }: Props) {
@@ -74,7 +74,7 @@ export default function LogsDrawer({ run, workers, place, onPlace, onClose }: Pr
           allowDeselect={false}
           data={places(workers)}
           value={JSON.stringify(place)}
-          onChange={(value) => value && onPlace(JSON.parse(value) as LogPlace)}
+          onChange={(value) => value && onPlace(JSON.parse(value) as FleetPlace)}
         />
         <Select label="Lines" size="xs" allowDeselect={false} data={LINES} value={lines} onChange={(value) => value && setLines(value)} />
         <TextInput label="With the words" size="xs" value={words} onChange={(event) => setWords(event.currentTarget.value)} />

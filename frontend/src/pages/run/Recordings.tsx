@@ -9,6 +9,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { bytes, number, policyStep } from "@/format";
+import { choice, slotChoices, workerChoices } from "@/pages/run/filming";
 
 const Viewer = lazy(() => import("@/pages/run/RecordingViewer"));
 const ENDED = new Set(["stopped", "completed", "failed"]);
@@ -16,17 +17,38 @@ const EPISODES = ["1", "2", "3", "4"];
 
 function Ask({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
   const [worker, setWorker] = useState("any");
+  const [slot, setSlot] = useState("any");
   const [episodes, setEpisodes] = useState("1");
   const ask = useRequestRecordings(run.name);
-  const data = [{ value: "any", label: "any worker" }, ...workers.map(({ index }) => ({ value: String(index), label: `worker ${index}` }))];
   return (
     <>
-      <Select size="xs" w={130} aria-label="Worker to record" allowDeselect={false} data={data} value={worker} onChange={(value) => setWorker(value ?? "any")} />
+      <Select
+        size="xs"
+        w={120}
+        aria-label="Worker to record"
+        allowDeselect={false}
+        data={workerChoices(workers)}
+        value={worker}
+        onChange={(value) => {
+          setWorker(value ?? "any");
+          setSlot("any");
+        }}
+      />
+      <Select
+        size="xs"
+        w={100}
+        aria-label="Slot to record"
+        allowDeselect={false}
+        disabled={worker === "any"}
+        data={slotChoices(workers, choice(worker))}
+        value={slot}
+        onChange={(value) => setSlot(value ?? "any")}
+      />
       <Select size="xs" w={64} aria-label="Episodes to record" allowDeselect={false} data={EPISODES} value={episodes} onChange={(value) => setEpisodes(value ?? "1")} />
       <Button
         size="xs"
         loading={ask.isPending}
-        onClick={() => ask.mutate({ worker: worker === "any" ? null : Number(worker), episodes: Number(episodes) })}
+        onClick={() => ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes) })}
       >
         Record
       </Button>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { whatHappens } from "@/pages/run/resizing";
+import { present, sizeArrival, whatHappens } from "@/pages/run/resizing";
 
 describe("a new size of the fleet", () => {
   it("says how many workers start", () => {
@@ -13,5 +13,23 @@ describe("a new size of the fleet", () => {
 
   it("says so when nothing changes", () => {
     expect(whatHappens(2, 2)).toContain("stays as it is");
+  });
+});
+
+const rows = (...states: ("running" | "respawning" | "unknown" | "stopped")[]) => states.map((state) => ({ state }));
+
+describe("the size of a fleet now", () => {
+  it("counts whoever has not left", () => {
+    expect(present(rows("running", "respawning", "unknown", "stopped"))).toBe(3);
+  });
+
+  it("says what was asked for until it is so", () => {
+    expect(sizeArrival(3, rows("running"))).toEqual({ state: "requested", text: "requested: 3 workers; there is 1" });
+    expect(sizeArrival(1, rows("running", "running"))?.text).toBe("requested: 1 worker; there are 2");
+    expect(sizeArrival(1, rows("running", "stopped"))?.state).toBe("applied");
+  });
+
+  it("says nothing of a fleet that is not there yet", () => {
+    expect(sizeArrival(2, [])).toBeNull();
   });
 });
