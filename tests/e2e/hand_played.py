@@ -1,0 +1,177 @@
+"""Play the manager of a fleet by hand: real messages over real HTTP, and no cluster behind them.
+
+What a page shows of a fleet comes from its reports and its answers; a test that says both itself
+knows what must be seen, and need not wait for processes.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from rolldeck.errands import RECORDING_TYPE, Filmed, LogLines, LogRequest, RecordingUpdate
+from rolldeck.wire import EpisodeWindow, FleetControl, FleetReport, SlotReport, WorkerReport
+from tests.deck import Deck, wait_until
+from tests.e2e.conftest import in_the_shell
+
+REPORT_SECONDS: Final = 0.5
+CONFIG: Final = {
+    "environment": {"spec": "gymnasium:CartPole-v1"},
+    "fleet": {"num_workers": 2, "envs_per_worker": 4, "inference_batch_size": 4},
+}
+
+
+class HandPlayedFleet:
+    """The fleet of one run: what it says is what the test has set."""
+
+    def __init__(self, deck: Deck, name: str) -> None:
+        """Create a run and become its manager, as the platform's own simulation does."""
+        self.name = name
+        self.workers = 2
+        self.logs: dict[tuple[int | None, int | None], list[str]] = {}
+        self.episodes: list[EpisodeWindow] = []
+        self.control: FleetControl | None = None
+        order = json.loads(
+            in_the_shell(
+                deck,
+                "import json; from django.utils import timezone; from rollouts import services;"
+                f"order = services.launch_simulation(name={name!r}, config={CONFIG!r},"
+                f" platform_url={deck.url!r}, actor='tests', now=timezone.now());"
+                "print(json.dumps([order.incarnation, order.token]))",
+            ).splitlines()[-1]
+        )
+        self._incarnation, token = order
+        self._http = httpx.Client(
+            base_url=f"{deck.url}/api/runs/{name}",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=30,
+        )
+        self._began = time.monotonic()
+        self._sequence = 0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._play, daemon=True)
+        self._thread.start()
+
+    def ordered(self, *, recordings: int) -> list[str]:
+        """Wait for so many recordings to be wanted, and return the ids of all that are."""
+
+        def look() -> list[str]:
+            orders = self.control.recordings if self.control else []
+            return [order.id for order in orders] if len(orders) >= recordings else []
+
+        return wait_until(look, seconds=30, what="recordings are ordered", every=0.02)
+
+    def film(self, recording: str, content: str, **fields: Any) -> None:
+        """Deliver an episode as text, as a worker does."""
+        frames = content.count("\f") + 1
+        filmed = Filmed(media_type="text/plain", frames=frames, frames_per_second=30.0)
+        given: dict[str, Any] = {"total_return": 9.5, "length": frames, "outcome": "terminated"}
+        self.update(recording, "ready", filmed=filmed, content=content.encode(), **given | fields)
+
+    def update(self, recording: str, state: str, **fields: Any) -> None:
+        """Say how far a recording is."""
+        fields = {"worker": 0, "slot": 3, **fields}
+        update = RecordingUpdate(state=state, **fields)  # type: ignore[arg-type]
+        self._http.put(
+            f"/recordings/{recording}",
+            content=msgspec.msgpack.encode(update),
+            headers={"Content-Type": RECORDING_TYPE},
+        ).raise_for_status()
+
+    def close(self) -> None:
+        """Say nothing more."""
+        self._is_over.set()
+        self._thread.join(10)
+        self._http.close()
+
+    def _play(self) -> None:
+        while not self._is_over.is_set():
+            # A server that is killed by another test comes back.
+            with suppress(httpx.HTTPError):
+                self._report()
+                self._listen()
+
+    def _report(self) -> None:
+        episodes, self.episodes = self.episodes, []
+        report = FleetReport(
+            incarnation=self._incarnation,
+            sequence=self._sequence,
+            state="running",
+            workers=[self._worker(index) for index in range(self.workers)],
+            episodes=episodes,
+        )
+        self._sequence += 1
+        answer = self._http.post("/fleet/report", content=msgspec.json.encode(report))
+        self._hear(answer)
+
+    def _listen(self) -> None:
+        asked = {"after": self.control.fingerprint if self.control else "", "wait": REPORT_SECONDS}
+        self._hear(self._http.get("/fleet/control", params=asked))
+
+    def _hear(self, answer: httpx.Response) -> None:
+        answer.raise_for_status()
+        self.control = msgspec.json.decode(answer.content, type=FleetControl)
+        for request in self.control.log_requests:
+            self._answer_log(request)
+
+    def _answer_log(self, request: LogRequest) -> None:
+        lines = self.logs.get((request.worker, request.slot), [])
+        read = LogLines(lines=lines, node="node-a", path=f"/logs/w{request.worker}.log")
+        # An answer to a request that somebody repeated meanwhile is refused, which is fine.
+        self._http.post(f"/fleet/logs/{request.id}", content=msgspec.json.encode(read))
+
+    def _worker(self, index: int) -> WorkerReport:
+        made = int(100 * (time.monotonic() - self._began)) + 1
+        return WorkerReport(
+            index=index,
+            incarnation=f"{index}a",
+            state="running",
+            node="node-a",
+            pid=100 + index,
+            env_steps=made,
+            env_steps_per_second=100.0,
+            verdict="Environment-bound: 71 % of the time is env step",
+            slots=[SlotReport(slot=slot, state="stepping", episodes=3) for slot in range(4)],
+        )
+
+
+@contextmanager
+def hand_played(deck: Deck, name: str) -> Iterator[HandPlayedFleet]:
+    """Play the fleet of a new run until the end of the block."""
+    fleet = HandPlayedFleet(deck, name)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def window(*returns: float, mode: str = "train", **fields: Any) -> EpisodeWindow:
+    """Return statistics of episodes that ended on worker 0, each as long as its return."""
+    mean = sum(returns) / len(returns)
+    values: dict[str, Any] = {
+        "environment": "gymnasium:CartPole-v1",
+        "worker": 0,
+        "mode": mode,
+        "seconds": 1.0,
+        "count": len(returns),
+        "return_sum": sum(returns),
+        "return_mean": mean,
+        "return_min": min(returns),
+        "return_max": max(returns),
+        "return_p10": min(returns),
+        "return_p50": mean,
+        "return_p90": max(returns),
+        "discounted_return_mean": mean,
+        "length_mean": mean,
+        "length_max": int(max(returns)),
+        "terminated": len(returns),
+        "truncated": 0,
+        "aborted": 0,
+        "returns": list(returns),
+    }
+    return EpisodeWindow(**values | fields)

@@ -1,0 +1,170 @@
+"""A person reads a fleet's logs, has episodes filmed, and makes the fleet larger.
+
+The fleet is played by hand, so that the test knows what it says; server, socket and browser are
+the real ones.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import OPERATOR, in_the_shell, sign_in
+from tests.e2e.hand_played import HandPlayedFleet, hand_played
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+# Markup, a direction override, escape sequences and a bell: what an environment may print.
+HOSTILE = (
+    "<script>document.title='owned'</script><b id=hostile>seed</b>"
+    " \u202egnp.exe\u202c \x1b[31mred\x1b[0m \x1b]0;title\x07 ding\x07"
+)
+SHOWN = "<script>document.title='owned'</script><b id=hostile>seed</b> ⟨U+202E⟩gnp.exe⟨U+202C⟩ red "
+
+
+@pytest.fixture(scope="module")
+def fleet(deck: Deck) -> Iterator[HandPlayedFleet]:
+    with hand_played(deck, "played") as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def run_page(signed_in: Page, fleet: HandPlayedFleet) -> Page:
+    signed_in.goto(f"/runs/{fleet.name}")
+    signed_in.locator("[data-worker='1']").wait_for()
+    return signed_in
+
+
+def stays_text(page: Page, shown: Locator) -> None:
+    """Look for the hostile words among those shown, and for what they would have done."""
+    expect(shown).to_contain_text(SHOWN)
+    expect(page.locator("#hostile")).to_have_count(0)
+    assert page.title() != "owned"
+
+
+def test_the_log_of_a_worker_is_read_and_followed(run_page: Page, fleet: HandPlayedFleet) -> None:
+    fleet.logs[0, None] = ["loading the policy", HOSTILE]
+    run_page.get_by_role("button", name="Log of worker 0").click()
+    drawer = run_page.get_by_role("dialog", name="Log of worker 0")
+    log = drawer.get_by_label("Log, oldest line first")
+
+    stays_text(run_page, log)
+    expect(drawer.get_by_role("status")).to_contain_text("on node-a, /logs/w0.log")
+    fleet.logs[0, None] = [*fleet.logs[0, None], "ready to act"]
+    expect(log).to_contain_text("ready to act")
+
+    drawer.get_by_label("With the words").fill("POLICY")
+    expect(log).to_have_text("loading the policy\n")
+    drawer.get_by_role("button", name="Close").click()
+    expect(run_page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: HandPlayedFleet) -> None:
+    fleet.logs[1, 2] = ["the env of slot 2", HOSTILE]
+    run_page.get_by_role("button", name="Slots of worker 1").click()
+    run_page.get_by_role("button", name="Log of slot 2").click()
+    drawer = run_page.get_by_role("dialog", name="Log of worker 1, slot 2")
+
+    stays_text(run_page, drawer.get_by_label("Log, oldest line first"))
+    # A log that nobody wrote to says so, and shows nothing of the one before.
+    drawer.get_by_role("combobox", name="Of").click()
+    run_page.get_by_role("option", name="worker 1, slot 3").click()
+    expect(run_page.get_by_role("dialog")).to_contain_text("Nothing was written yet.")
+    expect(run_page.get_by_role("dialog")).not_to_contain_text("the env of slot 2")
+
+
+def test_an_episode_is_asked_for_filmed_and_watched(run_page: Page, fleet: HandPlayedFleet) -> None:
+    recordings = run_page.get_by_role("region", name="Recordings")
+    choose(run_page, "Worker to record", "worker 0")
+    choose(run_page, "Slot to record", "slot 3")
+    recordings.get_by_role("button", name="Record", exact=True).click()
+    expect(recordings.locator("[data-recording=requested]")).to_be_visible()
+
+    [order] = fleet.ordered(recordings=1)
+    assert fleet.control is not None
+    assert (fleet.control.recordings[0].worker, fleet.control.recordings[0].slot) == (0, 3)
+    fleet.update(order, "recording")
+    expect(recordings.locator("[data-recording=recording]")).to_be_visible()
+    fleet.film(order, f"the pole stands\f{HOSTILE}\fthe pole has fallen")
+
+    recordings.get_by_role("button", name="Watch").click()
+    viewer = run_page.get_by_role("dialog", name="Episode of gymnasium:CartPole-v1")
+    film = viewer.locator(".film-text")
+    expect(film).to_have_text("the pole stands")
+    expect(viewer).to_contain_text("9.5")
+    viewer.get_by_role("slider", name="Frame").press("ArrowRight")
+    stays_text(run_page, film)
+    viewer.get_by_role("button", name="Play").click()
+    expect(film).to_have_text("the pole has fallen")
+    expect(viewer).to_contain_text("frame 3 of 3")
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    page.get_by_role("combobox", name=label).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def test_a_recording_that_failed_says_why(run_page: Page, fleet: HandPlayedFleet) -> None:
+    recordings = run_page.get_by_role("region", name="Recordings")
+    recordings.get_by_role("button", name="Record", exact=True).click()
+    [order] = fleet.ordered(recordings=1)
+    fleet.update(order, "failed", reason=f"the env cannot be drawn: {HOSTILE}")
+
+    failed = recordings.locator("[data-recording=failed]")
+    expect(failed).to_be_visible()
+    failed.locator(".chip").hover()
+    expect(run_page.get_by_role("tooltip")).to_contain_text("Reason: the env cannot be drawn")
+    expect(failed.get_by_role("button", name="Watch")).to_have_count(0)
+    expect(run_page.locator("#hostile")).to_have_count(0)
+
+
+def test_more_workers_are_requested_until_they_are_there(
+    run_page: Page, fleet: HandPlayedFleet
+) -> None:
+    expect(run_page.locator("[data-size=applied]")).to_be_visible()
+    resize(run_page, fleet.name, 3, reason="more data")
+
+    expect(run_page.locator("[data-size=requested]")).to_contain_text(
+        "requested: 3 workers; there are 2"
+    )
+    fleet.workers = 3
+    expect(run_page.locator("[data-size=applied]")).to_be_visible()
+    expect(run_page.locator("[data-worker='2']")).to_be_visible()
+    changed = run_page.get_by_label("Events, newest first").get_by_role("listitem").first
+    expect(changed).to_contain_text("num_workers 2 → 3")
+    expect(changed).to_contain_text("more data")
+
+
+def resize(page: Page, name: str, workers: int, *, reason: str = "") -> None:
+    page.locator("[data-resize]").click()
+    dialog = page.get_by_role("dialog", name=f"Workers of {name}")
+    dialog.get_by_label("Workers").fill(str(workers))
+    dialog.get_by_label("Reason").fill(reason)
+    dialog.get_by_role("button", name="Resize").click()
+
+
+def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
+    page: Page, deck: Deck, fleet: HandPlayedFleet
+) -> None:
+    sign_in(page, OPERATOR)
+    page.goto(f"/runs/{fleet.name}")
+    button = page.locator("[data-resize]")
+    before = button.inner_text()
+    # Somebody takes the right away while the page is open.
+    in_the_shell(
+        deck,
+        "from django.contrib.auth.models import User;"
+        f"User.objects.get(username={OPERATOR!r}).groups.clear()",
+    )
+    with page.expect_response("**/api/runs/*") as answer:
+        resize(page, fleet.name, 9)
+
+    assert answer.value.status == 403
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("alert")).to_contain_text("The fleet stays as it is")
+    dialog.get_by_role("button", name="Leave it as it is").click()
+    expect(button).to_have_text(before)
+    expect(page.locator("[data-size=applied]")).to_be_visible()
+    assert deck.get(f"/api/runs/{fleet.name}")["num_workers"] == int(re.findall(r"\d+", before)[0])
