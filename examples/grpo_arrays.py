@@ -9,7 +9,7 @@ takes one step. The run is an outside one, the token has the scopes `env` and `t
 The policy is one vector of logits, the same for every position; a score is the share of a
 sequence's tokens that are the target.
 
-Source of the advantage: GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2.
+The advantage is GRPO's, as `rolldeck.advantages` has it.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rolldeck.advantages import of_batch
 from rolldeck.http import Call, Connection
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
@@ -58,11 +59,8 @@ def sample_group(logits: NDArray[np.float64], rng: np.random.Generator) -> dict[
 
 def gradient(logits: NDArray[np.float64], arrays: Arrays) -> NDArray[np.float64]:
     """Return the gradient of GRPO's objective for the logits, ``[V]``, without clipping."""
-    labels, group = arrays["masks"], arrays["group_index"]
-    members = np.bincount(group)
-    mean = np.bincount(group, arrays["scores"]) / members
-    spread = np.sqrt(np.bincount(group, (arrays["scores"] - mean[group]) ** 2) / members)
-    advantages = (arrays["scores"] - mean[group]) / (spread[group] + 1e-6)
+    labels = arrays["masks"]
+    advantages = of_batch(arrays["scores"], arrays["group_index"], rule="grpo")
     trained = labels >= 0
     logprobs = log_probabilities(logits)
     ratios = np.exp(logprobs[labels * trained] - arrays["inference_logprobs"])

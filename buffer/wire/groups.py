@@ -6,9 +6,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from buffer.core import advantages, group_rules
+from buffer.core import group_rules
 from buffer.core.group_rules import Lengths, Violation
 from buffer.core.limits import Limits
+from rolldeck import advantages
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -17,7 +18,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     limits: Limits
     lenient: bool
     advantages: str = ""
-    """Rule of :data:`buffer.core.advantages.RULES` for groups that bring none; empty for none."""
+    """Rule of :data:`rolldeck.advantages.RULES` for groups that bring none; empty for none."""
 
     def advantages_of(self, lengths: Lengths, scores: NDArray[Any]) -> NDArray[np.float64] | None:
         """Return ``[S]`` what to add to a group, or None.

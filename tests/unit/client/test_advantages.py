@@ -1,12 +1,25 @@
 """How much better than its group each sequence scored."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from buffer.core.advantages import EPSILON, RULES, grpo, has_zero_variance, rloo
+from rolldeck.advantages import (
+    EPSILON,
+    RULES,
+    Rule,
+    dr_grpo,
+    grpo,
+    has_zero_variance,
+    of_batch,
+    rloo,
+    token_weights,
+    with_variance,
+)
 
 Scores = NDArray[np.float64]
 scores = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=64).map(np.array)
@@ -83,3 +96,73 @@ def test_a_sequence_without_others_has_no_advantage(rule: str, values: list[floa
 def test_huge_scores_are_told_apart_as_long_as_a_float_can() -> None:
     assert grpo(np.array([1e200, -1e200])).tolist() == [1.0, -1.0]
     assert not np.isfinite(rloo(np.array([1.7e308, -1.7e308]))).all()
+
+
+@given(values=scores)
+def test_dr_grpo_is_rloo_without_its_factor(values: Scores) -> None:
+    factor = len(values) / (len(values) - 1)
+
+    assert dr_grpo(values) * factor == pytest.approx(rloo(values), abs=tolerance(values))
+
+
+@given(values=scores, factor=st.floats(0.5, 100))
+def test_scores_in_another_unit_change_grpo_nothing_and_the_others_by_the_unit(
+    values: Scores, factor: float
+) -> None:
+    assume(values.std() > 1)
+
+    assert grpo(values * factor) == pytest.approx(grpo(values), abs=1e-4)
+    for rule in (rloo, dr_grpo):
+        assert rule(values * factor) == pytest.approx(
+            rule(values) * factor, abs=factor * tolerance(values)
+        )
+
+
+@given(st.lists(scores, min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_a_batch_is_judged_group_by_group_in_whatever_order(
+    groups: list[Scores], random: Random
+) -> None:
+    index = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    order = np.array(random.sample(range(len(index)), len(index)))
+    flat = np.concatenate(groups)
+
+    for rule in RULES:
+        expected = np.concatenate([RULES[rule](group) for group in groups])
+        found = of_batch(flat[order], index[order], rule=rule)
+        np.testing.assert_allclose(found, expected[order], rtol=1e-6, atol=tolerance(flat))
+        teaches = with_variance(flat[order], index[order])
+        assert not found[~teaches].any()
+
+
+def test_only_groups_whose_scores_differ_have_variance() -> None:
+    scores = np.array([1, 1, 0, 1, 7], dtype=np.float32)
+
+    found = with_variance(scores, np.array([0, 0, 2, 2, 5]))
+
+    assert found.tolist() == [False, False, True, True, False]
+
+
+@given(lengths=st.lists(st.integers(1, 20), min_size=1, max_size=8))
+def test_under_grpo_every_sequence_counts_the_same_and_all_together_one(
+    lengths: list[int],
+) -> None:
+    trained = np.arange(25) < np.array(lengths)[:, None]
+
+    weights = token_weights(trained, rule="grpo")
+
+    assert weights.sum(axis=1) == pytest.approx(np.full(len(lengths), 1 / len(lengths)))
+    assert not weights[~trained].any()
+
+
+@pytest.mark.parametrize("rule", ["rloo", "dr_grpo"])
+def test_under_the_others_every_token_counts_the_same(rule: Rule) -> None:
+    trained = np.array([[True, False, False], [True, True, True]])
+
+    assert token_weights(trained, rule=rule, longest_tokens=4)[trained].tolist() == [1 / 8] * 4
+    assert token_weights(trained, rule=rule)[trained].tolist() == [1 / 6] * 4
+
+
+def test_a_sequence_that_trains_nothing_counts_nothing() -> None:
+    for rule in RULES:
+        weights = token_weights(np.zeros((2, 3), dtype=np.bool_), rule=rule)
+        assert weights.tolist() == np.zeros((2, 3)).tolist()

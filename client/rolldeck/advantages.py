@@ -1,0 +1,160 @@
+"""Say how much better than its group each sequence scored, and how much its tokens count.
+
+All rules compare a sequence with the others that answered the same prompt, so no value network
+is needed. A group whose scores are all alike teaches nothing under any of them. A step on a batch
+as :meth:`rolldeck.batches.Batch.padded` gives it::
+
+    advantage = of_batch(arrays["scores"], arrays["group_index"], rule="grpo")  # [B]
+    weight = token_weights(trained, rule="grpo")  # [B, T], trained where labels are ≥ 0
+    loss = -(weight * advantage[:, None] * ratio).sum()
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+EPSILON: Final = 1e-6
+"""Added to the deviation by which GRPO divides, so that equal scores divide by something."""
+
+Rule = Literal["grpo", "rloo", "dr_grpo"]
+Scores = NDArray[np.floating[Any]]
+Advantages = NDArray[np.float64]
+
+
+def rloo(scores: Scores) -> Advantages:
+    """Return each score less the mean of the others: REINFORCE, leave one out.
+
+    Kool, van Hoof & Welling 2019 ("Buy 4 REINFORCE samples, get a baseline for free!"); Ahmadian
+    et al. 2024 ("Back to basics") for language models:
+
+        A_i = r_i − 1/(S−1) · Σ_{j≠i} r_j  =  S/(S−1) · (r_i − mean(r))
+
+    Args:
+        scores: ``[S]`` r, finite.
+
+    Returns:
+        ``[S]``; they sum to zero. Zeros when S < 2 or all scores are equal; not finite where the
+        scores are too far apart for a float64.
+    """
+    if len(scores) < 2 or _alike(scores):
+        return np.zeros(len(scores))
+    with np.errstate(all="ignore"):
+        return _centred(scores) * (len(scores) / (len(scores) - 1))
+
+
+def grpo(scores: Scores) -> Advantages:
+    """Return each score less the group's mean, in units of the group's deviation.
+
+    Shao et al. 2024 ("DeepSeekMath", section 4.1.2), with the population's deviation:
+
+        A_i = (r_i − mean(r)) / (std(r) + 10⁻⁶)
+
+    Args:
+        scores: ``[S]`` r, finite.
+
+    Returns:
+        ``[S]`` of mean 0 and, where std(r) ≫ 10⁻⁶, of deviation 1. Zeros when S < 2 or all scores
+        are equal; not finite where the scores are too far apart for a float64.
+    """
+    if len(scores) < 2 or _alike(scores):
+        return np.zeros(len(scores))
+    centred = _centred(scores)
+    # Squared in units of the largest, so that no square is too large.
+    largest = float(np.abs(centred).max())
+    with np.errstate(all="ignore"):
+        deviation = largest * float(np.sqrt(np.mean((centred / largest) ** 2)))
+        advantages: Advantages = centred / (deviation + EPSILON)
+    return advantages
+
+
+def dr_grpo(scores: Scores) -> Advantages:
+    """Return each score less the group's mean.
+
+    Liu et al. 2025 ("Understanding R1-Zero-like training", arXiv:2503.20783, section 3.2): without
+    the division by the deviation, which makes groups that are almost all right or almost all
+    wrong count most:
+
+        A_i = r_i − mean(r)
+
+    Args:
+        scores: ``[S]`` r, finite.
+
+    Returns:
+        ``[S]``; they sum to zero. Zeros when S < 2 or all scores are equal.
+    """
+    if len(scores) < 2 or _alike(scores):
+        return np.zeros(len(scores))
+    return _centred(scores)
+
+
+RULES: Final[Mapping[str, Callable[[Scores], Advantages]]] = MappingProxyType(
+    {"rloo": rloo, "grpo": grpo, "dr_grpo": dr_grpo}
+)
+
+
+def of_batch(scores: Scores, group_index: NDArray[np.integer[Any]], *, rule: Rule) -> Advantages:
+    """Return the advantages of a batch of groups, ``[B]``.
+
+    Args:
+        scores: ``[B]``, finite.
+        group_index: ``[B]``, equal where sequences answer the same prompt; in any order.
+        rule: Each group is judged by.
+    """
+    found = np.zeros(len(scores))
+    for group in np.unique(group_index):
+        members = group_index == group
+        found[members] = RULES[rule](scores[members])
+    return found
+
+
+def with_variance(scores: Scores, group_index: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    """Return which sequences belong to a group whose scores differ, ``[B]``; see `of_batch`."""
+    found = np.zeros(len(scores), dtype=np.bool_)
+    for group in np.unique(group_index):
+        members = group_index == group
+        found[members] = scores[members].min() < scores[members].max()
+    return found
+
+
+def token_weights(
+    trained: NDArray[np.bool_], *, rule: Rule, longest_tokens: int = 0
+) -> NDArray[np.float64]:
+    """Return how much each token counts in the loss, ``[B, T]``; 0 where nothing is trained.
+
+    GRPO takes the mean over a sequence's tokens, then over sequences (Shao et al. 2024, equation
+    3), so a token of a long sequence counts less: being wrong at length costs little. Dr. GRPO
+    (Liu et al. 2025, section 3.2) and RLOO (Ahmadian et al. 2024, whose action is the whole
+    sequence) sum over tokens; the sum is divided by a constant, which only scales it.
+
+    Args:
+        trained: ``[B, T]``, which tokens the policy wrote.
+        rule: As for the advantages.
+        longest_tokens: The constant: the longest that an answer may be. By default T.
+    """
+    sequences, width = trained.shape
+    if rule == "grpo":
+        written = np.maximum(1, trained.sum(axis=1, keepdims=True))
+    else:
+        written = np.full((sequences, 1), longest_tokens or width)
+    weights: NDArray[np.float64] = trained / (max(1, sequences) * written)
+    return weights
+
+
+def has_zero_variance(scores: Scores) -> bool:
+    """Return whether there are two scores or more (``[S]``), and all are equal."""
+    return len(scores) >= 2 and _alike(scores)
+
+
+def _alike(scores: Scores) -> bool:
+    # Not by the deviation: the mean of equal numbers may differ from them by a rounding.
+    return bool(scores.min() == scores.max())
+
+
+def _centred(scores: Scores) -> Advantages:
+    wide = np.asarray(scores, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        centred: Advantages = wide - wide.mean()
+    return centred

@@ -1,0 +1,83 @@
+"""Groups are described by numbers, and those that teach nothing are told apart."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.group_statistics import (
+    Group,
+    describe_group,
+    describe_groups,
+    split_by_variance,
+)
+
+groups = st.integers(0, 8).flatmap(
+    lambda size: st.builds(
+        Group,
+        st.lists(st.floats(-10, 10), min_size=size, max_size=size),
+        st.lists(st.integers(0, 50), min_size=size, max_size=size),
+        st.lists(st.booleans(), min_size=size, max_size=size),
+        st.lists(st.sampled_from("abc"), min_size=size, max_size=size),
+    )
+)
+
+
+def test_a_group_is_described() -> None:
+    found = describe_group(
+        [1.0, 0.0, 0.0, 0.0], [2, 4, 6, 8], [False, False, False, True], ["ab", "ba", "ab", "ab"]
+    )
+
+    assert (found.groups, found.answers, found.tokens) == (1, 4, 20)
+    assert (found.reward_mean, found.reward_deviation) == (0.25, pytest.approx(3**0.5 / 4))
+    assert (found.length_mean, found.length_p50, found.length_max) == (5, 5, 8)
+    assert found.length_p95 == pytest.approx(7.7)
+    assert (found.truncated, found.truncated_share) == (1, 0.25)
+    assert (found.duplicates, found.duplicate_share) == (2, 0.5)
+    assert found.zero_variance_groups == 0
+
+
+def test_answers_are_compared_inside_their_group_only() -> None:
+    same = Group([1.0, 1.0], [1, 1], [False, False], ["a", "b"])
+
+    found = describe_groups([same, same, Group([0.0, 1.0], [1, 1], [False, False], ["a", "a"])])
+
+    assert (found.groups, found.answers) == (3, 6)
+    assert (found.duplicates, found.zero_variance_groups) == (1, 2)
+    assert found.reward_deviation == pytest.approx(0.5 / 3)
+
+
+def test_answers_may_be_tokens() -> None:
+    assert describe_group([0, 1], [2, 2], [0, 0], [(1, 2), (1, 2)]).duplicates == 1
+
+
+def test_of_nothing_every_figure_is_zero() -> None:
+    found = describe_groups([])
+
+    assert (found.answers, found.reward_mean, found.length_p95) == (0, 0, 0)
+    assert (found.truncated_share, found.duplicate_share) == (0, 0)
+
+
+@given(st.lists(groups, max_size=4))
+def test_figures_are_those_of_all_answers_and_in_bounds(several: list[Group]) -> None:
+    found = describe_groups(several)
+
+    alone = [describe_group(*group) for group in several]
+    for name in ("answers", "tokens", "truncated", "duplicates", "zero_variance_groups"):
+        assert getattr(found, name) == sum(getattr(one, name) for one in alone)
+    assert 0 <= found.truncated_share <= 1
+    assert 0 <= found.duplicate_share <= 1
+    assert found.length_p50 <= found.length_p95 <= found.length_max
+
+
+def test_columns_of_different_lengths_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"groups\[0\]: 2 rewards, 1 lengths, 2 truncated, 2 ans"):
+        describe_group([0.0, 1.0], [1], [False, False], ["a", "b"])
+
+
+def test_groups_that_teach_nothing_are_told_apart() -> None:
+    rewards = {"mixed": [0.0, 1.0], "failed": [0.0, 0.0], "alone": [1.0], "right": [1.0, 1.0]}
+
+    kept, dropped = split_by_variance(rewards, rewards_of=rewards.__getitem__)
+
+    assert kept == ["mixed", "alone"]
+    assert dropped == ["failed", "right"]
