@@ -1,0 +1,190 @@
+"""Generate in this process: the inference server that is our own engine in a thread."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rollouts.fleet.acting import WeightsDoNotFit
+from rollouts.fleet.inference import InferenceFailed
+from rollouts.fleet.language.checkpoints import CheckpointUnreadable, assign
+from rollouts.fleet.language.engine import Answer, Engine, Prompt, Version
+from rollouts.fleet.language.serving import EngineFailed, EngineThread, Progress, Ticket
+from rollouts.fleet.language.transformer import Transformer
+
+LOOK_SECONDS: Final = 0.1
+"""How often a caller that waits looks whether it shall stop."""
+
+
+class TorchInferenceServer:
+    """An :class:`rollouts.fleet.inference.InferenceServer` without a server process."""
+
+    def __init__(self, model: Transformer, *, rows: int, version: Version = (0, -2)) -> None:
+        """Start the engine's thread.
+
+        Args:
+            model: Draws first; nobody else's from now on.
+            rows: Answers that are generated at a time; the cache has room for as many.
+            version: Of its weights.
+        """
+        self._config = model.config
+        weight = model.embed.weight
+        self._device, self._dtype = str(weight.device), weight.dtype
+        self._thread = EngineThread(
+            Engine(model, rows=rows, version=version),
+            context=model.config.max_position_embeddings,
+        )
+
+    @property
+    def version(self) -> Version:
+        """Epoch and step of the weights that draw at present."""
+        return self._thread.progress.version
+
+    @property
+    def progress(self) -> Progress:
+        """How much was generated, and is under way."""
+        return self._thread.progress
+
+    def generate(
+        self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
+    ) -> list[list[Answer]]:
+        """Return the answers to each prompt; see :class:`rollouts.fleet.inference`."""
+        waiting = _Waiting(prompts)
+        tickets: list[Ticket] = []
+        try:
+            for place, prompt in enumerate(prompts):
+                tickets.append(self._thread.submit(prompt, waiting.listener(place)))
+            self._wait(waiting, stop=stop, timeout_seconds=timeout_seconds)
+        except EngineFailed as failure:
+            raise InferenceFailed(str(failure)) from failure
+        finally:
+            if not waiting.is_over:
+                for ticket in tickets:
+                    self._thread.cancel(ticket)
+        return waiting.answers()
+
+    def prepare(self, tensors: Mapping[str, Any]) -> Transformer:
+        """Return a model with these weights; touches nothing that generates.
+
+        Raises:
+            WeightsDoNotFit: If names or shapes are not the model's.
+        """
+        with torch.device("meta"):
+            model = Transformer(self._config)
+        given = {name: _tensor(value) for name, value in tensors.items()}
+        try:
+            assign(model, given, device=self._device, dtype=self._dtype)
+        except CheckpointUnreadable as misfit:
+            raise WeightsDoNotFit(str(misfit)) from misfit
+        return model.eval()
+
+    def adopt(self, model: Transformer, version: Version) -> None:
+        """Draw with a prepared model from the next step on."""
+        self._thread.update_weights(model, version)
+
+    def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:
+        """Draw with other weights from the next step on.
+
+        Raises:
+            WeightsDoNotFit: If names or shapes are not the model's.
+        """
+        self.adopt(self.prepare(tensors), version)
+
+    def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
+        """Return whether it generates: at once, for the model is in memory."""
+        del timeout_seconds
+        return not (stop.is_set() or self._thread.error)
+
+    def close(self) -> None:
+        """End the engine's thread."""
+        self._thread.close()
+
+    def _wait(self, waiting: "_Waiting", *, stop: threading.Event, timeout_seconds: float) -> None:
+        deadline = time.monotonic() + timeout_seconds
+        while not waiting.wait(LOOK_SECONDS):
+            if stop.is_set():
+                return
+            if self._thread.error:
+                break
+            if time.monotonic() > deadline:
+                raise InferenceFailed(f"{waiting.missing} answers missed {timeout_seconds:.0f} s")
+        # A failing engine ends what waits, and says why.
+        if self._thread.error:
+            raise InferenceFailed(self._thread.error)
+
+
+class _Waiting:
+    """The answers that a call waits for; filled by the engine's thread."""
+
+    def __init__(self, prompts: Sequence[Prompt]) -> None:
+        self._prompts = prompts
+        self._latest: dict[tuple[int, int], Answer] = {}
+        self._ended: set[tuple[int, int]] = set()
+        self._total = sum(prompt.answers for prompt in prompts)
+        self._is_over = threading.Event()
+        if not self._total:
+            self._is_over.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every answer has ended."""
+        return self._is_over.is_set()
+
+    @property
+    def missing(self) -> int:
+        """Answers that have not ended."""
+        return self._total - len(self._ended)
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether every answer has ended, within the time."""
+        return self._is_over.wait(seconds)
+
+    def listener(self, place: int) -> Any:
+        """Return what takes the answers to prompt number `place`."""
+
+        def listen(answer: Answer) -> None:
+            at = place, answer.index
+            self._latest[at] = answer
+            if answer.finish:
+                self._ended.add(at)
+                if not self.missing:
+                    self._is_over.set()
+
+        return listen
+
+    def answers(self) -> list[list[Answer]]:
+        """Return what is there, by prompt and index; what has not ended counts as cancelled."""
+        return [
+            [self._answer(place, index) for index in range(prompt.answers)]
+            for place, prompt in enumerate(self._prompts)
+        ]
+
+    def _answer(self, place: int, index: int) -> Answer:
+        found = self._latest.get((place, index))
+        if found is None:
+            return Answer(request=0, index=index, finish="cancelled")
+        if (place, index) in self._ended:
+            return found
+        # The engine's thread may still be writing: versions are what it writes last.
+        count = len(found.versions)
+        return Answer(
+            request=found.request,
+            index=index,
+            tokens=found.tokens[:count],
+            logprobs=found.logprobs[:count],
+            versions=found.versions[:count],
+            finish="cancelled",
+        )
+
+
+def _tensor(value: Tensor | NDArray[Any]) -> Tensor:
+    """Return an array as a tensor; published weights are read-only, and are copied later."""
+    if isinstance(value, Tensor):
+        return value
+    # Torch warns about memory that it may not write to; `assign` copies and never writes.
+    return torch.from_numpy(value if value.flags.writeable else np.array(value))

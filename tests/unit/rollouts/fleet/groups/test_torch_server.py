@@ -1,0 +1,131 @@
+"""The engine in this process answers as the port says."""
+
+import threading
+import time
+
+import pytest
+import torch
+
+from rollouts.fleet.acting import WeightsDoNotFit
+from rollouts.fleet.groups.torch_server import TorchInferenceServer
+from rollouts.fleet.inference import InferenceFailed, InferenceServer
+from rollouts.fleet.language.checkpoints import named_tensors
+from rollouts.fleet.language.engine import Prompt, PromptTooLong
+from rollouts.fleet.language.sampling import SamplingParams
+from rollouts.fleet.language.transformer import Transformer
+from tests.unit.rollouts.fleet.language.small_models import small_config, small_model
+
+NEVER = threading.Event()
+
+
+class SlowModel(Transformer):
+    """Takes its time for every token."""
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.02)
+        return super().logits(hidden)
+
+
+class BrokenModel(Transformer):
+    """Fails at its first token."""
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError(f"out of memory for {len(hidden)}")
+
+
+def prompt(*tokens: int, most: int = 6, answers: int = 1, seed: int = 0) -> Prompt:
+    return Prompt(
+        tokens=tokens, sampling=SamplingParams(max_tokens=most, seed=seed), answers=answers
+    )
+
+
+def test_answers_come_by_prompt_and_index_whatever_else_is_asked() -> None:
+    model = small_model()
+    server: InferenceServer = TorchInferenceServer(model, rows=4, version=(2, 7))
+    wanted = [prompt(1, 2, 3, answers=3, seed=5), prompt(4, seed=9)]
+    try:
+        assert server.wait_until_ready(timeout_seconds=1, stop=NEVER)
+        together = server.generate(wanted, stop=NEVER, timeout_seconds=60)
+        alone = server.generate(wanted[1:], stop=NEVER, timeout_seconds=60)
+    finally:
+        server.close()
+
+    assert [len(answers) for answers in together] == [3, 1]
+    assert [answer.index for answer in together[0]] == [0, 1, 2]
+    assert together[1][0].tokens == alone[0][0].tokens
+    assert all(answer.versions == [(2, 7)] * 6 for answer in together[0])
+
+
+def test_a_stop_ends_the_wait_and_what_was_drawn_so_far_is_cancelled() -> None:
+    server = TorchInferenceServer(SlowModel(small_config()), rows=2)
+    stop = threading.Event()
+    stopped_at = 0.0
+
+    def stop_soon() -> None:
+        nonlocal stopped_at
+        while server.progress.tokens < 4:
+            time.sleep(0.01)
+        stopped_at = time.monotonic()
+        stop.set()
+
+    threading.Thread(target=stop_soon, daemon=True).start()
+    try:
+        answers = server.generate(
+            [prompt(1, most=90), prompt(2, most=90), prompt(3, most=90)],
+            stop=stop,
+            timeout_seconds=60,
+        )
+        assert time.monotonic() - stopped_at < 1.5
+        assert {answer.finish for each in answers for answer in each} == {"cancelled"}
+        assert 0 < len(answers[0][0].tokens) < 90
+        assert not answers[2][0].tokens
+        # What was cancelled makes room.
+        after = server.generate([prompt(3, most=2)], stop=NEVER, timeout_seconds=60)
+        assert after[0][0].finish == "length"
+    finally:
+        server.close()
+
+
+def test_an_engine_that_fails_and_a_time_that_is_over_are_told() -> None:
+    broken = TorchInferenceServer(BrokenModel(small_config()), rows=2)
+    slow = TorchInferenceServer(SlowModel(small_config()), rows=2)
+    try:
+        for _ in range(2):
+            with pytest.raises(InferenceFailed, match="out of memory"):
+                broken.generate([prompt(1)], stop=NEVER, timeout_seconds=60)
+        assert not broken.wait_until_ready(timeout_seconds=1, stop=NEVER)
+        with pytest.raises(InferenceFailed, match="1 answers missed 0 s"):
+            slow.generate([prompt(1, most=90)], stop=NEVER, timeout_seconds=0.2)
+    finally:
+        broken.close()
+        slow.close()
+
+
+def test_a_prompt_that_leaves_no_room_is_refused() -> None:
+    server = TorchInferenceServer(small_model(), rows=2)
+    try:
+        with pytest.raises(PromptTooLong):
+            server.generate([prompt(1), prompt(*[1] * 96)], stop=NEVER, timeout_seconds=60)
+    finally:
+        server.close()
+
+
+def test_weights_change_under_way_and_misfits_are_refused() -> None:
+    server = TorchInferenceServer(SlowModel(small_config()), rows=2, version=(1, 0))
+    other = {name: value.numpy() for name, value in named_tensors(small_model(seed=3))}
+
+    def update_soon() -> None:
+        while server.progress.tokens < 2:
+            time.sleep(0.01)
+        server.update_weights(other, (1, 1))
+
+    threading.Thread(target=update_soon, daemon=True).start()
+    try:
+        answers = server.generate([prompt(1, most=90)], stop=NEVER, timeout_seconds=60)
+        assert set(answers[0][0].versions) == {(1, 0), (1, 1)}
+        assert server.version == (1, 1)
+        del other["model.norm.weight"]
+        with pytest.raises(WeightsDoNotFit, match=r"model\.norm\.weight"):
+            server.update_weights(other, (1, 2))
+    finally:
+        server.close()
