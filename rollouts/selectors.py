@@ -40,7 +40,7 @@ from rollouts.wire import (
     WorkerState,
 )
 from runs.core.lifecycle import RunStatus
-from runs.models import Run, RunKind
+from runs.models import Run
 
 UNKNOWN_AFTER: Final = timedelta(seconds=5)
 """Silence after which the last report no longer says what is true now."""
@@ -166,7 +166,7 @@ def fleet_view(run_id: int) -> FleetView:
     status = _status_of(run)
     return FleetView(
         status=status,
-        launches_fleets=run.kind == RunKind.FLEET,
+        launches_fleets=run.has_fleet,
         has_manager=bool(fleet.incarnation),
         observed=fleet.observed,
         launched_at=fleet.launched_at,

@@ -12,6 +12,7 @@ class RunKind(models.TextChoices):
     """Who produces the data of a run."""
 
     FLEET = "fleet", "fleet: rolled out by workers that this platform launches"
+    LANGUAGE = "language", "language: groups that workers of this platform generate"
     OUTSIDE = "outside", "outside: pushed by environments that run elsewhere"
 
 
@@ -62,7 +63,7 @@ class Run(models.Model):
     wandb_group = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001 null is an answer of the wire
     wandb_project = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001
     batch_size = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Sequences (outside run) or fragments (fleet run)."
+        null=True, blank=True, help_text="Fragments (fleet run) or sequences (any other)."
     )
     max_token_len = models.PositiveIntegerField(null=True, blank=True)
     checkpoint_dir = models.TextField(blank=True)
@@ -144,6 +145,16 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def has_fleet(self) -> bool:
+        """Whether this platform launches workers for it."""
+        return self.kind != RunKind.OUTSIDE
+
+    @property
+    def takes_groups(self) -> bool:
+        """Whether its items are trajectory groups; fragments otherwise."""
+        return self.kind != RunKind.FLEET
 
 
 class Trainer(models.Model):

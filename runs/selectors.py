@@ -220,7 +220,10 @@ def caller_of_session(session_key: str) -> Caller | None:
 
 def deck_runs() -> list[dict[str, Any]]:
     """Return the runs as the live list shows them, active ones with what their parts say."""
-    specs = dict(Run.objects.current().values_list("id", "config__environment__spec"))
+    names = Run.objects.current().values_list(
+        "id", "config__environment__spec", "config__language__lessons"
+    )
+    specs = {run_id: ", ".join(lessons) if lessons else spec for run_id, spec, lessons in names}
     return [
         msgspec.to_builtins(run)
         | {"environment": specs.get(run.id)}

@@ -32,7 +32,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
     id: int
     name: str
-    kind: Literal["fleet", "outside"]
+    kind: Literal["fleet", "language", "outside"]
     status: Literal[
         "draft",
         "queued",
@@ -91,7 +91,7 @@ class RunList(Struct, frozen=True, kw_only=True):
 
 
 class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run to create; `config` is laid over the preset."""
+    """A run to create; `config` is laid over the preset, and `language` in it makes its kind."""
 
     name: Name
     kind: Literal["fleet", "outside"] = "fleet"

@@ -18,7 +18,7 @@ from buffer.wire import InvalidBody
 from runs import selectors as runs_selectors
 from runs import services as runs_services
 from runs.api.authentication import TokenAuthentication
-from runs.models import Run, RunKind
+from runs.models import Run
 from runs.services.registry import RunIsOver
 
 STATUS_CODES: Final[dict[type[Exception], int]] = {
@@ -65,7 +65,7 @@ class AtroposView(APIView):
         """Return the run that the URL names, as it was when the request first asked.
 
         Raises:
-            RunNotFound: If there is none, or it is not an outside run.
+            RunNotFound: If there is none, or it takes no groups.
         """
         if self._found is None:
             self._found = self._find()
@@ -76,7 +76,7 @@ class AtroposView(APIView):
         if name is None:
             return runs_services.default_run(now=timezone.now())
         run = runs_selectors.run_named(name)
-        if run.kind != RunKind.OUTSIDE:
+        if not run.takes_groups:
             raise runs_selectors.RunNotFound(f"{name} takes no trajectory groups")
         return run
 

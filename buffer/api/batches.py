@@ -28,7 +28,7 @@ from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
 from runs.api.waiting import WaitingView
 from runs.live.turns import Line
-from runs.models import Run, RunKind
+from runs.models import Run
 
 BATCH_ANSWERS: Final = {
     (200, BATCH_TYPE): OpenApiTypes.BINARY,
@@ -187,7 +187,7 @@ class FetchFragmentsView(LeasingView):
         """Lease fragments, waiting for them; ones not confirmed yet come again."""
         wanted = read(request, messages.FetchFragments)
         found = runs_selectors.run_named(run)
-        if found.kind != RunKind.FLEET:
+        if found.takes_groups:
             raise WrongKind(f"{run} hands out groups, not fragments")
         return self.lease(request, found, count=wanted.count, seconds=wanted.wait_seconds)
 

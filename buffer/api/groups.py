@@ -18,11 +18,11 @@ from runs import selectors as runs_selectors
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import scoped
-from runs.models import Run, RunKind
+from runs.models import Run
 
 
 class GroupsView(APIView):
-    """The trajectory groups of an outside run."""
+    """The trajectory groups of a run."""
 
     permission_classes = [scoped("env", "worker")]
 
@@ -37,7 +37,7 @@ class GroupsView(APIView):
         """Store groups, all or none; a push repeated under its key is answered as before."""
         body = request.body
         found = runs_selectors.run_named(run)
-        if found.kind != RunKind.OUTSIDE:
+        if not found.takes_groups:
             raise services.RunNotAccepting(f"{run} takes fragments, not trajectory groups")
         groups = decode_push(
             body,

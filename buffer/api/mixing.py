@@ -15,12 +15,12 @@ from runs import selectors as runs_selectors
 from runs.api.bodies import answer
 from runs.api.openapi import problems
 from runs.api.permissions import Readers
-from runs.models import Run, RunKind
+from runs.models import Run
 
 
-def _outside_run(name: str) -> Run:
+def _run_of_groups(name: str) -> Run:
     run = runs_selectors.run_named(name)
-    if run.kind != RunKind.OUTSIDE:
+    if not run.takes_groups:
         raise WrongKind(f"{name} hands out fragments: only groups are mixed by environment")
     return run
 
@@ -37,7 +37,7 @@ class MixingView(APIView):
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """Return each environment's target share, realised share and debt."""
-        found = _outside_run(run)
+        found = _run_of_groups(run)
         rows = [messages.EnvironmentMixing(**asdict(row)) for row in services.mixing(found.pk)]
         return answer(
             messages.MixingAnswer(
@@ -60,7 +60,7 @@ class PreviewView(APIView):
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """Show what the next batch would be made of, or why there is none; takes nothing."""
-        found = _outside_run(run)
+        found = _run_of_groups(run)
         seen = services.preview(found)
         fields: dict[str, Any] = asdict(seen) | asdict(seen.groups)
         del fields["groups"]

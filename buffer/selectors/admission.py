@@ -42,7 +42,7 @@ class Holdings:
 
 def kind_of(run: Run) -> ItemKind:
     """Return the kind of items that a run takes in."""
-    return ItemKind.FRAGMENTS if run.kind == RunKind.FLEET else ItemKind.GROUPS
+    return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
 def holdings(run: Run) -> Holdings:

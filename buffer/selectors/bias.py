@@ -9,7 +9,7 @@ from django.db import connection
 
 from buffer.core import bias
 from buffer.core.fates import Fate
-from runs.models import Environment, Run, RunKind
+from runs.models import Environment, Run
 
 # The newest of each fate: enough for every quantile, and read in milliseconds.
 ITEMS_AT_MOST: Final = 5000
@@ -65,8 +65,7 @@ def bias_of(run: Run, *, window_seconds: float) -> Bias:
     Looks at no more than the newest :data:`ITEMS_AT_MOST` of each fate.
     """
     names = dict(Environment.objects.filter(run=run).values_list("env_id", "wandb_name"))
-    is_fleet = run.kind == RunKind.FLEET
-    rows = _read(run.pk, _FRAGMENTS if is_fleet else _GROUPS, window_seconds)
+    rows = _read(run.pk, _GROUPS if run.takes_groups else _FRAGMENTS, window_seconds)
     named = {str(env_id): name for env_id, name in names.items()}
     admitted = _items(rows, named)
     dropped = _items([row for row in rows if row[0] == Fate.DROPPED], named)
@@ -77,7 +76,7 @@ def bias_of(run: Run, *, window_seconds: float) -> Bias:
         served=_side(served),
         dropped_against_served=bias.distances(dropped, served),
         served_against_admitted=bias.distances(served, admitted),
-        verdict=bias.verdict(dropped, served, unit="fragments" if is_fleet else "groups"),
+        verdict=bias.verdict(dropped, served, unit="groups" if run.takes_groups else "fragments"),
     )
 
 

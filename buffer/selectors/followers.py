@@ -9,7 +9,7 @@ from buffer import storage
 from buffer.core.fates import ItemKind
 from buffer.core.stream_cursor import Cursor
 from buffer.models import Follower
-from runs.models import Run, RunKind
+from runs.models import Run
 
 LAG_COUNTED_TO: Final = 100_000
 _TABLES: Final = {
@@ -50,7 +50,7 @@ class Stretch:
 
 def kind_of(run: Run) -> ItemKind:
     """Return what a run's stream is made of."""
-    return ItemKind.FRAGMENTS if run.kind == RunKind.FLEET else ItemKind.GROUPS
+    return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
 def named(run: Run, name: str) -> Follower:

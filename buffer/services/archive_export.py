@@ -18,7 +18,7 @@ from buffer.core.archive_window import Window
 from buffer.core.fates import ItemKind
 from buffer.storage import StoredContent
 from buffer.storage.parquet import COLUMNS, ArchiveWriter
-from runs.models import Run, RunKind
+from runs.models import Run
 
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 4096
@@ -79,7 +79,7 @@ class _Row:
 
 def kind_of(run: Run) -> ItemKind:
     """Return what a run's items are."""
-    return ItemKind.FRAGMENTS if run.kind == RunKind.FLEET else ItemKind.GROUPS
+    return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
 def source_of(run: Run) -> str:

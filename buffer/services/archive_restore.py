@@ -171,9 +171,14 @@ def _run(archive: ArchiveReader, name: str, *, actor: str, now: datetime) -> Run
 def _create(archive: ArchiveReader, name: str, kind: str, *, actor: str, now: datetime) -> Run:
     """Create a run that waits for its trainer; one of a fleet is a draft with its configuration."""
     was = archive.about("run")
-    config = was.get("config") if kind == RunKind.FLEET else None
+    config = was.get("config") or None
     run = runs_services.create_and_start(
-        name=name, kind=kind, config=config, start=kind == RunKind.OUTSIDE, actor=actor, now=now
+        name=name,
+        kind=RunKind.FLEET if config else kind,
+        config=config,
+        start=kind == RunKind.OUTSIDE and not config,
+        actor=actor,
+        now=now,
     )
     for environment in archive.about("environments"):
         del environment["env_id"], environment["wandb_name"]

@@ -30,7 +30,7 @@ from buffer.services.items import serve_fragments, take_apart
 from buffer.services.locks import lock_run
 from runs import live
 from runs import services as runs_services
-from runs.models import Run, RunKind, Trainer
+from runs.models import Run, Trainer
 from runs.rows import first_row, rows
 
 # Once in a while is often enough for a page, and a poll should write nothing.
@@ -238,10 +238,10 @@ def _handed_out(run: Run, batch: Batch) -> Lease:
 
 def _next(run: Run, trainer: Trainer, *, count: int | None, sender: str) -> Lease | None:
     """Form a new batch and lease it, or return None when there is no whole one."""
-    if run.kind == RunKind.FLEET:
-        batch = forming.form_and_lease(run, trainer, sender=sender, count=count)
-    else:
+    if run.takes_groups:
         batch = group_batches.form_and_lease(run, trainer, sender=sender)
+    else:
+        batch = forming.form_and_lease(run, trainer, sender=sender, count=count)
     return None if batch is None else _handed_out(run, batch)
 
 

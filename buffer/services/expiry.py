@@ -20,7 +20,7 @@ from buffer.services.items import drop_fragments, drop_groups
 from buffer.services.locks import lock_run
 from runs import live
 from runs.core.versions import NO_POLICY_STEP, PolicyVersion, version_in_force
-from runs.models import Run, RunKind
+from runs.models import Run
 
 # Rows at the head of a queue that are looked at for their age, at a time.
 _PAGE: Final = 512
@@ -59,7 +59,7 @@ def drop_useless(run: Run) -> int:
     The caller holds the run's lock. What is too old by version is dropped to the last item;
     what is too old by the clock from the head of the queue, some thousands in one call.
     """
-    if run.kind == RunKind.FLEET:
+    if not run.takes_groups:
         return _drop_stale_fragments(run) + _drop_old(run, ItemKind.FRAGMENTS)
     return _drop_stale_groups(run, [Fate.QUEUED]) + _drop_old(run, ItemKind.GROUPS)
 
@@ -77,7 +77,7 @@ def _drop_expired(run_id: int) -> int:
     lock_run(run_id)
     run = Run.objects.get(pk=run_id)
     dropped = drop_useless(run)
-    if run.kind == RunKind.OUTSIDE:
+    if run.takes_groups:
         dropped += _drop_waiting(run)
     if dropped:
         live.announce(run_id, "queue", "ledger")

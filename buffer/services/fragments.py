@@ -20,7 +20,7 @@ from rolldeck.wire import SCHEMA_VERSION, Fragment, FragmentPush, FragmentReceip
 from runs import live
 from runs.core.lifecycle import ACCEPTING
 from runs.core.replay_config import ReplayConfig, replay_of
-from runs.models import Run, RunKind
+from runs.models import Run
 from runs.rows import first_row
 
 # Rows in one order, so that two pushes of the same fragments do not wait in a circle.
@@ -167,7 +167,7 @@ def _accepting(run: Run) -> Run:
     found = first_row(Run, "id = %s", [run.pk])
     if found is None:
         raise RunNotAccepting(f"{run.name} is gone")
-    if found.kind != RunKind.FLEET:
+    if found.takes_groups:
         raise RunNotAccepting(f"{found.name} takes trajectory groups, not fragments")
     if found.status not in ACCEPTING or found.archived_at is not None:
         raise RunNotAccepting(f"{found.name} is {found.status} and takes no data")

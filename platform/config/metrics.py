@@ -16,7 +16,7 @@ from buffer.core.fates import ItemKind
 from buffer.services.backpressure import free_disk_bytes
 from rollouts import selectors as fleet_selectors
 from runs.core.lifecycle import RunStatus
-from runs.models import Run, RunKind
+from runs.models import Run
 
 # Runs whose queues may hold something that somebody waits for.
 ACTIVE: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
@@ -98,7 +98,7 @@ def _count_runs(registry: CollectorRegistry) -> None:
 
 
 def _fill(sheet: _Sheet, run: Run) -> None:
-    kind = ItemKind.FRAGMENTS if run.kind == RunKind.FLEET else ItemKind.GROUPS
+    kind = ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
     depth, ledger = selectors.queue_depth(run.pk), selectors.ledger(run.pk, kind)
     values = {
         "queued_items": depth.queued,

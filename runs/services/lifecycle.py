@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 
 from runs import live
 from runs.core import environment_specs, json_values, run_config
+from runs.core.language_config import LanguageConfig
 from runs.core.lifecycle import (
     VERB_TARGETS,
     MoveNotAllowed,
@@ -71,8 +72,9 @@ def create(
 
     Args:
         name: Unique among current runs; letters, digits, `-` and `_`.
-        kind: `fleet` (rolled out here) or `outside` (pushed by others).
-        config: Fields of a RunConfig, laid over the preset; fleet runs only.
+        kind: `fleet` (rolled out here; `language` if the configuration says so) or `outside`
+            (pushed by others).
+        config: Fields of a RunConfig, laid over the preset; not for outside runs.
         preset: One of :data:`runs.core.run_config.PRESETS`, or empty for the defaults.
         created_by: The person who asked, if it was one.
         actor: Who the event names, by default `created_by`.
@@ -91,8 +93,10 @@ def create(
         raise InvalidRunName(f"{DEFAULT_RUN_NAME!r} is the run at the server root")
     if name == FORM_NAME:
         raise InvalidRunName(f"{FORM_NAME!r} is the address of the form that launches runs")
-    if kind == RunKind.FLEET:
-        fields = _fields_of(configured(preset=preset, config=config or {}))
+    if kind != RunKind.OUTSIDE:
+        parsed = configured(preset=preset, config=config or {})
+        kind = RunKind.LANGUAGE if parsed.language else RunKind.FLEET
+        fields = _fields_of(parsed)
     elif config or preset:
         raise UnexpectedConfig("an outside run is configured by its trainer's registration")
     else:
@@ -163,6 +167,14 @@ def _fields_of(config: RunConfig) -> dict[str, Any]:
         "lease_seconds": config.buffer.lease_seconds,
         "num_steps": config.num_steps,
         "num_workers": config.fleet.num_workers,
+        **(_fields_of_language(config.language) if config.language else {}),
+    }
+
+
+def _fields_of_language(config: LanguageConfig) -> dict[str, Any]:
+    return {
+        "max_token_len": config.model.max_position_embeddings,
+        "drop_zero_variance": not config.keeps_zero_variance,
     }
 
 

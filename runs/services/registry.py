@@ -55,7 +55,7 @@ def register_trainer(
         published=run.policy_step > NO_POLICY_STEP,
         known=known is not None,
         resume=resume,
-        is_fleet=run.kind == RunKind.FLEET,
+        is_fleet=run.has_fleet,
         is_stock=registration is not None,
     ):
         _open_epoch(run, actor=identity, now=now)
@@ -108,7 +108,8 @@ def _open_epoch(run: Run, *, actor: str, now: datetime) -> None:
 def _configure(run: Run, registration: Registration | None, *, now: datetime) -> None:
     run.registered_at = now
     fields = ["registered_at"]
-    if registration is not None:
+    # A stock trainer joins a run of this platform as it is.
+    if registration is not None and not run.has_fleet:
         for field in Registration.__slots__:
             setattr(run, field, getattr(registration, field))
             fields.append(field)

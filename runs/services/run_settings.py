@@ -7,7 +7,7 @@ from django.db import transaction
 
 from runs import live
 from runs.core.lifecycle import TERMINAL
-from runs.models import Run, RunKind
+from runs.models import Run
 from runs.selectors import RunNotFound
 from runs.services.events import record_event
 from runs.services.registry import RunIsOver
@@ -49,7 +49,7 @@ def change_settings(
     run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None:
         raise RunNotFound(f"there is no current run with id {run_id}")
-    if "num_workers" in changes and run.kind != RunKind.FLEET:
+    if "num_workers" in changes and not run.has_fleet:
         raise NoFleet(f"{run.name} is an outside run: its environments come on their own")
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: its settings are history")

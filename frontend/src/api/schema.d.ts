@@ -1575,7 +1575,7 @@ export interface components {
         };
         /**
          * CreateRun
-         * @description A run to create; `config` is laid over the preset.
+         * @description A run to create; `config` is laid over the preset, and `language` in it makes its kind.
          */
         CreateRunRequest: {
             name: string;
@@ -2427,7 +2427,7 @@ export interface components {
             id: number;
             name: string;
             /** @enum {unknown} */
-            kind: "fleet" | "outside";
+            kind: "fleet" | "language" | "outside";
             /** @enum {unknown} */
             status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             status_reason: string;
@@ -2494,7 +2494,7 @@ export interface components {
             id: number;
             name: string;
             /** @enum {unknown} */
-            kind: "fleet" | "outside";
+            kind: "fleet" | "language" | "outside";
             /** @enum {unknown} */
             status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             status_reason: string;

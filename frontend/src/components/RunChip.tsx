@@ -15,7 +15,7 @@ type Props = {
 /** A run's state with the age of its fleet's last report, or since when where no fleet proves it. */
 export function RunChip({ run, observedAt, reason = "" }: Props) {
   const why = run.status_reason || reason;
-  return run.kind === "fleet" && PROVEN_BY_FLEET.has(run.status) && observedAt ? (
+  return run.kind !== "outside" && PROVEN_BY_FLEET.has(run.status) && observedAt ? (
     <StateChip state={run.status} provenAt={observedAt} allowedSeconds={RUN_PROOF_SECONDS} reason={why} />
   ) : (
     <StateChip state={run.status} since={run.status_changed_at} reason={why} />

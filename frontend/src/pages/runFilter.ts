@@ -2,7 +2,7 @@
 
 import type { RunRow } from "@/api/types";
 
-/** The environment of a run in few words: `CartPole-v1`; an outside run names none. */
+/** The environment of a run in few words: `CartPole-v1`; a language run its lessons; an outside run names none. */
 export function environmentOf(run: RunRow): string {
   const configured = (run.config?.environment as { spec?: unknown } | undefined)?.spec;
   const spec = run.environment ?? (typeof configured === "string" ? configured : null);

@@ -28,7 +28,7 @@ export function RunHeader({ run, fleet, ask }: Props) {
             <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
           </span>
         )}
-        <span>{run.kind === "fleet" ? "fleet run" : "outside run"}</span>
+        <span>{`${run.kind} run`}</span>
         <span>
           epoch {run.epoch} · policy {policyStep(run.policy_step)}
         </span>

@@ -52,7 +52,7 @@ export type Arrival = { state: "applied" | "requested"; text: string };
 /** Return whether the fleet does what the run's status asks of it; null when there is no fleet. */
 export function arrival(run: RunSummary, fleet: FleetPart | undefined): Arrival | null {
   const wanted = WANTED[run.status];
-  if (run.kind !== "fleet" || !fleet || !wanted) return null;
+  if (run.kind === "outside" || !fleet || !wanted) return null;
   if (wanted.includes(fleet.observed)) return { state: "applied", text: `applied: the fleet is ${words(fleet.observed)}` };
   if (run.status === fleet.observed) return null;
   const says = fleet.observed === "none" ? "there is no fleet yet" : `the fleet is still ${fleet.observed}`;

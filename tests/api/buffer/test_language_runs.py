@@ -1,0 +1,105 @@
+"""A language run: this platform launches its fleet, and its items are groups."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from rolldeck import wire
+from rolldeck.group_encoding import pack_group
+from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE
+from rollouts.selectors import fleet_view
+from runs.models import Run
+from runs.selectors import deck_runs
+from tests.buffer_factories import REGISTRATION, group
+from tests.factories import bearer, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LESSONS: dict[str, Any] = {"reverse-2": {"spec": "task:reverse", "kwargs": {"length": 2}}}
+CONFIG: dict[str, Any] = {
+    "language": {"lessons": LESSONS, "model": {"max_position_embeddings": 64}},
+    "buffer": {"batch_size": 4, "max_staleness": 2},
+}
+
+
+class Deck:
+    """A language run whose stock trainer has registered, at version 0 of epoch 1."""
+
+    def __init__(self) -> None:
+        self.run = make_run(name="words", config=CONFIG)
+        self.trainer = bearer("trainer", run=self.run)
+        self.worker = bearer("worker", run=self.run)
+        registration = REGISTRATION | {"batch_size": 99, "max_token_len": 1}
+        self.registered = self.post("/atropos/words/register", registration, self.trainer)
+        self.enter(epoch=1)
+
+    def enter(self, *, epoch: int) -> None:
+        Run.objects.filter(pk=self.run.pk).update(epoch=epoch, policy_step=0)
+
+    def post(self, path: str, content: Any, headers: dict[str, str]) -> Any:
+        return APIClient().post(path, content, format="json", headers=headers)
+
+    def push(self, *groups: dict[str, Any]) -> Any:
+        rows = [one | {"scores": [0.0, 1.0], "epoch": 1, "policy_step": 0} for one in groups]
+        contents = [wire.encode(pack_group(one, logprob_dtype="float32")) for one in rows]
+        content = wire.encode(wire.GroupPush(groups=contents))
+        path = "/api/runs/words/groups"
+        return APIClient().generic(
+            "POST", path, content, content_type=GROUPS_TYPE, headers=self.worker
+        )
+
+    def next_batch(self) -> Any:
+        return self.post("/api/runs/words/batches/next", {}, self.trainer)
+
+
+@pytest.fixture
+def deck() -> Deck:
+    return Deck()
+
+
+def test_lessons_make_a_run_a_language_run(deck: Deck) -> None:
+    run = Run.objects.get(pk=deck.run.pk)
+
+    assert (run.kind, run.has_fleet, run.takes_groups) == ("language", True, True)
+    assert run.drop_zero_variance
+    assert fleet_view(run.pk).launches_fleets
+
+
+def test_a_stock_trainer_joins_it_as_it_is(deck: Deck) -> None:
+    after = Run.objects.get(pk=deck.run.pk)
+
+    assert deck.registered.status_code == 200
+    assert (after.batch_size, after.max_token_len) == (4, 64)
+
+
+def test_a_worker_pushes_groups_and_a_trainer_gets_them(deck: Deck) -> None:
+    pushed = deck.push(group(), group(mark=2))
+
+    assert pushed.status_code == 200, pushed.content
+    assert pushed.json()["received"] == 2
+    assert deck.next_batch().status_code == 200
+
+
+def test_what_waits_from_another_epoch_is_dropped_when_a_trainer_begins_anew(deck: Deck) -> None:
+    deck.push(group(), group(mark=2))
+    deck.enter(epoch=2)
+
+    assert deck.next_batch().status_code == 204
+    ledger = APIClient().get("/api/runs/words/ledger", headers=deck.trainer).json()
+    assert ledger["groups"]["dropped"] == {"stale_epoch": 2}
+
+
+def test_it_takes_no_fragments(deck: Deck) -> None:
+    path, content = "/api/runs/words/fragments", wire.encode(wire.FragmentPush(fragments=[]))
+    answer = APIClient().generic(
+        "POST", path, content, content_type=FRAGMENTS_TYPE, headers=deck.worker
+    )
+
+    assert answer.status_code in {409, 422}
+
+
+def test_the_list_names_its_lessons(deck: Deck) -> None:
+    (row,) = deck_runs()
+
+    assert (row["kind"], row["environment"]) == ("language", "reverse-2")
