@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -165,7 +166,8 @@ class OpenAiApi:
             )
 
             def hear(answer: Answer, choices: Sequence[Choice] = tuple(choices)) -> None:
-                loop.call_soon_threadsafe(news.put_nowait, (choices[answer.index], answer))
+                with suppress(RuntimeError):  # the server has stopped: nobody listens
+                    loop.call_soon_threadsafe(news.put_nowait, (choices[answer.index], answer))
 
             prompt = Prompt(tokens=tuple(tokens), sampling=sampling, answers=shape.answers_each)
             try:

@@ -9,6 +9,8 @@ from rollouts.fleet.language.engine import Answer, Engine, Prompt, PromptTooLong
 from rollouts.fleet.language.transformer import Transformer
 
 STOP_SECONDS: Final = 2.0
+IDLE_SECONDS: Final = 0.2
+"""How long an idle engine sleeps before it looks whether it shall end."""
 
 Listener = Callable[[Answer], None]
 """Called by the engine's thread with an answer that got a token or has ended; must not wait."""
@@ -114,8 +116,13 @@ class EngineThread:
                 and not self.error
             )
 
+    def end_soon(self) -> None:
+        """End after the step under way; whatever waits hears that it is cancelled."""
+        # No lock: a signal handler calls this, perhaps while this very thread holds it.
+        self._is_closing = True
+
     def close(self) -> None:
-        """End the thread; what is under way is not answered any more."""
+        """End the thread; what is under way is cancelled."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -126,13 +133,14 @@ class EngineThread:
             while not self._is_closing:
                 self._read_inbox()
                 self._tell(self._engine.step())
+            self._fail("the server is stopping")
         except Exception as error:  # noqa: BLE001 told to everybody who waits
             self._fail(f"{type(error).__name__}: {error}")
 
     def _read_inbox(self) -> None:
         with self._changed:
             while self._engine.is_idle and not self._is_closing and self._inbox == _Inbox():
-                self._changed.wait(1.0)
+                self._changed.wait(IDLE_SECONDS)
             inbox, self._inbox = self._inbox, _Inbox()
             if inbox.weights is not None:
                 self._engine.adopt(*inbox.weights)
