@@ -1,0 +1,41 @@
+"""Shape what the API of this app takes and gives, besides the messages of fleets."""
+
+from rollouts.wire.fleets import (
+    EpisodeMeans,
+    EpisodeRow,
+    Episodes,
+    EpisodeSummary,
+    FleetLog,
+    FleetState,
+    Metric,
+    MetricRow,
+    Metrics,
+    MetricsPush,
+    MetricsReceipt,
+    RecordingRequest,
+    RecordingRow,
+    Recordings,
+    SlotState,
+    TaskEpisodes,
+    WorkerState,
+)
+
+__all__ = [
+    "EpisodeMeans",
+    "EpisodeRow",
+    "EpisodeSummary",
+    "Episodes",
+    "FleetLog",
+    "FleetState",
+    "Metric",
+    "MetricRow",
+    "Metrics",
+    "MetricsPush",
+    "MetricsReceipt",
+    "RecordingRequest",
+    "RecordingRow",
+    "Recordings",
+    "SlotState",
+    "TaskEpisodes",
+    "WorkerState",
+]
