@@ -6,8 +6,10 @@ from rollouts.core.curriculum.lessons import (
     LessonStatus,
     Requirement,
     check_lessons,
+    in_order,
 )
 from rollouts.core.curriculum.marin import MarinStrategy
+from rollouts.core.curriculum.packing import pack, unpack
 from rollouts.core.curriculum.performance import Outcome, Performance, Progress
 from rollouts.core.curriculum.rolldeck import RolldeckStrategy
 from rollouts.core.curriculum.strategy import (
@@ -37,7 +39,10 @@ __all__ = [
     "check_lessons",
     "concentration",
     "draw",
+    "in_order",
     "initial_progress",
     "is_complete",
+    "pack",
     "probabilities",
+    "unpack",
 ]

@@ -68,6 +68,25 @@ def check_lessons(lessons: Mapping[str, Lesson]) -> None:
         )
 
 
+def in_order(lessons: Mapping[str, Lesson]) -> list[str]:
+    """Return the lessons so that each comes after all it requires, else as they are given.
+
+    Args:
+        lessons: Without a circle.
+    """
+    placed: dict[str, None] = {}
+    for start in lessons:
+        ahead = [start]
+        while ahead:
+            name = ahead[-1]
+            missing = [one.lesson for one in lessons[name].requires if one.lesson not in placed]
+            if missing:
+                ahead += reversed(missing)
+            else:
+                placed.setdefault(ahead.pop())
+    return list(placed)
+
+
 def _circle(lessons: Mapping[str, Lesson]) -> list[str]:
     """Return lessons that form a circle, the first one also last; empty if there is none."""
     done: set[str] = set()

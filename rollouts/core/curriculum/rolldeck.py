@@ -39,6 +39,9 @@ class RolldeckStrategy:
 
     def check(self, lessons: Lessons) -> None:
         """Refuse floors that cannot hold, and goals that no evaluation could show."""
+        for option in ("minimum_sample_probability", "min_success"):
+            if not 0 <= getattr(self, option) <= 1:
+                raise InvalidCurriculum(option, "must be between 0 and 1")
         if self.minimum_sample_probability * len(lessons) > 1:
             raise InvalidCurriculum(
                 "minimum_sample_probability",

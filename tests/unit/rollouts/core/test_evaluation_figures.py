@@ -1,0 +1,69 @@
+"""An evaluation says how often a lesson succeeds, and how sure that is."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.curriculum.performance import Counts
+from rollouts.core.evaluation import as_outcome, figures_of, has_regressed, pass_at_k
+
+
+def test_one_answer_each_is_a_plain_rate_with_its_interval() -> None:
+    successes = [True] * 90 + [False] * 10
+
+    figures = figures_of([float(one) for one in successes], successes, generations=1)
+
+    assert figures.success.estimate == 0.9
+    assert figures.success.low == pytest.approx(0.8396, abs=1e-3)
+    assert figures.success.high == pytest.approx(0.9393, abs=1e-3)
+    assert figures.pass_at == {1: pytest.approx(0.9)}
+    assert (figures.problems, figures.successes) == (100, 90)
+
+
+def test_more_answers_to_the_same_problems_do_not_make_it_surer() -> None:
+    once = figures_of([1.0, 0.0] * 50, [True, False] * 50, generations=1)
+    alike = figures_of([1.0] * 4 + [0.0] * 4, [True] * 4 + [False] * 4, generations=4)
+    often = figures_of(([1.0] * 4 + [0.0] * 4) * 50, ([True] * 4 + [False] * 4) * 50, generations=4)
+
+    assert often.success == once.success
+    assert alike.problems == 2
+    assert often.reward.low == pytest.approx(once.reward.low)
+
+
+def test_the_k_of_pass_at_k_doubles_up_to_all_answers() -> None:
+    figures = figures_of([0.0] * 6, [False, True, False, False, False, False], generations=6)
+
+    assert list(figures.pass_at) == [1, 2, 4, 6]
+    assert figures.pass_at[1] == pytest.approx(1 / 6)
+    assert figures.pass_at[6] == 1.0
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
+def test_pass_at_k_is_the_share_of_choices_that_hold_a_success(
+    answers: list[bool], data: st.DataObject
+) -> None:
+    k = data.draw(st.integers(1, len(answers)))
+    choices = list(combinations(answers, k))
+
+    found = pass_at_k(np.asarray([sum(answers)]), k, generations=len(answers))
+
+    assert found == pytest.approx(sum(any(one) for one in choices) / len(choices))
+
+
+def test_a_strategy_is_shown_problems_not_answers() -> None:
+    outcome = as_outcome([1.0, 0.0, 1.0, 1.0], [True, False, True, True], generations=2, step=3)
+
+    assert outcome.rewards == (0.5, 1.0)
+    assert outcome.successes == 1
+    assert outcome.step == 3
+
+
+def test_a_regression_is_a_fall_that_chance_does_not_explain() -> None:
+    then = Counts(1, 245, 256)
+
+    assert has_regressed(at_graduation=then, now=Counts(2, 200, 256))
+    assert not has_regressed(at_graduation=then, now=Counts(2, 240, 256))
+    assert not has_regressed(at_graduation=Counts(-1, 0, 0), now=Counts(2, 0, 256))
