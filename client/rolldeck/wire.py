@@ -345,6 +345,8 @@ class FleetReport(Struct, frozen=True, kw_only=True):
     """Rises with every report of an incarnation; a repeated one is not counted twice."""
     state: Literal["starting", "running", "paused", "draining", "drained", "stopped", "failed"]
     reason: Note = ""
+    for_good: bool = False
+    """It failed, and so would every other fleet of the same configuration."""
     workers: Annotated[list[WorkerReport], Meta(max_length=4096)]
     episodes: Annotated[list[EpisodeWindow], Meta(max_length=4096)] = []
     events: Annotated[list[FleetEvent], Meta(max_length=256)] = []

@@ -77,6 +77,10 @@ class FleetView:
     has_manager: bool
     """A manager was launched and not yet ended."""
     observed: str = "none"
+    reason: str = ""
+    """Why the fleet is as observed, in its manager's words."""
+    for_good: bool = False
+    """It failed for what another fleet of the run could not do better."""
     launched_at: datetime | None = None
     observed_at: datetime | None = None
     """Last report of the current manager; None while it has not reported."""
@@ -150,6 +154,8 @@ def _decide_wanted(view: FleetView, *, now: datetime) -> Decision:
         if view.status is RunStatus.PAUSED:
             return Decision(action=Action.WAIT, reason="paused before its fleet was launched")
         return _launch(view, "the run has no manager", now=now)
+    if view.observed == "failed" and view.for_good:
+        return Decision(action=Action.FAIL, reason=view.reason)
     if view.observed in _ENDED:
         return _launch(view, f"its manager reported that the fleet is {view.observed}", now=now)
     if _silence(view, now=now) >= CHECK_AFTER:

@@ -5,7 +5,7 @@ A worker starts its environments before it imports one: that takes seconds.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,27 @@ from rollouts.fleet.spaces import Space
 
 State = Mapping[str, NDArray[Any]]
 """Recurrent state by name, each ``[B, …]``; empty for policies that keep none."""
+NAMED_AT_MOST: Final = 8
+"""Parameters that a message lists; a refusal's event lists more."""
+Shape = tuple[int, ...]
 
 
 class WeightsDoNotFit(ValueError):
-    """The tensors are not those of the policy."""
+    """The tensors are not those of the policy; `parameters` says how each differs, where known."""
+
+    def __init__(self, message: str, parameters: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.parameters = dict(parameters or {})
+
+    @classmethod
+    def between(cls, wanted: Mapping[str, Shape], given: Mapping[str, Shape]) -> Self:
+        """Return what to raise when the shapes `given` by name are not those `wanted`."""
+        differing = sorted(dict(wanted.items() ^ given.items()))
+        flaws = {name: _flaw(wanted.get(name), given.get(name)) for name in differing}
+        named = [f"{name[:120]} {flaw}" for name, flaw in flaws.items()][:NAMED_AT_MOST]
+        more = len(flaws) - len(named)
+        rest = f", and {more} more" if more else ""
+        return cls(f"names or shapes differ: {', '.join(named)}{rest}", flaws)
 
 
 class PolicyDoesNotFit(ValueError):
@@ -89,3 +106,9 @@ def _rounded(actions: NDArray[Any], dtype: str) -> NDArray[Any]:
         limits = np.iinfo(dtype)
         actions = np.clip(actions, float(limits.min), float(limits.max))
     return actions.astype(dtype, copy=False)
+
+
+def _flaw(wanted: Shape | None, given: Shape | None) -> str:
+    if given is None or wanted is None:
+        return "is missing" if given is None else "is unknown"
+    return f"is {list(given)}, not {list(wanted)}"

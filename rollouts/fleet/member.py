@@ -15,8 +15,9 @@ from rollouts.fleet import log_files
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.weights import Version, WeightsOffer
-from rollouts.fleet.workers import WorkerHandle, WorkerSource
+from rollouts.fleet.weights import WeightsOffer
+from rollouts.fleet.weights_delivery import WeightsDelivery
+from rollouts.fleet.workers import WorkerHandle, WorkerSource, cause_of
 
 RESPAWN_RULE: Final = RestartRule(
     most_crashes=10, window_seconds=300.0, first_seconds=0.2, most_seconds=20.0
@@ -29,7 +30,6 @@ LEAVE_SECONDS: Final = 60.0
 """How long a worker that is leaving may take to send what it has; the rest is left to others."""
 STOP_SECONDS: Final = 5.0
 """How long it may take to end its loops and environments."""
-WEIGHTS_SECONDS: Final = 60.0
 LAST_WORDS: Final = 20
 """Lines of a lost worker's log that go into the event about it."""
 SAY_WAITING_AFTER_SECONDS: Final = 2.0
@@ -46,7 +46,6 @@ class _Call:
     future: Future[Any]
     since: float
     credits: int = 0
-    version: Version = (0, 0)
 
 
 class Member:
@@ -71,7 +70,7 @@ class Member:
         self._spawn_at: float | None = 0.0
         self._spawned_at = 0.0
         self._exchange: _Call | None = None
-        self._fan_out: _Call | None = None
+        self._delivery = WeightsDelivery(index, events)
         self._leaving_since: float | None = None
         self._farewell: Future[Any] | None = None
         self._asked_to_end_at = 0.0
@@ -80,7 +79,7 @@ class Member:
         self._measured: WorkerReport | None = None
         self._accepted_before = 0
         self._lost_steps = 0
-        self._offered: Version = (-1, -2)
+        self._is_hopeless = False
         self._reason = ""
         self._look_at = 0.0
         self.obstacle = ""
@@ -105,6 +104,16 @@ class Member:
     def is_given_up(self) -> bool:
         """Whether it crashed in a loop and is left alone."""
         return self._handle is None and self._spawn_at is None
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it was given up for what no successor could do better."""
+        return self.is_given_up and self._is_hopeless
+
+    @property
+    def refusal(self) -> str:
+        """Why the worker does not act with the newest weights that it got, if so."""
+        return self._state.refusal if self._state else ""
 
     @property
     def is_idle(self) -> bool:
@@ -159,7 +168,8 @@ class Member:
                 self._spawn(now)
             return
         self._take_state(now)
-        self._take_fan_out(now)
+        if self._handle is not None:
+            self._delivery.take_answer(now, has_started=self._state is not None)
         if self._leaving_since is not None:
             self._leave(self._leaving_since, now)
 
@@ -177,10 +187,8 @@ class Member:
 
     def give_weights(self, offer: WeightsOffer, now: float) -> None:
         """Pass a version on, unless the worker knows of it or it is under way."""
-        if self._handle is None or self._fan_out is not None or offer.version <= self._offered:
-            return
-        future = self._handle.submit("update_weights", offer)
-        self._fan_out = _Call(future, now, version=offer.version)
+        if self._handle is not None:
+            self._delivery.offer(offer, self._handle, now)
 
     def record(self, order: RecordingOrder) -> bool:
         """Pass an order for a recording on; False when there is nobody to take it."""
@@ -281,7 +289,8 @@ class Member:
             fleet=self._settings, index=self.index, incarnation=self._incarnation
         )
         self._spawned_at = now
-        self._exchange = self._fan_out = None
+        self._exchange = None
+        self._delivery.begin_anew()
         try:
             self._handle = self._source.spawn(settings)
         except Exception as error:  # noqa: BLE001 whatever a cluster may raise
@@ -298,10 +307,11 @@ class Member:
         try:
             state: WorkerState = call.future.result()
         except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
-            self._bury(_cause(error), now)
+            self._bury(cause_of(error), now)
             return
         if state.report.state == "failed":
             self._take(state)
+            self._is_hopeless = state.is_hopeless
             self._bury(state.report.reason, now)
             return
         self._take(state)
@@ -337,37 +347,14 @@ class Member:
             self._look_at = now + LOOK_FOR_OBSTACLES_EVERY_SECONDS
             self.obstacle = self._handle.obstacle()
 
-    def _take_fan_out(self, now: float) -> None:
-        call = self._fan_out
-        if call is None or self._handle is None:
-            return
-        if not call.future.done():
-            if self._state is not None and now - call.since > WEIGHTS_SECONDS:
-                self._fan_out = None
-                self._tell_weights_lost(call, f"no answer within {WEIGHTS_SECONDS:.0f} s")
-            return
-        self._fan_out = None
-        try:
-            self._offered = call.future.result()
-        except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
-            self._tell_weights_lost(call, _cause(error))
-
-    def _tell_weights_lost(self, call: _Call, reason: str) -> None:
-        self._events.add(
-            "weights_not_delivered",
-            f"Worker {self.index} did not take version {call.version[1]}: {reason}",
-            level="warning",
-            worker=self.index,
-        )
-
     def _bury(self, reason: str, now: float) -> None:
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.kill()
         self._accepted_before = self.accepted
         self._lost_steps += self._state.buffered_steps if self._state else 0
-        self._state = self._measured = self._exchange = self._fan_out = None
-        self._offered = (-1, -2)
+        self._state = self._measured = self._exchange = None
+        self._delivery.begin_anew()
         self._reason, self.obstacle = reason, ""
         if self.is_leaving:
             self._events.add(
@@ -375,6 +362,8 @@ class Member:
             )
             return
         wait = self._budget.crashed(now)
+        if self._is_hopeless:
+            wait = None
         self._spawn_at = None if wait is None else now + wait
         what = "given up" if wait is None else f"respawning in {wait:.1f} s"
         self._events.add(
@@ -389,11 +378,3 @@ class Member:
         """Return how the worker's log ends, where it was on this node."""
         path = log_files.log_of(self._settings, worker=self.index, slot=None)
         return log_files.tail(path, lines=LAST_WORDS)
-
-
-def _cause(error: Exception) -> str:
-    """Return what happened in one line; Ray puts the worker's own exception into the last one."""
-    lines = str(error).strip().splitlines() or [""]
-    is_trace = lines[0].rstrip().endswith(")") and len(lines) > 1 and "ray::" in lines[0]
-    text = lines[-1] if is_trace else lines[0]
-    return f"{type(error).__name__}: {text}"[:500]

@@ -33,6 +33,10 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     """Fragments of this incarnation that the platform has accepted."""
     is_drained: bool
     """Nothing is being filled and nothing waits to be sent."""
+    is_hopeless: bool = False
+    """It failed, and so would any other worker of the same configuration."""
+    refusal: str = ""
+    """Why it does not act with the newest weights that it got, if their shapes are wrong."""
     buffered_steps: int = 0
     """Env steps in fragments that are being filled."""
     episodes: list[EpisodeWindow] = []

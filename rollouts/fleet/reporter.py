@@ -32,8 +32,15 @@ class Reporter:
         self._sequence = int(time.time() * 1000)
         self._under_way: tuple[list[EpisodeWindow], list[FleetEvent]] | None = None
 
-    def next(self, state: FleetState, reason: str, workers: list[WorkerReport]) -> FleetReport:
-        """Return the report to send now."""
+    def next(
+        self,
+        state: FleetState,
+        reason: str,
+        workers: list[WorkerReport],
+        *,
+        for_good: bool = False,
+    ) -> FleetReport:
+        """Return the report to send now; `for_good` as in :class:`FleetReport`."""
         if self._under_way is None:
             self._sequence += 1
             episodes = _take(self.episodes, EPISODES_PER_REPORT)
@@ -44,6 +51,7 @@ class Reporter:
             sequence=self._sequence,
             state=state,
             reason=reason,
+            for_good=for_good,
             workers=workers,
             episodes=episodes,
             events=events,

@@ -288,7 +288,8 @@ class RolloutManager:
         self._reporter.events.extend(self._events.take())
         state, reason = self._state()
         workers = self._roster.reports(self._newest_step())
-        report = self._reporter.next(state, reason, workers)
+        for_good = state == "failed" and self._is_hopeless()
+        report = self._reporter.next(state, reason, workers, for_good=for_good)
         accepted = self._roster.accepted
         try:
             control = self._api.report(report)
@@ -318,7 +319,8 @@ class RolloutManager:
         failed = conditions.count("failed")
         reason = self._obstacle
         if failed:
-            reason = reason or f"{failed} of {len(conditions)} workers were given up"
+            reason = reason or self._why_given_up(failed, len(conditions))
+        reason = reason or self._why_refused()
         if failed == len(conditions):
             return "failed", reason
         desired = self._control.desired if self._control else "running"
@@ -330,3 +332,16 @@ class RolloutManager:
         if desired == "paused" and "paused" in conditions:
             return "paused", reason
         return "starting", reason
+
+    def _is_hopeless(self) -> bool:
+        """Return whether another fleet of this configuration would fail alike."""
+        return any(member.is_hopeless for member in self._roster.staying)
+
+    def _why_given_up(self, failed: int, count: int) -> str:
+        causes = {member.report(0).reason for member in self._roster.staying if member.is_given_up}
+        return f"{failed} of {count} workers were given up: {min(causes, default='')}"
+
+    def _why_refused(self) -> str:
+        refusals = [one.refusal for one in self._roster.staying if one.refusal]
+        count = len(self._roster.staying)
+        return f"{len(refusals)} of {count} workers: {min(refusals)}" if refusals else ""

@@ -117,6 +117,8 @@ class StepRolloutWorker:
         self.is_paused = False
         self.refusal = ""
         """Why there is no policy for these environments, if so; it will not act."""
+        self.is_hopeless = False
+        """Whether the same configuration would be refused by any worker."""
         self.epoch = 0
         """The run's; weights of any other are not acted with."""
 
@@ -189,6 +191,8 @@ class StepRolloutWorker:
         except PolicyDoesNotFit as misfit:
             # Told first: whoever sees the refusal finds the event too.
             self._events.add("policy_refused", str(misfit), level="error", field=misfit.field)
+            # Another node may have the device that is missing here.
+            self.is_hopeless = not misfit.field.startswith("fleet.")
             self.refusal = str(misfit)
             return
         self._action_space = ready.action

@@ -5,15 +5,18 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from rolldeck.wire import InvalidMessage, WeightsTransfers
-from rollouts.fleet.acting import Policy
+from rollouts.fleet.acting import Policy, WeightsDoNotFit
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.weights import Version, WeightsOffer, WeightsRecord, WeightsUnavailable
 
 RETRY_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 1.0
+PARAMETERS_TOLD: Final = 64
+"""Parameters that the event about a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +191,14 @@ class WeightsLoader:
         with self._lock:
             self._settle("refused", version)
             self._tried, self._refused = version, (version, text)
+        parameters = misfit.parameters if isinstance(misfit, WeightsDoNotFit) else {}
+        told = {name[:200]: flaw for name, flaw in islice(parameters.items(), PARAMETERS_TOLD)}
         self._events.add(
-            "weights_refused", text[0].upper() + text[1:], level="error", version=list(version)
+            "weights_refused",
+            text[0].upper() + text[1:],
+            level="error",
+            version=list(version),
+            parameters=told,
         )
 
     def _tell_lost(self, version: Version, failure: Exception) -> None:

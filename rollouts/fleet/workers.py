@@ -79,3 +79,11 @@ class LocalWorkers:
 
     def retire(self) -> None:
         """Do nothing: the manager is a part of its caller."""
+
+
+def cause_of(error: Exception) -> str:
+    """Return what happened in one line; Ray puts the worker's own exception into the last one."""
+    lines = str(error).strip().splitlines() or [""]
+    is_trace = lines[0].rstrip().endswith(")") and len(lines) > 1 and "ray::" in lines[0]
+    text = lines[-1] if is_trace else lines[0]
+    return f"{type(error).__name__}: {text}"[:500]

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 3.0
 """How long a loop may take to end its turn."""
+REASON_CHARACTERS: Final = 2000
+"""Of what went wrong; a report with more would be refused."""
 
 
 Condition = Literal["starting", "running", "paused", "draining", "failed"]
@@ -216,6 +218,8 @@ class RolloutWorkerWrapper:
             outstanding=self._collector.unspent + being_filled + to_send,
             accepted=self._sender.accepted,
             is_drained=not being_filled and not to_send,
+            is_hopeless=self._worker is not None and self._worker.is_hopeless,
+            refusal=self._weights.refusal,
             buffered_steps=self._collector.buffered_steps,
             episodes=self._collector.take_episodes() if is_reporting else [],
             events=self._events.take(),
@@ -231,7 +235,7 @@ class RolloutWorkerWrapper:
             index=self._settings.index,
             incarnation=self._settings.incarnation,
             state=state,
-            reason=reason,
+            reason=reason[:REASON_CHARACTERS],
             node=socket.gethostname(),
             pid=os.getpid(),
             announced_step=self._orders.policy_step,

@@ -60,6 +60,9 @@ class Fleet(models.Model):
         default=-1, help_text="Last report of this incarnation that was counted."
     )
     reason = models.TextField(blank=True, help_text="Why the fleet is not doing what is wanted.")
+    for_good = models.BooleanField(
+        default=False, help_text="It failed, and another fleet of the run would fail alike."
+    )
     env_steps_total = models.PositiveBigIntegerField(
         default=0, help_text="Env steps of the run, over every worker that ever was."
     )

@@ -169,6 +169,8 @@ def fleet_view(run_id: int) -> FleetView:
         launches_fleets=run.has_fleet,
         has_manager=bool(fleet.incarnation),
         observed=fleet.observed,
+        reason=fleet.reason,
+        for_good=fleet.for_good,
         launched_at=fleet.launched_at,
         observed_at=fleet.observed_at,
         recent_launches_at=tuple(fleet.recent_launches_at),

@@ -155,6 +155,7 @@ def _point_at_new_manager(fleet: Fleet, run_name: str, *, now: datetime) -> None
     recent = [at for at in fleet.recent_launches_at if now - at < BUDGET_WINDOW]
     fleet.recent_launches_at = [*recent, now]
     fleet.observed, fleet.sequence, fleet.reason = "none", -1, ""
+    fleet.for_good = False
     fleet.save()
     FleetWorker.objects.filter(fleet=fleet).update(
         state="respawning", reason="a new manager is being launched", env_steps_per_second=0.0

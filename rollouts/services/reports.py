@@ -41,6 +41,7 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
     _store_episodes(fleet, report.episodes, now=now)
     fleet.sequence = report.sequence
     fleet.observed, fleet.reason, fleet.observed_at = report.state, report.reason, now
+    fleet.for_good = report.for_good
     fleet.save()
     _store_events(run_id, report.events, now=now)
     _note_first_steps(run_id, report.workers, now=now)

@@ -1890,6 +1890,8 @@ export interface components {
             state: "drained" | "draining" | "failed" | "paused" | "running" | "starting" | "stopped";
             /** @default  */
             reason: string;
+            /** @default false */
+            for_good: boolean;
             workers: components["schemas"]["WorkerReport"][];
             /** @default [] */
             episodes: components["schemas"]["EpisodeWindow"][];

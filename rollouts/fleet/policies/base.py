@@ -154,5 +154,4 @@ def _check(wanted: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> N
     wanted_shapes = {name: tuple(value.shape) for name, value in wanted.items()}
     given_shapes = {name: tuple(value.shape) for name, value in given.items()}
     if wanted_shapes != given_shapes:
-        differing = sorted(dict(wanted_shapes.items() ^ given_shapes.items()))
-        raise WeightsDoNotFit(f"names or shapes differ: {', '.join(differing[:8])}")
+        raise WeightsDoNotFit.between(wanted_shapes, given_shapes)

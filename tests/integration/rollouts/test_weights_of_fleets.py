@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from rolldeck.trainer import Trainer
 from rolldeck.wire import WeightsManifest
 from rollouts.fleet.local import LocalFleet
 from rollouts.fleet.policies import MlpPolicy
-from rollouts.models import FleetWorker
+from rollouts.models import Fleet, FleetWorker
 from runs import selectors
 from runs.core.lifecycle import RunVerb
 from runs.models import PolicyVersion, Run, RunEvent
@@ -150,3 +151,49 @@ def test_a_version_that_is_not_in_the_directory_is_told_and_awaited(
         shared = Path(selectors.weights_directory(Run.objects.get(pk=scene.run.pk)))
         weights_directory.write(shared, manifest, content)
         assert within(60, lambda: scene.active() == {1})
+
+
+def test_weights_that_do_not_fit_are_an_event_and_the_next_good_version_mends_it(
+    play: Callable[..., Scene],
+) -> None:
+    scene = play()
+    with scene.trainer() as trainer:
+        publish(trainer, 0)
+        assert within(120, lambda: scene.active() == {0})
+        trainer.publish_weights(MlpPolicy(4, 2, [16]).state_dict(), step=1)
+        refusals = RunEvent.objects.filter(run=scene.run, kind="weights_refused")
+        assert within(60, lambda: refusals.count() == 2)
+        assert scene.active() == {0}
+        publish(trainer, 2)
+        assert within(60, lambda: scene.active() == {2})
+
+    told = [event.details for event in refusals]
+    assert sorted(details["worker"] for details in told) == [0, 1]
+    for details in told:
+        assert details["version"] == [1, 1]
+        assert details["parameters"]["policy_net.0.weight"] == "is [16, 4], not [8, 4]"
+    assert not RunEvent.objects.filter(run=scene.run, kind="worker_respawned").exists()
+
+
+def test_a_run_whose_policy_cannot_act_in_its_environment_fails_once_and_says_why(
+    platform: Platform, settings: Any, tmp_path: Path
+) -> None:
+    # What an administrator adds is known to workers only, so the run can be created.
+    settings.ROLLDECK_ENVIRONMENTS = ["gymnasium:Taxi-v4"]
+    config = {
+        "fleet": SMALL,
+        "environment": {"spec": "gymnasium:Taxi-v4"},
+        "policy": {"kind": "cnn"},
+    }
+    run = draft(config=config)
+    ask(run, RunVerb.START)
+    cluster = FakeCluster()
+    look(run, cluster)
+    with local_fleet(platform, cluster.orders[-1], tmp_path):
+        assert within(120, lambda: Fleet.objects.filter(run=run, observed="failed").exists())
+        look(run, cluster, now=datetime.now(UTC))
+
+    run.refresh_from_db()
+    assert run.status == "failed"
+    assert "policy.kind: cnn needs images" in run.status_reason
+    assert len(cluster.orders) == 1

@@ -148,6 +148,15 @@ def test_a_fleet_that_ended_by_itself_is_launched_again(observed: str) -> None:
     assert observed in decision.reason
 
 
+def test_a_fleet_that_would_fail_alike_again_fails_the_run_in_its_own_words() -> None:
+    hopeless = reporting(observed="failed", for_good=True, reason="policy.kind: cnn needs images")
+
+    decision = decide(hopeless, now=NOON)
+
+    assert decision.action is Action.FAIL
+    assert decision.reason == "policy.kind: cnn needs images"
+
+
 def test_too_many_launches_fail_the_run_with_the_last_reason() -> None:
     spent = tuple(seconds_ago(60 * s) for s in range(10))
     silent = reporting(observed_at=seconds_ago(9), recent_launches_at=spent)

@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 import torch
+from small_platform import SmallPlatform, served
 from worker_bench import bench
 
-from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.policies import MlpPolicy
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]
+MakeFleetSettings = Callable[..., FleetSettings]
 
 
 @pytest.mark.parametrize(
@@ -42,3 +47,45 @@ def test_a_worker_says_which_field_of_its_policy_cannot_be(
     assert reason in report.reason
     assert b.events.count("policy_refused") == 1
     assert report.env_steps == 0
+
+
+def test_a_fleet_whose_policy_cannot_be_is_given_up_at_once_and_for_good(
+    make_settings: MakeFleetSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    settings = make_settings(policy={"kind": "cnn"}, num_workers=2)
+    with (
+        served(platform) as url,
+        LocalFleet(msgspec.structs.replace(settings, platform_url=url)),
+    ):
+        eventually(lambda: platform.reports and platform.reports[-1].state == "failed", 60.0)
+        report = platform.reports[-1]
+        eventually(lambda: "worker_failed" in platform.events())
+
+    assert report.for_good
+    assert report.reason.startswith("2 of 2 workers were given up: policy.kind: cnn needs images")
+    assert [worker.restarts for worker in report.workers] == [1, 1]
+    assert "worker_respawned" not in platform.events()
+
+
+def test_a_fleet_whose_weights_do_not_fit_says_so_and_goes_on_with_the_next_good_ones(
+    make_settings: MakeFleetSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
+        eventually(lambda: len(platform.fragments) > 20)
+        platform.publish(1, module=MlpPolicy(4, 2, [16]))
+        eventually(lambda: platform.events().count("weights_refused") == 2)
+        eventually(lambda: platform.reports[-1].reason)
+        refused = platform.reports[-1]
+        platform.publish(2)
+        eventually(lambda: [w.active_step for w in platform.reports[-1].workers] == [2, 2])
+        eventually(lambda: not platform.reports[-1].reason)
+        eventually(lambda: any(f.version_max == 2 for f in platform.fragments.values()))
+
+    assert refused.state == "running"
+    assert refused.reason.startswith("2 of 2 workers: the weights of version 1 do not fit")
+    assert [(w.active_step, w.restarts) for w in refused.workers] == [(0, 0), (0, 0)]
+    assert not {1} & {f.version_max for f in platform.fragments.values()}

@@ -12,9 +12,11 @@ from worker_bench import Bench, bench
 
 from rolldeck.wire import Fragment, InvalidMessage, unpack_array
 from rollouts.fleet.acting import Decision
+from rollouts.fleet.policies import MlpPolicy
 from rollouts.fleet.settings import WorkerSettings
 from rollouts.fleet.weights import Version, WeightsRecord, WeightsUnavailable
 
+PARAMETERS = set(MlpPolicy(4, 2, [8]).state_dict())
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]
 
@@ -156,7 +158,10 @@ def test_weights_that_do_not_fit_are_refused_and_the_worker_says_why(
 ) -> None:
     with bench(settings) as b:
         eventually(lambda: b.order().report.active_step == 0)
-        odd = {"policy_net.0.weight": np.zeros((3, 3), dtype=np.float32)}
+        odd = {
+            "policy_net.0.weight": np.zeros((3, 3), dtype=np.float32),
+            "odd": np.zeros(1, dtype=np.float32),
+        }
         b.worker.update_weights(WeightsRecord(epoch=1, step=1, tensors=odd))
         eventually(lambda: b.order(policy_step=1) and "weights_refused" in b.events)
         sent = len(b.fragments)
@@ -169,8 +174,36 @@ def test_weights_that_do_not_fit_are_refused_and_the_worker_says_why(
     assert (refused.announced_step, refused.staged_step, refused.active_step) == (1, 1, 0)
     assert refused.reason.startswith("the weights of version 1 do not fit: names or shapes differ")
     assert refused.transfers.refused == 1
-    assert b.events.count("weights_refused") == 1
+    [event] = [one for one in b.told if one.kind == "weights_refused"]
+    assert event.details["version"] == [1, 1]
+    assert event.details["parameters"] == {
+        "policy_net.0.weight": "is [3, 3], not [8, 4]",
+        "odd": "is unknown",
+        **dict.fromkeys(PARAMETERS - {"policy_net.0.weight"}, "is missing"),
+    }
     assert mended.reason == ""
+
+
+def test_a_worker_whose_first_weights_do_not_fit_waits_for_others(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    b = Bench(settings)
+    try:
+        odd = {"n" * 5000: np.zeros(1, dtype=np.float32)}
+        b.worker.update_weights(WeightsRecord(epoch=1, step=0, tensors=odd))
+        eventually(lambda: b.order(credits=100) and "weights_refused" in b.events, 60.0)
+        refused = b.order().report
+        b.publish(1)
+        eventually(lambda: b.order(policy_step=1).report.active_step == 1)
+        eventually(lambda: b.fragments)
+    finally:
+        b.worker.stop()
+
+    assert (refused.state, refused.active_step, refused.env_steps) == ("running", -2, 0)
+    # A report of any length would be refused by the platform, again and again.
+    assert "do not fit" in refused.reason
+    assert len(refused.reason) <= 2000
+    assert {fragment.version_min for fragment in b.fragments} == {1}
 
 
 def test_a_load_that_crashes_is_an_event_and_is_done_again(

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from rolldeck.wire import Fragment, FragmentReceipt
+from rolldeck.wire import FleetEvent, Fragment, FragmentReceipt
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.policies import MlpPolicy
 from rollouts.fleet.settings import WorkerSettings
@@ -20,6 +20,7 @@ class Bench:
     def __init__(self, settings: WorkerSettings, **options: Any) -> None:
         self.fragments: list[Fragment] = []
         self.events: list[str] = []
+        self.told: list[FleetEvent] = []
         self.aborted = 0
         self.worker = RolloutWorkerWrapper(settings, push=self._push, **options)
 
@@ -37,6 +38,7 @@ class Bench:
     def order(self, desired: str = "running", **changes: Any) -> WorkerState:
         orders = {"epoch": 1, "policy_step": 0, "is_reporting": True, **changes}
         state = self.worker.exchange(Orders(desired=desired, **orders))  # type: ignore[arg-type]
+        self.told += state.events
         self.events += [event.kind for event in state.events]
         self.aborted += sum(window.aborted for window in state.episodes)
         return state
