@@ -1,0 +1,115 @@
+"""Build token environments from their specs, inside workers only.
+
+Building one may import code, so a run's configuration can only choose among what comes with the
+deck and what an administrator allows in ``ROLLDECK_ENVIRONMENTS``, as for other environments.
+"""
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rollouts.core.tasks import InvalidTask, Task, make_task
+from rollouts.fleet.environments import UnknownEnvironment, require_registered
+from rollouts.fleet.groups.batches import Mode, RolloutGroup
+from rollouts.fleet.groups.errors import Fault, LessonFailed
+from rollouts.fleet.groups.policy_context import PolicyContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which rollouts an environment shall give."""
+
+    numbers: range
+    """Of the problems: the same number, mode and `problem_seed` are the same problem."""
+    generations: int
+    """Answers to each."""
+    mode: Mode
+    problem_seed: int
+    seed: int
+    """Of how answers are drawn, in [0, 2³¹)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """What an environment gave; every group that is wanted and missing has a fault."""
+
+    groups: list[RolloutGroup]
+    metrics: dict[str, float] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+
+class GroupEnvironment(Protocol):
+    """Gives prompts, lets the policy answer, and judges the answers.
+
+    One instance serves one lesson of one worker; several threads may sample at a time.
+    """
+
+    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+        """Return the groups of the wanted problems, without metadata.
+
+        Raises:
+            SamplingStopped: If `policy` was asked to stop.
+        """
+
+
+def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
+    """Return a new environment.
+
+    Args:
+        spec: ``task:<name>``, or ``module:<import.path>:<Class>`` of a class
+            that an administrator has registered: a :class:`GroupEnvironment`, or a
+            :class:`rollouts.core.tasks.Task`.
+        kwargs: Keyword arguments for its constructor.
+
+    Raises:
+        LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing`` or
+            ``environment_failed``.
+    """
+    try:
+        return _load(spec, kwargs)
+    except LessonFailed:
+        raise
+    except UnknownEnvironment as error:
+        raise LessonFailed("environment_unknown", str(error)) from error
+    except ModuleNotFoundError as error:
+        raise LessonFailed("dependency_missing", f"{spec} needs {error.name}: {error}") from error
+    except Exception as error:
+        raise LessonFailed(
+            "environment_failed", f"{spec} cannot be built: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
+    # Environments know this module's messages, so they come after it.
+    from rollouts.fleet.groups.task_environment import TaskEnvironment
+
+    kind, _, name = spec.partition(":")
+    if kind == "task":
+        return TaskEnvironment(_task(spec, kwargs))
+    if kind != "module":
+        raise UnknownEnvironment(f"{spec}: token environments are task: and module:")
+    built = _registered(spec, name, kwargs)
+    return TaskEnvironment(built) if hasattr(built, "reply") else built
+
+
+def _task(spec: str, kwargs: Mapping[str, Any]) -> Task:
+    try:
+        return make_task(spec, kwargs)
+    except InvalidTask as error:
+        field = "kwargs" if str(error).startswith("kwargs") else "unknown"
+        raise LessonFailed(f"environment_{field}", str(error)) from error
+
+
+def _registered(spec: str, name: str, kwargs: Mapping[str, Any]) -> Any:
+    require_registered(spec)
+    path, _, class_name = name.partition(":")
+    found = getattr(importlib.import_module(path), class_name, None)
+    if found is None:
+        raise UnknownEnvironment(f"{spec} is registered, but {path} has no {class_name}")
+    try:
+        inspect.signature(found).bind(**kwargs)
+    except TypeError as error:
+        raise LessonFailed("environment_kwargs", f"{spec}: {error}") from error
+    return found(**kwargs)

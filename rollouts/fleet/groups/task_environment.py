@@ -1,0 +1,172 @@
+"""Let a policy answer the problems of a task, in as many turns as it takes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rollouts.core.tasks import Example, Reply, Task, Turn, examples
+from rollouts.fleet.groups.batches import Rollout, RolloutGroup
+from rollouts.fleet.groups.environments import Sampled, Wanted
+from rollouts.fleet.groups.errors import Fault
+from rollouts.fleet.groups.policy_context import PolicyContext
+from rollouts.fleet.language.engine import Answer, Version
+from rollouts.fleet.language.tokenizers import Tokenizer, TokenizerUnusable
+from rollouts.fleet.settings import derive_seed
+
+OPEN = Reply("", is_over=False, reward=0.0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Episode:
+    """One conversation about one problem, as far as it is; columns are ``[T]``."""
+
+    example: Example
+    generation: int
+    tokens: list[int]
+    is_own: list[bool] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[Version | None] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    said: str = ""
+    reply: Reply = OPEN
+    is_truncated: bool = False
+
+    def __post_init__(self) -> None:
+        self._pad()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no further turn."""
+        return self.reply.is_over or self.is_truncated
+
+    def hear(self, tokens: Iterable[int], text: str) -> None:
+        """Let the policy read what the task replied."""
+        self.tokens.extend(tokens)
+        self._pad()
+        self.said += text
+
+    def take(self, answer: Answer, tokenizer: Tokenizer) -> None:
+        """Write down a turn of the policy."""
+        self.tokens += answer.tokens
+        self.is_own += [True] * len(answer.tokens)
+        self.logprobs += answer.logprobs
+        self.versions += answer.versions
+        text = tokenizer.decode(answer.tokens)
+        self.said += text
+        self.turns.append(Turn(text, is_truncated=answer.finish == "length"))
+
+    def finished(self) -> Rollout:
+        """Return the whole conversation."""
+        return Rollout(
+            tokens=self.tokens,
+            is_own=self.is_own,
+            logprobs=self.logprobs,
+            versions=self.versions,
+            reward=self.reply.reward,
+            is_correct=self.reply.is_correct,
+            is_truncated=self.is_truncated or self.turns[-1].is_truncated,
+            prompt=self.example.prompt,
+            response=self.said,
+        )
+
+    def _pad(self) -> None:
+        missing = len(self.tokens) - len(self.is_own)
+        self.is_own += [False] * missing
+        self.logprobs += [0.0] * missing
+        self.versions += [None] * missing
+
+
+class TaskEnvironment:
+    """Any :class:`rollouts.core.tasks.Task` as an environment; prompts are plain text."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+        """Return the groups of the wanted problems; see :class:`GroupEnvironment`.
+
+        All conversations take their turns side by side; the first turns of a group share the
+        reading of their prompt. How an answer is drawn depends on `wanted.seed`, its problem and
+        its place in the group, and on nothing else.
+        """
+        problems = examples(self._task, wanted.numbers, mode=wanted.mode, seed=wanted.problem_seed)
+        read, faults = _read(problems, policy)
+        episodes = self._begin(read, policy, wanted)
+        turn = 1
+        while any(not episode.is_over for episode in episodes):
+            self._go_on([one for one in episodes if not one.is_over], policy, wanted.seed, turn)
+            turn += 1
+        groups = [
+            RolloutGroup(
+                example=example.key,
+                rollouts=[one.finished() for one in episodes if one.example is example],
+            )
+            for example, _ in read
+        ]
+        turns = sum(len(one.turns) for one in episodes) / max(1, len(episodes))
+        return Sampled(groups=groups, metrics={"turns_mean": turns}, faults=faults)
+
+    def _begin(
+        self, read: list[tuple[Example, list[int]]], policy: PolicyContext, wanted: Wanted
+    ) -> list[Episode]:
+        """Let the policy answer each prompt as often as wanted."""
+        prompts = [
+            policy.ask(tokens, answers=wanted.generations, seed=_seed(wanted.seed, example))
+            for example, tokens in read
+        ]
+        answered = policy.generate(prompts)
+        episodes = []
+        for (example, tokens), answers in zip(read, answered, strict=True):
+            for answer in answers:
+                episode = Episode(example=example, generation=answer.index, tokens=list(tokens))
+                self._judge(episode, answer, policy)
+                episodes.append(episode)
+        return episodes
+
+    def _go_on(self, episodes: list[Episode], policy: PolicyContext, seed: int, turn: int) -> None:
+        """Let each conversation that is open have its next turn."""
+        prompts = [
+            policy.ask(
+                episode.tokens,
+                answers=1,
+                seed=_seed(seed, episode.example, episode.generation, turn),
+            )
+            for episode in episodes
+        ]
+        for episode, answers in zip(episodes, policy.generate(prompts), strict=True):
+            self._judge(episode, answers[0], policy)
+
+    def _judge(self, episode: Episode, answer: Answer, policy: PolicyContext) -> None:
+        """Take a turn, hear what the task says to it, and see whether another one fits."""
+        episode.take(answer, policy.tokenizer)
+        episode.reply = self._task.reply(episode.example, episode.turns)
+        if episode.reply.is_over:
+            return
+        told = policy.tokenizer.encode(episode.reply.text)
+        # Nothing may be longer than the context: a trainer has no room for it either.
+        is_full = len(episode.tokens) + len(told) >= policy.context_tokens
+        episode.is_truncated = is_full or len(episode.turns) >= self._task.most_turns
+        if not episode.is_truncated:
+            episode.hear(told, episode.reply.text)
+
+
+def _read(
+    problems: Iterable[Example], policy: PolicyContext
+) -> tuple[list[tuple[Example, list[int]]], list[Fault]]:
+    """Return the problems with their tokens, and what is wrong with the others."""
+    read, faults = [], []
+    for example in problems:
+        try:
+            tokens = policy.tokenizer.encode(example.prompt)
+        except TokenizerUnusable as misfit:
+            faults.append(Fault("tokenizer_unusable", f"{example.key}: {misfit}"))
+            continue
+        if 0 < len(tokens) < policy.context_tokens:
+            read.append((example, tokens))
+            continue
+        text = f"{example.key}: {len(tokens)} tokens; 1 to {policy.context_tokens - 1} fit"
+        faults.append(Fault("prompt_too_long", text))
+    return read, faults
+
+
+def _seed(seed: int, example: Example, *parts: int) -> int:
+    return derive_seed(seed, example.key, *parts)

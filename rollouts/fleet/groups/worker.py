@@ -1,0 +1,346 @@
+"""Sample lessons and evaluate them: what computes in a language run, without any I/O."""
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rolldeck.lessons import EvalType, LessonOutcome
+from rollouts.core.lesson_statistics import LessonStatistics, describe_lesson
+from rollouts.fleet.groups.batches import (
+    Draw,
+    Mode,
+    RolloutBatch,
+    RolloutGroup,
+    RolloutMetadata,
+)
+from rollouts.fleet.groups.checked_groups import checked
+from rollouts.fleet.groups.curriculum import Curriculum
+from rollouts.fleet.groups.environments import GroupEnvironment, Sampled, Wanted, load_environment
+from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
+from rollouts.fleet.groups.fault_log import Events, FaultLog
+from rollouts.fleet.groups.outcomes import Lease, figures_of, outcome_of
+from rollouts.fleet.groups.policy_context import PolicyContext
+from rollouts.fleet.inference import InferenceFailed, InferenceServer
+from rollouts.fleet.language.engine import Version
+from rollouts.fleet.language.tokenizers import Tokenizer
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.settings import derive_seed
+from runs.core.language_config import LanguageConfig, SamplingConfig
+
+Metrics = dict[str, float]
+
+
+class GroupRolloutWorker:
+    """Prompts × generations in, groups out; whoever coordinates stores, sends and logs them.
+
+    Everything that varies comes in as arguments, so threads may share a worker, and any worker
+    gives the same problems and draws for the same :class:`Draw`.
+    """
+
+    def __init__(
+        self,
+        language: LanguageConfig,
+        *,
+        server: InferenceServer,
+        tokenizer: Tokenizer,
+        context_tokens: int,
+        curriculum: Curriculum,
+        problem_seed: int = 0,
+        events: Events | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Load no environment yet.
+
+        Args:
+            language: Lessons, and how they are sampled and evaluated.
+            server: Generates; this worker's from now on.
+            tokenizer: Of the policy.
+            context_tokens: That a prompt and what follows it may have together.
+            curriculum: Hears how rollouts ended.
+            problem_seed: Problems derive from it, their number and their mode alone.
+            events: Hears of faults.
+            now: Unix time in seconds.
+        """
+        self._language = language
+        self._server = server
+        self._tokenizer = tokenizer
+        self._context_tokens = context_tokens
+        self._curriculum = curriculum
+        self._problem_seed = problem_seed
+        self._faults = FaultLog(events or EventLog())
+        self._now = now
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._environments: dict[str, GroupEnvironment] = {}
+
+    def wait_until_ready(self, *, timeout_seconds: float) -> bool:
+        """Return whether answers can be generated, within the time and unless it is shut down."""
+        return self._server.wait_until_ready(timeout_seconds=timeout_seconds, stop=self._stop)
+
+    def load_environment(self, lesson_id: str) -> GroupEnvironment:
+        """Return the lesson's environment, built with the first call.
+
+        Raises:
+            LessonFailed: If there is no such lesson, or it cannot be built.
+        """
+        with self._lock:
+            if lesson_id not in self._environments:
+                lesson = self._language.lessons.get(lesson_id)
+                if lesson is None:
+                    raise LessonFailed("lesson_unknown", f"there is no lesson {lesson_id!r}")
+                self._environments[lesson_id] = load_environment(lesson.spec, lesson.kwargs)
+            return self._environments[lesson_id]
+
+    def sample_batch(
+        self,
+        lesson_id: str,
+        *,
+        n_examples: int,
+        n_generations: int,
+        mode: Mode,
+        rng: Draw,
+        policy_version: Version,
+        worker_id: str,
+    ) -> tuple[RolloutBatch | None, Metrics | None]:
+        """Return groups with metadata, and figures of them; two Nones if nothing sound came.
+
+        Args:
+            lesson_id: Name of the lesson.
+            n_examples: Problems.
+            n_generations: Answers to each.
+            mode: Problems of training or of evaluation; the latter has sampling of its own.
+            rng: Which problems, and how answers are drawn.
+            policy_version: Known to draw when this is called; a rollout carries the oldest
+                version that drew any of it, which cannot be older.
+            worker_id: Who samples.
+
+        Raises:
+            LessonFailed: If the environment raises; other lessons are not concerned.
+            SamplingStopped: If the worker was shut down.
+            InferenceFailed: If the server generates nothing more.
+        """
+        began = time.monotonic()
+        wanted = Wanted(
+            numbers=range(rng.first_example, rng.first_example + n_examples),
+            generations=n_generations,
+            mode=mode,
+            problem_seed=self._problem_seed,
+            seed=derive_seed(rng.seed, lesson_id, mode),
+        )
+        sampled = self._sample(lesson_id, wanted)
+        groups, faults = checked(sampled.groups, generations=n_generations)
+        for fault in [*sampled.faults, *faults]:
+            self._faults.tell(lesson_id, fault)
+        if not groups:
+            return None, None
+        metadata = RolloutMetadata(
+            lesson=lesson_id,
+            worker_id=worker_id,
+            mode=mode,
+            policy_version=policy_version,
+            sampled_at=self._now(),
+        )
+        batch = RolloutBatch(
+            groups=[self._finished(lesson_id, group, metadata) for group in groups],
+            metadata=metadata,
+            draw=rng,
+            seconds=time.monotonic() - began,
+        )
+        metrics = figures_of(batch) | {
+            f"env.{name}": value for name, value in sampled.metrics.items()
+        }
+        return batch, metrics | {"faults": float(len(sampled.faults) + len(faults))}
+
+    def evaluate_lesson(
+        self,
+        lesson_id: str,
+        *,
+        n_examples: int,
+        eval_type: EvalType,
+        rng: Draw,
+        policy_version: Version,
+        worker_id: str,
+        n_generations: int = 0,
+        lease: Lease | None = None,
+    ) -> tuple[LessonStatistics, RolloutBatch | None]:
+        """Evaluate a lesson, tell the curriculum, and return figures and rollouts.
+
+        Only the type `eval` moves lessons; `micro_eval` is for people to look at. Draws derive
+        from `rng`, the lesson and the mode, so no two lessons share them.
+
+        Args:
+            lesson_id: Name of the lesson.
+            n_examples: Problems.
+            eval_type: What the curriculum hears.
+            rng: Which problems, and how answers are drawn.
+            policy_version: Of the policy.
+            worker_id: Who evaluates.
+            n_generations: Answers to each problem; 0 for as many as the run's evaluation wants.
+            lease: Of the evaluation, where the platform gave one.
+
+        Raises:
+            SamplingStopped: If the worker was shut down.
+            InferenceFailed: If the server generates nothing more.
+        """
+        generations = n_generations or self._language.evaluation.generations
+        error = ""
+        try:
+            batch, _ = self.sample_batch(
+                lesson_id,
+                n_examples=n_examples,
+                n_generations=generations,
+                mode="eval",
+                rng=rng,
+                policy_version=policy_version,
+                worker_id=worker_id,
+            )
+        except LessonFailed as failure:
+            self._faults.tell(lesson_id, Fault(failure.kind, str(failure)), level="error")
+            batch, error = None, str(failure)
+        outcome = outcome_of(
+            batch,
+            lesson=lesson_id,
+            mode=eval_type,
+            worker_id=worker_id,
+            policy_version=batch.policy_version if batch else policy_version,
+            draw=rng,
+            generations=generations,
+            lease=lease,
+            error=error or ("" if batch else "no valid rollout came"),
+        )
+        self._record(lesson_id, outcome)
+        figures = describe_lesson(outcome.rewards, outcome.successes, generations=generations)
+        return figures, batch
+
+    def evaluate_curriculum(
+        self,
+        *,
+        eval_n_examples: int,
+        rng: Draw,
+        policy_version: Version,
+        worker_id: str,
+    ) -> dict[str, tuple[LessonStatistics, RolloutBatch | None]]:
+        """Evaluate every lesson; see `evaluate_lesson`."""
+        return {
+            name: self.evaluate_lesson(
+                name,
+                n_examples=eval_n_examples,
+                eval_type="eval",
+                rng=rng,
+                policy_version=policy_version,
+                worker_id=worker_id,
+            )
+            for name in self._language.lessons
+        }
+
+    def update_training_stats(self, lesson_id: str, batch: RolloutBatch) -> list[str]:
+        """Tell the curriculum how training rollouts ended; return which lessons moved, and why.
+
+        Returns once the curriculum has written it down.
+        """
+        return self._record(
+            lesson_id,
+            outcome_of(
+                batch,
+                lesson=lesson_id,
+                mode="train",
+                worker_id=batch.metadata.worker_id,
+                policy_version=batch.policy_version,
+                draw=batch.draw,
+                generations=batch.generations,
+            ),
+        )
+
+    def report_failure(
+        self,
+        lesson_id: str,
+        failure: LessonFailed,
+        *,
+        draw: Draw,
+        policy_version: Version,
+        worker_id: str,
+    ) -> None:
+        """Tell of a lesson that gave no training rollouts: people see why, nothing else moves."""
+        self._faults.tell(lesson_id, Fault(failure.kind, str(failure)), level="error")
+        self._record(
+            lesson_id,
+            outcome_of(
+                None,
+                lesson=lesson_id,
+                mode="train",
+                worker_id=worker_id,
+                policy_version=policy_version,
+                draw=draw,
+                generations=self._language.group_size,
+                error=str(failure),
+            ),
+        )
+
+    def update_model(self, tensors: Mapping[str, Any], version: Version) -> None:
+        """Draw with other weights from the next token on; what is under way goes on.
+
+        Raises:
+            WeightsDoNotFit: If they are not the model's.
+        """
+        self._server.update_weights(tensors, version)
+
+    def shutdown(self) -> None:
+        """End whatever samples or evaluates, within two seconds, and the inference server."""
+        self._stop.set()
+        self._server.close()
+
+    def _record(self, lesson_id: str, outcome: LessonOutcome) -> list[str]:
+        return self._curriculum.record(lesson_id, outcome).changes
+
+    def _sample(self, lesson_id: str, wanted: Wanted) -> Sampled:
+        environment = self.load_environment(lesson_id)
+        policy = PolicyContext(
+            server=self._server,
+            tokenizer=self._tokenizer,
+            sampling=self._sampling(lesson_id, wanted.mode),
+            context_tokens=self._context_tokens,
+            stop=self._stop,
+        )
+        try:
+            return environment.sample(policy, wanted)
+        except (SamplingStopped, InferenceFailed, LessonFailed):
+            raise
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            raise LessonFailed(
+                "environment_failed",
+                f"the environment raised {type(error).__name__}: {error} "
+                f"({Path(where.filename).name}:{where.lineno})",
+            ) from error
+
+    def _sampling(self, lesson_id: str, mode: Mode) -> SamplingConfig:
+        """Return how answers are drawn: evaluation has its own temperature and no limits."""
+        sampling = self._language.lessons[lesson_id].sampling
+        if mode == "train":
+            return sampling
+        return SamplingConfig(
+            temperature=self._language.evaluation.temperature, max_tokens=sampling.max_tokens
+        )
+
+    def _finished(
+        self, lesson_id: str, group: RolloutGroup, metadata: RolloutMetadata
+    ) -> RolloutGroup:
+        """Return a group whose rollouts say where they came from, and count as the lesson says."""
+        least = self._language.lessons[lesson_id].success_above
+        return RolloutGroup(
+            example=group.example,
+            rollouts=[
+                replace(
+                    rollout,
+                    is_correct=rollout.is_correct if least is None else rollout.reward > least,
+                    metadata=replace(
+                        metadata, policy_version=rollout.oldest or metadata.policy_version
+                    ),
+                )
+                for rollout in group.rollouts
+            ],
+        )

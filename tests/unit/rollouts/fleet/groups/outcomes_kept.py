@@ -1,0 +1,15 @@
+"""A curriculum that only remembers what it was told."""
+
+from rolldeck.lessons import LessonOutcome, OutcomeReceipt
+from rollouts.fleet.groups.curriculum import NoCurriculum
+
+
+class OutcomesKept(NoCurriculum):
+    """Keeps outcomes in the order they came."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, LessonOutcome]] = []
+
+    def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
+        self.kept.append((lesson, outcome))
+        return OutcomeReceipt(is_new=True)

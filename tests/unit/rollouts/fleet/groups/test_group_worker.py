@@ -1,0 +1,273 @@
+"""A group rollout worker samples, evaluates and tells, without anything around it."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rollouts.fleet.groups.batches import Draw, RolloutBatch
+from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
+from rollouts.fleet.groups.task_environment import TaskEnvironment
+from rollouts.fleet.language.checkpoints import named_tensors
+from tests.unit.rollouts.fleet.groups.odd_token_environments import Chinese
+from tests.unit.rollouts.fleet.language.small_models import logprobs
+
+MakeBench = Callable[..., Any]
+REVERSE = {"spec": "task:reverse", "kwargs": {"length": 3, "letters": 4}}
+CALCULATOR = {"spec": "task:calculator", "kwargs": {"digits": 1}}
+
+
+def odd(name: str) -> dict[str, Any]:
+    return {"spec": f"module:odd_token_environments:{name}"}
+
+
+def prompts_of(batch: RolloutBatch) -> list[str]:
+    return [rollout.prompt for rollout in batch.rollouts]
+
+
+def test_a_batch_has_its_metadata_on_every_rollout(bench: MakeBench) -> None:
+    at = bench({"test_lesson": REVERSE}, now=lambda: 123.0)
+    batch, metrics = at.sample("test_lesson")
+
+    assert batch is not None
+    assert [len(group.rollouts) for group in batch.groups] == [2] * 4
+    assert batch.metadata.policy_version == (1, 100)
+    for rollout in batch.rollouts:
+        assert rollout.metadata.worker_id == "test_worker"
+        assert rollout.metadata.lesson == "test_lesson"
+        assert rollout.metadata.policy_version == (1, 100)
+        assert rollout.metadata.sampled_at == 123.0
+    assert metrics["tokens"] == batch.tokens > 0
+    assert 0 <= metrics["success_rate"] <= 1
+
+
+def test_only_the_policys_own_tokens_are_masked_in_with_their_logprobs(bench: MakeBench) -> None:
+    at = bench({"calc": CALCULATOR, "odd": odd("Endless")}, model={"tokenizer": "bytes"})
+    batch, metrics = at.sample("odd", n_examples=2)
+
+    assert metrics["env.turns_mean"] >= 1
+    for rollout in batch.rollouts:
+        text = at.tokenizer.encode(rollout.prompt)
+        assert rollout.tokens[: len(text)] == text
+        assert not any(rollout.is_own[: len(text)])
+        assert rollout.own_tokens == sum(version == (1, 100) for version in rollout.versions)
+        assert rollout.is_truncated
+        # What the environment replied, wherever it did, is not the policy's.
+        told = [
+            token for token, own in zip(rollout.tokens, rollout.is_own, strict=True) if not own
+        ][len(text) :]
+        assert told == at.tokenizer.encode("a>") * (len(told) // 2)
+
+
+def test_behaviour_logprobs_are_those_of_one_full_pass(bench: MakeBench) -> None:
+    at = bench({"odd": odd("Endless")}, model={"tokenizer": "bytes"})
+    batch, _ = at.sample("odd", n_examples=1, n_generations=3)
+
+    for rollout in batch.rollouts:
+        expected = logprobs(at.model, list(rollout.tokens))
+        for place, (token, is_own) in enumerate(zip(rollout.tokens, rollout.is_own, strict=True)):
+            found = rollout.logprobs[place]
+            assert found == pytest.approx(
+                float(expected[place - 1, token]) if is_own else 0.0, abs=1e-3
+            )
+
+
+def test_equal_draws_give_equal_batches_whichever_worker_and_however_cut(bench: MakeBench) -> None:
+    whole, _ = bench({"r": REVERSE}).sample("r", n_examples=4)
+    other = bench({"r": REVERSE})
+    again = [
+        rollout
+        for first in (0, 2)
+        for rollout in other.sample("r", n_examples=2, rng=Draw(7, first), worker_id=f"w{first}")[
+            0
+        ].rollouts
+    ]
+
+    assert prompts_of(whole) == [rollout.prompt for rollout in again]
+    assert [one.tokens for one in whole.rollouts] == [one.tokens for one in again]
+    further, _ = other.sample("r", rng=Draw(8))
+    assert prompts_of(further) == prompts_of(whole)
+    assert [one.tokens for one in further.rollouts] != [one.tokens for one in whole.rollouts]
+
+
+def test_two_lessons_of_one_evaluation_see_different_draws(bench: MakeBench) -> None:
+    at = bench({"a": REVERSE, "b": REVERSE}, evaluation={"examples": 64, "temperature": 1.0})
+    results = at.worker.evaluate_curriculum(
+        eval_n_examples=4, rng=Draw(3), policy_version=(1, 100), worker_id="w"
+    )
+
+    (_, first), (_, second) = results["a"], results["b"]
+    assert prompts_of(first) == prompts_of(second)
+    assert [one.tokens for one in first.rollouts] != [one.tokens for one in second.rollouts]
+    assert [lesson for lesson, _ in at.curriculum.kept] == ["a", "b"]
+    assert {outcome.mode for _, outcome in at.curriculum.kept} == {"eval"}
+    assert len({outcome.key for _, outcome in at.curriculum.kept} | {"x"}) == 3
+
+
+def test_evaluation_has_its_own_problems_and_sampling(bench: MakeBench) -> None:
+    at = bench({"r": REVERSE | {"sampling": {"temperature": 2.0}}})
+    trained, _ = at.sample("r")
+    figures, batch = at.worker.evaluate_lesson(
+        "r",
+        n_examples=6,
+        eval_type="micro_eval",
+        rng=Draw(0),
+        policy_version=(1, 100),
+        worker_id="w",
+        n_generations=3,
+    )
+
+    assert not set(prompts_of(trained)) & {one.example for one in batch.groups}
+    for group in batch.groups:
+        # Greedy: all answers to a problem are the same.
+        assert len({tuple(one.tokens) for one in group.rollouts}) == 1
+    assert (figures.examples, figures.generations) == (6, 3)
+    assert set(figures.pass_at) == {1, 2, 3}
+    assert at.curriculum.kept[0][1].mode == "micro_eval"
+    assert len(at.curriculum.kept[0][1].samples) == 16
+
+
+def test_a_none_batch_never_crashes_an_evaluation(bench: MakeBench) -> None:
+    at = bench(
+        {"silent": odd("Silent"), "raises": odd("Raises"), "r": REVERSE},
+        model={"tokenizer": "bytes"},
+    )
+    assert at.sample("silent") == (None, None)
+    results = at.worker.evaluate_curriculum(
+        eval_n_examples=2, rng=Draw(0), policy_version=(1, 100), worker_id="w"
+    )
+
+    assert results["silent"][1] is None
+    assert results["raises"][0].examples == 0
+    assert results["r"][0].examples == 2
+    told = dict(at.curriculum.kept)
+    assert "no valid rollout" in told["silent"].error
+    assert "ZeroDivisionError" in told["raises"].error
+    assert not told["r"].error
+
+
+def test_success_counts_by_the_lessons_own_threshold(bench: MakeBench) -> None:
+    at = bench({"r": REVERSE | {"success_above": -1.0}})
+    batch, metrics = at.sample("r")
+
+    assert all(rollout.is_correct for rollout in batch.rollouts)
+    assert metrics["success_rate"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "says", "sound"),
+    [
+        ("Ragged", "group_invalid", "1 rollouts, 2 were wanted", 1),
+        ("NotANumber", "group_invalid", "its reward is nan", 3),
+        ("LongWinded", "prompt_too_long", "10000 tokens; 1 to 63 fit", 2),
+    ],
+)
+def test_a_part_of_a_batch_that_is_no_good_is_left_out_and_told(
+    bench: MakeBench, name: str, kind: str, says: str, sound: int
+) -> None:
+    at = bench({"odd": odd(name), "r": REVERSE}, model={"tokenizer": "bytes"})
+    batch, metrics = at.sample("odd")
+
+    assert len(batch.groups) == sound
+    assert metrics["faults"] == 4 - sound
+    events = at.events.take()
+    assert events[0].kind == kind
+    assert says in events[0].message
+    assert at.sample("r")[0] is not None
+
+
+def test_characters_that_the_tokenizer_lacks_cost_their_problems_only(bench: MakeBench) -> None:
+    at = bench({"odd": REVERSE}, model={"tokenizer": "alphabet"})
+    at.worker._environments["odd"] = TaskEnvironment(Chinese())
+    batch, _ = at.sample("odd")
+
+    assert len(batch.groups) == 2
+    assert at.events.take()[0].kind == "tokenizer_unusable"
+
+
+@pytest.mark.parametrize(
+    ("lesson", "kind", "says"),
+    [
+        (odd("Raises"), "environment_failed", "ZeroDivisionError: no train for 64"),
+        (odd("Absent"), "environment_unknown", "not registered"),
+        ({"spec": "task:chess"}, "environment_unknown", "task:reverse"),
+        ({"spec": "lean:x"}, "environment_unknown", "task:.* and module:"),
+        ({"spec": "task:reverse", "kwargs": {"size": 3}}, "environment_kwargs", "size"),
+        (odd("Raises") | {"kwargs": {"size": 3}}, "environment_kwargs", "size"),
+    ],
+)
+def test_a_lesson_that_gives_nothing_says_why(
+    bench: MakeBench, lesson: dict[str, Any], kind: str, says: str
+) -> None:
+    at = bench({"odd": lesson, "r": REVERSE}, model={"tokenizer": "bytes"})
+    with pytest.raises(LessonFailed, match=says) as failure:
+        at.sample("odd")
+    assert failure.value.kind == kind
+    at.worker.report_failure(
+        "odd", failure.value, draw=Draw(7), policy_version=(1, 100), worker_id="w"
+    )
+
+    assert at.events.take()[0].kind == kind
+    assert says in at.curriculum.kept[0][1].error
+    assert at.sample("r")[0] is not None
+
+
+def test_a_fault_that_comes_again_and_again_is_told_at_powers_of_ten(bench: MakeBench) -> None:
+    at = bench({"odd": odd("LongWinded")}, model={"tokenizer": "bytes"})
+    for _ in range(6):
+        at.sample("odd", n_examples=4)
+
+    assert [event.details["count"] for event in at.events.take()] == [1, 10]
+
+
+def test_training_statistics_are_told_and_answered(bench: MakeBench) -> None:
+    at = bench({"r": REVERSE})
+    batch, metrics = at.sample("r")
+    assert at.worker.update_training_stats("r", batch) == []
+
+    lesson, outcome = at.curriculum.kept[0]
+    assert (lesson, outcome.mode, outcome.epoch, outcome.policy_step) == ("r", "train", 1, 100)
+    assert len(outcome.rewards) == len(outcome.successes) == 8
+    assert outcome.tokens == metrics["tokens"]
+
+
+def test_a_shutdown_ends_a_batch_under_way_within_two_seconds(bench: MakeBench) -> None:
+    at = bench(
+        {"odd": odd("Endless")}, model={"tokenizer": "bytes", "max_position_embeddings": 4096}
+    )
+    ended = threading.Event()
+
+    def sample() -> None:
+        with pytest.raises(SamplingStopped):
+            at.sample("odd", n_examples=32)
+        ended.set()
+
+    threading.Thread(target=sample, daemon=True).start()
+    while at.server.progress.tokens < 10:
+        time.sleep(0.01)
+    began = time.monotonic()
+    at.worker.shutdown()
+
+    assert ended.wait(10)
+    assert time.monotonic() - began < 2
+
+
+def test_rollouts_know_the_weights_that_drew_each_token(bench: MakeBench) -> None:
+    at = bench(
+        {"odd": odd("Endless")}, model={"tokenizer": "bytes", "max_position_embeddings": 1024}
+    )
+    tensors = {name: value.numpy() for name, value in named_tensors(at.model)}
+
+    def update() -> None:
+        while at.server.progress.tokens < 20:
+            time.sleep(0.005)
+        at.worker.update_model(tensors, (1, 101))
+
+    threading.Thread(target=update, daemon=True).start()
+    batch, _ = at.sample("odd", n_examples=2)
+
+    versions = {version for one in batch.rollouts for version in one.versions if version}
+    assert versions == {(1, 100), (1, 101)}
+    assert batch.policy_version == (1, 100)
