@@ -324,6 +324,8 @@ class EpisodeWindow(Struct, frozen=True, kw_only=True):
     aborted: Count
     returns: Annotated[list[float], Meta(max_length=100)] = []
     """The last returns of the window, oldest first, at most 100."""
+    lengths: Annotated[list[Count], Meta(max_length=100)] = []
+    """Env steps of the same episodes."""
     policy_step: Step = -2
 
 

@@ -29,6 +29,8 @@ class Window:
     aborted: int
     returns: Sequence[float]
     """Of its last episodes that came to an end of their own."""
+    lengths: Sequence[int] = ()
+    """Env steps of the same episodes; empty in windows of older fleets."""
 
     @property
     def described(self) -> int:
@@ -54,6 +56,8 @@ class Task:
     means: Means
     percentiles: Mapping[int, float]
     """Of the returns that windows kept; empty when every episode was aborted."""
+    length_percentiles: Mapping[int, float]
+    """Of the lengths of the same episodes, in env steps."""
     terminated: int
     truncated: int
     aborted: int
@@ -89,18 +93,24 @@ def _task(windows: Sequence[Window]) -> Task:
     weights = whole if any(whole) else [w.described for w in windows]
     mean = _mean(means, weights)
     assert mean is not None  # noqa: S101 a window has an episode
-    returns = [one for window in windows for one in window.returns]
-    cuts = np.percentile(returns, PERCENTILES).tolist() if returns else []
     return Task(
         environment=windows[0].environment,
         mode=windows[0].mode,
         count=sum(w.count for w in windows),
         means=mean,
-        percentiles=dict(zip(PERCENTILES, cuts, strict=False)),
+        percentiles=_percentiles(one for window in windows for one in window.returns),
+        length_percentiles=_percentiles(one for window in windows for one in window.lengths),
         terminated=sum(w.terminated for w in windows),
         truncated=sum(w.truncated for w in windows),
         aborted=sum(w.aborted for w in windows),
     )
+
+
+def _percentiles(values: Iterable[float]) -> dict[int, float]:
+    found = list(values)
+    if not found:
+        return {}
+    return dict(zip(PERCENTILES, np.percentile(found, PERCENTILES).tolist(), strict=True))
 
 
 def _mean(rows: Sequence[Means], weights: Sequence[int]) -> Means | None:

@@ -14,7 +14,8 @@ import numpy as np
 from rolldeck.wire import EpisodeWindow
 
 Mode = Literal["train", "eval"]
-RETURNS_KEPT: Final = 100
+EPISODES_KEPT: Final = 100
+"""Of a window, one by one: their returns and lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ def _window(episodes: Sequence[Episode], worker: int, seconds: float) -> Episode
         terminated=outcomes.count("terminated"),
         truncated=outcomes.count("truncated"),
         aborted=outcomes.count("aborted"),
-        returns=[episode.total_return for episode in complete[-RETURNS_KEPT:]],
+        returns=[episode.total_return for episode in complete[-EPISODES_KEPT:]],
+        lengths=[episode.length for episode in complete[-EPISODES_KEPT:]],
         policy_step=episodes[-1].policy_step,
     )

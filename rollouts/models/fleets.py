@@ -181,7 +181,11 @@ class EpisodeWindow(models.Model):
     terminated = models.PositiveIntegerField()
     truncated = models.PositiveIntegerField()
     aborted = models.PositiveIntegerField()
+    # Of the last episodes, one by one: what percentiles are taken of.
     returns = ArrayField(models.FloatField(), default=list, blank=True)
+    lengths = ArrayField(
+        models.PositiveIntegerField(), default=list, blank=True, help_text="Env steps."
+    )
     policy_step = models.IntegerField(default=-2)
     # Where the run stood when the window was stored: the x axes of the charts.
     env_steps_total = models.PositiveBigIntegerField(default=0)

@@ -251,17 +251,23 @@ def episodes(run_id: int, *, after: int | None, limit: int) -> list[EpisodeRow]:
     return [_row(EpisodeRow, window) for window in _page(found, after=after, limit=limit)]
 
 
-def episode_summary(run_id: int, *, seconds: int, now: datetime) -> EpisodeSummary:
-    """Return the episodes of the last seconds by environment and mode, and over environments."""
+def episode_summary(
+    run_id: int, *, seconds: int, now: datetime, at_most: int = WINDOWS_AT_MOST
+) -> EpisodeSummary:
+    """Return the episodes of the last seconds by environment and mode, and over environments.
+
+    Of more than `at_most` windows the newest count.
+    """
     names = episode_rules.Window.__match_args__
     since = now - timedelta(seconds=seconds)
     found = EpisodeWindow.objects.filter(run_id=run_id, at__gt=since).order_by("-id")
-    rows = found.values_list(*names)[:WINDOWS_AT_MOST]
-    tasks = episode_rules.tasks(episode_rules.Window(*row) for row in rows)
+    rows = list(found.values_list("at", *names)[:at_most])
+    tasks = episode_rules.tasks(episode_rules.Window(*row) for _, *row in rows)
     train = [task for task in tasks if task.mode == "train"]
     evaluated = [task for task in tasks if task.mode == "eval"]
     return EpisodeSummary(
         seconds=seconds,
+        since=rows[-1][0] if len(rows) == at_most else None,
         tasks=[_task_episodes(task) for task in tasks],
         train_weighted=_means(episode_rules.weighted(train)),
         train_unweighted=_means(episode_rules.unweighted(train)),
@@ -273,7 +279,8 @@ def episode_summary(run_id: int, *, seconds: int, now: datetime) -> EpisodeSumma
 def _task_episodes(task: episode_rules.Task) -> TaskEpisodes:
     fields: dict[str, Any] = {name: getattr(task, name) for name in task.__match_args__}
     fields["means"] = EpisodeMeans(**task.means._asdict())
-    fields["percentiles"] = {str(cut): value for cut, value in task.percentiles.items()}
+    for name in ("percentiles", "length_percentiles"):
+        fields[name] = {str(cut): value for cut, value in fields[name].items()}
     return TaskEpisodes(**fields)
 
 

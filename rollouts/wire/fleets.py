@@ -98,6 +98,8 @@ class TaskEpisodes(Struct, frozen=True, kw_only=True):
     means: EpisodeMeans
     percentiles: dict[str, float]
     """5, 25, 50, 75 and 95 of the returns that were kept: the last hundred of each report."""
+    length_percentiles: dict[str, float]
+    """The same of their lengths, in env steps."""
 
 
 class EpisodeSummary(Struct, frozen=True, kw_only=True):
@@ -107,6 +109,8 @@ class EpisodeSummary(Struct, frozen=True, kw_only=True):
     """
 
     seconds: int
+    since: datetime | None
+    """Where there are too many reports to go back so far: from when on all are counted."""
     tasks: list[TaskEpisodes]
     train_weighted: EpisodeMeans | None
     train_unweighted: EpisodeMeans | None

@@ -1737,6 +1737,7 @@ export interface components {
          */
         EpisodeSummary: {
             seconds: number;
+            since: string | null;
             tasks: components["schemas"]["TaskEpisodes"][];
             train_weighted: components["schemas"]["EpisodeMeans"] | null;
             train_unweighted: components["schemas"]["EpisodeMeans"] | null;
@@ -1772,6 +1773,8 @@ export interface components {
             aborted: number;
             /** @default [] */
             returns: number[];
+            /** @default [] */
+            lengths: number[];
             /** @default -2 */
             policy_step: number;
         };
@@ -2692,6 +2695,9 @@ export interface components {
             aborted: number;
             means: components["schemas"]["EpisodeMeans"];
             percentiles: {
+                [key: string]: number;
+            };
+            length_percentiles: {
                 [key: string]: number;
             };
         };

@@ -266,6 +266,20 @@ def test_recent_episodes_are_summed_up_by_environment_and_over_them() -> None:
     assert summary.train_unweighted.total_return == 5.0
     assert summary.eval_weighted.total_return == 5.0
     assert summary.tasks[2].percentiles["50"] == 2.0
+    assert summary.tasks[2].length_percentiles["50"] == 2.0
+    assert summary.since is None
+
+
+def test_a_summary_says_so_when_there_are_more_reports_than_it_takes() -> None:
+    run = launched(FakeCluster())
+    for second in range(4):
+        told = report(run, worker(), sequence=second, episodes=[window(1.0)])
+        accept(run, told, now=later(second))
+
+    summary = selectors.episode_summary(run.pk, seconds=300, now=later(5), at_most=3)
+
+    assert summary.since == later(1)
+    assert summary.tasks[0].count == 3
 
 
 def test_episodes_are_read_on_from_the_last_row_seen() -> None:

@@ -45,6 +45,15 @@ def test_percentiles_are_of_the_returns_of_all_windows() -> None:
     assert task.percentiles == {5: 5.0, 25: 25.0, 50: 50.0, 75: 75.0, 95: 95.0}
 
 
+def test_lengths_have_percentiles_where_fleets_sent_them() -> None:
+    sent = window("a", 1.0, 1.0, 1.0, lengths=[10, 20, 30])
+    [task] = tasks([sent, window("a", 1.0)])
+
+    assert task.length_percentiles[50] == 20.0
+    assert task.length_percentiles[95] == pytest.approx(29.0)
+    assert tasks([window("a", 1.0)])[0].length_percentiles == {}
+
+
 def test_aborted_episodes_are_counted_and_not_averaged() -> None:
     aborted = window("a", count=3, aborted=3, terminated=0, return_mean=-9.0)
     [task] = tasks([window("a", 4.0), aborted])

@@ -42,6 +42,7 @@ def test_outcomes_are_counted_and_aborted_returns_are_not_mistaken_for_bad_ones(
 
     assert (window.terminated, window.truncated, window.aborted) == (1, 1, 1)
     assert (window.count, window.return_mean, window.returns) == (3, 15.0, [10.0, 20.0])
+    assert len(window.lengths) == len(window.returns)
 
 
 def test_a_window_of_aborted_episodes_only_has_no_returns() -> None:
@@ -77,3 +78,4 @@ def test_at_most_the_last_hundred_returns_are_kept(count: int) -> None:
     (window,) = statistics.take(now=1.0)
 
     assert window.returns == [float(n) for n in range(count - 100, count)]
+    assert len(window.lengths) == 100
