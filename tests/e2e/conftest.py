@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.deck import ROOT, Deck, environment, running_deck
 
@@ -30,6 +30,8 @@ USERNAME = "ada"
 VIEWER = "vic"
 OPERATOR = "olga"
 PASSWORD = "a-password-for-tests"
+# What takes a moment may take long on a machine that is busy with other tests.
+expect.set_options(timeout=15_000)
 
 
 @pytest.fixture(scope="session")

@@ -173,5 +173,6 @@ def window(*returns: float, mode: str = "train", **fields: Any) -> EpisodeWindow
         "truncated": 0,
         "aborted": 0,
         "returns": list(returns),
+        "lengths": [int(one) for one in returns],
     }
     return EpisodeWindow(**values | fields)

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.deck import Deck
 from tests.e2e.conftest import OPERATOR, in_the_shell, sign_in
-from tests.e2e.hand_played import HandPlayedFleet, hand_played
+from tests.e2e.hand_played import HandPlayedFleet, hand_played, window
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -114,10 +114,40 @@ def test_a_recording_that_failed_says_why(run_page: Page, fleet: HandPlayedFleet
 
     failed = recordings.locator("[data-recording=failed]")
     expect(failed).to_be_visible()
-    failed.locator(".chip").hover()
-    expect(run_page.get_by_role("tooltip")).to_contain_text("Reason: the env cannot be drawn")
+    expect(failed).to_contain_text("the env cannot be drawn: <script>")
     expect(failed.get_by_role("button", name="Watch")).to_have_count(0)
     expect(run_page.locator("#hostile")).to_have_count(0)
+
+
+def test_recent_episodes_are_summed_up(run_page: Page, fleet: HandPlayedFleet) -> None:
+    episodes = run_page.get_by_role("region", name="Episodes", exact=True)
+    expect(episodes).to_contain_text("No episode ended in the last 5 minutes")
+    expect(episodes).to_contain_text(f"--run {fleet.name}")
+
+    returns = [float(n) for n in range(1, 22)]
+    fleet.episodes = [
+        window(*returns, count=24, truncated=1, terminated=20, aborted=3),
+        window(30.0, mode="eval"),
+    ]
+    training = episodes.get_by_role("region", name="gymnasium:CartPole-v1, training")
+    expect(training).to_contain_text("24 episodes")
+    for measure in ("Return", "Length in env steps"):
+        described = training.get_by_role("img", name=re.compile(f"^{measure}: mean 11;"))
+        expect(described).to_have_accessible_name(re.compile("5 2, 25 6, 50 11, 75 16, 95 20$"))
+    counts = {
+        name: training.locator(f"[data-outcome={name}]").get_attribute("data-count")
+        for name in ("terminated", "truncated", "aborted")
+    }
+    assert counts == {"terminated": "20", "truncated": "1", "aborted": "3"}
+    expect(episodes.locator("[data-task=eval]")).to_contain_text("1 episode")
+
+
+def test_a_fleet_is_not_wider_than_a_phone(run_page: Page) -> None:
+    run_page.set_viewport_size({"width": 360, "height": 800})
+    run_page.get_by_role("button", name="Slots of worker 0").click()
+    run_page.get_by_label("Env slots").wait_for()
+
+    assert run_page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_more_workers_are_requested_until_they_are_there(

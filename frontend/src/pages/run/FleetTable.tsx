@@ -30,7 +30,7 @@ function Slots({ slots, onLog }: { slots: SlotReport[] } & Opens) {
             </span>
           </span>
           <Button size="compact-xs" variant="subtle" color="gray" aria-label={`Log of slot ${slot.slot}`} onClick={() => onLog(slot.slot)}>
-            log
+            Log
           </Button>
         </li>
       ))}
@@ -190,7 +190,7 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
       aside={
         <>
           {workers.length > 0 && (
-            <Button size="compact-xs" variant="default" onClick={() => setLog({ worker: null, slot: null })}>
+            <Button size="compact-sm" variant="default" onClick={() => setLog({ worker: null, slot: null })}>
               Manager's log
             </Button>
           )}

@@ -8,7 +8,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
-import { bytes, number, policyStep } from "@/format";
+import { bytes, number, policyStep, visible } from "@/format";
 import { choice, slotChoices, workerChoices } from "@/pages/run/filming";
 
 const Viewer = lazy(() => import("@/pages/run/RecordingViewer"));
@@ -72,11 +72,13 @@ function Line({ row, onOpen }: { row: RecordingRow; onOpen: () => void }) {
       <td className="soft nowrap">
         <Age at={row.requested_at} suffix=" ago" />
       </td>
-      <td className="num">
-        {row.state === "ready" && (
+      <td className="recording-end">
+        {row.state === "ready" ? (
           <Button size="compact-xs" variant="default" onClick={onOpen}>
             Watch
           </Button>
+        ) : (
+          <span className="small soft anywhere">{visible(row.reason)}</span>
         )}
       </td>
     </tr>

@@ -7,6 +7,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
 import { usePast } from "@/live/past";
+import { EpisodePanel } from "@/pages/run/EpisodePanel";
 import { Events } from "@/pages/run/Events";
 import { Figures } from "@/pages/run/Figures";
 import { FleetTable } from "@/pages/run/FleetTable";
@@ -59,6 +60,7 @@ function LiveRun({ name }: { name: string }) {
       <Figures run={run} fleet={fleet} queue={queue} last={episodes.at(-1)} speed={speed} />
       <div className="charts">
         <RunCharts run={run} queue={queue} fleet={fleet} episodes={episodes} at={at} speed={speed} />
+        <EpisodePanel run={run} />
         <Ledger run={run} ledger={ledger} />
         <FleetTable fleet={fleet} run={run} />
         <Recordings run={run} workers={workers} />

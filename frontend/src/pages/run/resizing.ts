@@ -23,6 +23,6 @@ export function present(rows: readonly Pick<WorkerRow, "state">[]): number {
 export function sizeArrival(wanted: number, rows: readonly Pick<WorkerRow, "state">[]): Arrival | null {
   if (rows.length === 0) return null;
   const there = present(rows);
-  if (there === wanted) return { state: "applied", text: "as wanted" };
+  if (there === wanted) return { state: "applied", text: "applied" };
   return { state: "requested", text: `requested: ${workers(wanted)}; there ${there === 1 ? "is" : "are"} ${there}` };
 }

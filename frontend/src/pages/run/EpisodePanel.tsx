@@ -1,0 +1,184 @@
+import { SegmentedControl, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { episodeSummaryQuery } from "@/api/episodes";
+import type { EpisodeSummary, RunDetail, TaskEpisodes } from "@/api/types";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { clock, number, percent, visible } from "@/format";
+import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/spread";
+
+const SPANS = [
+  { value: "60", label: "1 min" },
+  { value: "300", label: "5 min" },
+  { value: "3600", label: "1 h" },
+];
+const SPAN_WORDS: Record<string, string> = { "60": "minute", "300": "5 minutes", "3600": "hour" };
+const ENDED = new Set(["stopped", "completed", "failed"]);
+const MODES: Record<TaskEpisodes["mode"], string> = { train: "training", eval: "evaluation" };
+
+type StripProps = { name: string; mean: number; spread: Spread | null; range: Range | null };
+
+/** Half of the episodes in the box, nine in ten on the line, the median as its mark. */
+function Strip({ name, mean, spread, range }: StripProps) {
+  const at = (value: number) => (range ? place(value, range) : 50);
+  const words = spread
+    ? `${name}: mean ${number(mean)}; percentiles 5 ${number(spread.p5)}, 25 ${number(spread.p25)}, 50 ${number(spread.p50)}, 75 ${number(spread.p75)}, 95 ${number(spread.p95)}`
+    : `${name}: mean ${number(mean)}`;
+  return (
+    <div className="strip" data-strip={name}>
+      <div className="strip-head">
+        <span className="soft">{name}</span>
+        <span>
+          <span className="faint tiny">mean</span> <b>{number(mean)}</b>
+        </span>
+      </div>
+      {spread ? (
+        <Tooltip label={words} events={{ hover: true, focus: true, touch: true }}>
+          <div tabIndex={0} role="img" aria-label={words}>
+            <div className="strip-track" aria-hidden="true">
+              <span className="strip-line" style={{ left: `${at(spread.p5)}%`, right: `${100 - at(spread.p95)}%` }} />
+              <span className="strip-box" style={{ left: `${at(spread.p25)}%`, right: `${100 - at(spread.p75)}%` }} />
+              <span className="strip-mark" style={{ left: `${at(spread.p50)}%` }} />
+            </div>
+            <div className="strip-ends tiny faint" aria-hidden="true">
+              <span>p5 {number(spread.p5)}</span>
+              <span>median {number(spread.p50)}</span>
+              <span>p95 {number(spread.p95)}</span>
+            </div>
+          </div>
+        </Tooltip>
+      ) : (
+        <div className="strip-ends tiny faint">none came to an end of its own</div>
+      )}
+    </div>
+  );
+}
+
+function Outcomes({ task }: { task: TaskEpisodes }) {
+  const outcomes = outcomesOf(task);
+  return (
+    <div className="strip">
+      <div className="strip-head">
+        <span className="soft">Ended</span>
+      </div>
+      <div className="ledger-bar strip-bar" aria-hidden="true">
+        {outcomes.filter(({ count }) => count > 0).map(({ name, count }) => (
+          <span key={name} className={`ended-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
+        ))}
+      </div>
+      <div className="strip-words tiny">
+        {outcomes.map(({ name, count, part }) => (
+          <span key={name} data-outcome={name} data-count={count} className={count === 0 ? "faint" : "soft"}>
+            <span className={`swatch ended-${name}`} aria-hidden="true" /> {name} {percent(part)}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+type TaskProps = { task: TaskEpisodes; returns: Range | null; lengths: Range | null };
+
+function Task({ task, returns, lengths }: TaskProps) {
+  return (
+    <section className="task" aria-label={`${task.environment}, ${MODES[task.mode]}`} data-task={task.mode}>
+      <h3 className="task-head">
+        <span className="anywhere">{visible(task.environment)}</span>
+        <span className={`mode mode-${task.mode}`}>{MODES[task.mode]}</span>
+        <span className="faint tiny nowrap">
+          {number(task.count)} {task.count === 1 ? "episode" : "episodes"}
+        </span>
+      </h3>
+      <div className="task-strips">
+        <Strip name="Return" mean={task.means.total_return} spread={spreadOf(task.percentiles)} range={returns} />
+        <Strip name="Length in env steps" mean={task.means.length} spread={spreadOf(task.length_percentiles)} range={lengths} />
+        <Outcomes task={task} />
+      </div>
+    </section>
+  );
+}
+
+/** Training and evaluation of one environment share their scales, so that they can be compared. */
+function Tasks({ tasks }: { tasks: TaskEpisodes[] }) {
+  return inOrder(tasks).map((task) => {
+    const alike = tasks.filter(({ environment }) => environment === task.environment);
+    return (
+      <Task
+        key={`${task.environment} ${task.mode}`}
+        task={task}
+        returns={rangeOf(alike.map((one) => spreadOf(one.percentiles)))}
+        lengths={rangeOf(alike.map((one) => spreadOf(one.length_percentiles)))}
+      />
+    );
+  });
+}
+
+function Over({ summary }: { summary: EpisodeSummary }) {
+  const environments = new Set(summary.tasks.map(({ environment }) => environment)).size;
+  if (environments < 2) return null;
+  const rows = [
+    ["Training", summary.train_weighted, summary.train_unweighted],
+    ["Evaluation", summary.eval_weighted, summary.eval_unweighted],
+  ] as const;
+  return (
+    <p className="small soft task-over">
+      Mean return over {environments} environments.{" "}
+      {rows.map(
+        ([name, each, environment]) =>
+          each &&
+          environment && (
+            <span key={name}>
+              {name}: <b>{number(each.total_return)}</b> with each episode counted once, <b>{number(environment.total_return)}</b> with each
+              environment.{" "}
+            </span>
+          ),
+      )}
+    </p>
+  );
+}
+
+function Nothing({ run, span }: { run: RunDetail; span: string }) {
+  const words = SPAN_WORDS[span];
+  if (ENDED.has(run.status)) {
+    return <EmptyState title={`No episode ended in the last ${words}`}>The run is {run.status}. Its curves above keep what was.</EmptyState>;
+  }
+  return (
+    <EmptyState
+      title={`No episode ended in the last ${words}`}
+      command={run.policy_step === -2 ? `python examples/ppo_cartpole.py --url ${location.origin} --run ${run.name}` : undefined}
+    >
+      {run.policy_step === -2
+        ? "Episodes begin when a trainer has published its first weights."
+        : "Choose a longer time, or look at the fleet below for what holds it up."}
+    </EmptyState>
+  );
+}
+
+/** What recent episodes came to: how much they earned, how long they were and how they ended. */
+export function EpisodePanel({ run }: { run: RunDetail }) {
+  const [span, setSpan] = useState("300");
+  const goesOn = !ENDED.has(run.status);
+  const { data, error } = useQuery({ ...episodeSummaryQuery(run.name, Number(span), goesOn), enabled: run.kind === "fleet" });
+  if (run.kind === "outside") return null;
+  return (
+    <Panel
+      title="Episodes"
+      note={data?.since ? `that ended since ${clock(data.since)}, the newest ones of the last ${SPAN_WORDS[span]}` : `that ended in the last ${SPAN_WORDS[span]}`}
+      aside={<SegmentedControl size="xs" data={SPANS} value={span} aria-label="Time to sum up" onChange={setSpan} />}
+      className="span-12"
+    >
+      {error && !data ? (
+        <ErrorState title="Episodes cannot be summed up" error={error} />
+      ) : !data ? null : data.tasks.length === 0 ? (
+        <Nothing run={run} span={span} />
+      ) : (
+        <>
+          <Tasks tasks={data.tasks} />
+          <Over summary={data} />
+        </>
+      )}
+    </Panel>
+  );
+}
