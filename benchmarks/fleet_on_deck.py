@@ -34,6 +34,7 @@ class Shape:
     envs: int
     """Of each worker."""
     fragment_length: int = 128
+    envs_in_worker: bool = True
 
     def config(self) -> dict[str, Any]:
         """Return the run's configuration: nothing is ever too old, and room never runs out."""
@@ -43,6 +44,7 @@ class Shape:
                 "num_workers": self.workers,
                 "envs_per_worker": self.envs,
                 "envs_per_process": self.envs,
+                "envs_in_worker": self.envs_in_worker,
                 "inference_batch_size": self.envs,
                 "fragment_length": self.fragment_length,
                 "to_send_queue_size": max(16, 4 * self.envs),

@@ -15,6 +15,7 @@ from rolldeck.wire import SlotReport
 from rollouts.core.backoff import RestartBudget, RestartRule
 from rollouts.fleet.env_messages import Began, Broke, Ready, Recorded, Stepped
 from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
+from rollouts.fleet.envs_in_worker import EnvsInWorker
 from rollouts.fleet.log_capture import OutputPump
 from rollouts.fleet.loops import EventLog
 from runs.core.run_config import RunConfig
@@ -64,7 +65,7 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Process:
-    worker: EnvWorker
+    worker: EnvWorker | EnvsInWorker
     budget: RestartBudget
     start_at: float | None = 0.0
     """When it is to be started; None while it runs or is given up."""
@@ -99,8 +100,11 @@ class EnvCrew:
         self._slots: list[_Slot] = []
         self._processes: list[_Process] = []
         count, size = config.fleet.envs_per_worker, config.fleet.envs_per_process
+        kind: type[EnvWorker | EnvsInWorker] = EnvWorker
+        if config.fleet.envs_in_worker:
+            kind, size = EnvsInWorker, count
         for first in range(0, count, size):
-            worker = EnvWorker(
+            worker = kind(
                 spec=config.environment.spec,
                 kwargs=config.environment.kwargs,
                 slots=range(first, min(first + size, count)),

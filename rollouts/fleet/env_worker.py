@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,10 +39,30 @@ from rollouts.fleet.settings import derive_seed
 
 # Not run as a module: it would be imported a second time, under another name.
 BOOT: Final = "from rollouts.fleet.env_process import main; main()"
+# Environments that draw with SDL find no screen here, and need none.
+HEADLESS: Final = {
+    "SDL_VIDEODRIVER": "dummy",
+    "SDL_AUDIODRIVER": "dummy",
+    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+}
 
 
 class EnvWorkerDied(ConnectionError):
     """The process is gone, or no longer answers its pipe."""
+
+
+class SlotSeeds:
+    """A seed for each environment that a slot gets, whichever others are in its process."""
+
+    def __init__(self, base_seed: int) -> None:
+        self._base_seed = base_seed
+        self._builds: Counter[int] = Counter()
+
+    def next(self, slot: int) -> int:
+        """Return the seed of the slot's next environment."""
+        build = self._builds[slot]
+        self._builds[slot] += 1
+        return derive_seed(self._base_seed, "slot", slot, build)
 
 
 class EnvWorker:
@@ -71,15 +92,12 @@ class EnvWorker:
             mark: By which whatever the process starts is known later; empty for none.
         """
         self.slots = tuple(slots)
-        self.generation = 0
-        """Processes started so far."""
         self._spec = spec
         self._kwargs = kwargs
         self._output = output
         self._mark = mark
-        self._base_seed = base_seed
         self._rows = {slot: row for row, slot in enumerate(self.slots)}
-        self._builds = dict.fromkeys(self.slots, 0)
+        self._seeds = SlotSeeds(base_seed)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._memory: int | None = None
@@ -117,8 +135,7 @@ class EnvWorker:
             )
         self.say(f"env process {self._process.pid} begins")
         self._channel = Channel(ours, receives=FromProcess)
-        self.generation += 1
-        seeds = [self._next_seed(slot) for slot in self.slots]
+        seeds = [self._seeds.next(slot) for slot in self.slots]
         self._channel.send(Setup(spec=self._spec, kwargs=self._kwargs, seeds=seeds))
 
     def say(self, text: str) -> None:
@@ -132,7 +149,7 @@ class EnvWorker:
         Raises:
             EnvWorkerDied: If the process is gone.
         """
-        self._send(Build(self._rows[slot], self._next_seed(slot)))
+        self._send(Build(self._rows[slot], self._seeds.next(slot)))
 
     def record(self, slot: int, order_id: str, film: str) -> None:
         """Have the next episode of a slot filmed; what came of it comes as a message.
@@ -221,7 +238,7 @@ class EnvWorker:
         if isinstance(message, Ready):
             self._map(message)
         elif isinstance(message, Came) and self._block is not None:
-            return _stepped(message, self._block)
+            return read_steps(message, self._block)
         return message  # type: ignore[return-value]
 
     def _map(self, ready: Ready) -> None:
@@ -240,11 +257,6 @@ class EnvWorker:
             os.close(self._memory)
             self._memory = None
 
-    def _next_seed(self, slot: int) -> int:
-        build = self._builds[slot]
-        self._builds[slot] += 1
-        return derive_seed(self._base_seed, "slot", slot, build)
-
     def _obituary(self) -> str:
         if self._process is None:
             return "not started"
@@ -257,7 +269,8 @@ class EnvWorker:
         return f"env process {self._process.pid} ended with {ending}"
 
 
-def _stepped(came: Came, block: EnvBlock) -> Stepped:
+def read_steps(came: Came, block: EnvBlock) -> Stepped:
+    """Return what the message says is in the block, as arrays of the caller's own."""
     rows = came.rows
     terminated, truncated = block.terminated[rows], block.truncated[rows]
     ended = np.flatnonzero(terminated | truncated).tolist()
@@ -290,10 +303,7 @@ def _environment(mark: str) -> dict[str, str]:
     found = [str(Path(str(package.__file__)).parents[1]) for package in (rollouts, rolldeck)]
     paths = [*found, *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {
-        # Environments that draw with SDL find no screen here, and need none.
-        "SDL_VIDEODRIVER": "dummy",
-        "SDL_AUDIODRIVER": "dummy",
-        "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+        **HEADLESS,
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         "OMP_NUM_THREADS": "1",

