@@ -50,6 +50,7 @@ LOG_WANTED_FOR: Final = timedelta(seconds=15)
 LOGS_AT_ONCE: Final = 64
 RECORDINGS_AT_MOST: Final = 100
 WINDOWS_AT_MOST: Final = 20_000
+PREVIEW_BYTES: Final = 8192
 
 
 class NoFilm(LookupError):
@@ -130,6 +131,18 @@ def film(row: Recording) -> "File[bytes]":
         return default_storage.open(row.file)
     except FileNotFoundError as error:
         raise NoFilm(f"the film of recording {row.pk} is gone") from error
+
+
+def film_preview(row: Recording) -> str:
+    """Return the beginning of a film that is text; empty where it is a video, or gone."""
+    if not row.media_type.startswith("text/"):
+        return ""
+    try:
+        with film(row) as file:
+            begin: bytes = file.read(PREVIEW_BYTES)
+    except NoFilm:
+        return ""
+    return begin.decode(errors="replace")
 
 
 def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:

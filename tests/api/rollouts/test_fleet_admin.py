@@ -1,31 +1,152 @@
 """Every table of fleets can be looked at in the admin, and none can be changed."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
+from rolldeck.errands import Filmed, LogLines, RecordingUpdate
+from rolldeck.wire import SlotReport
+from rollouts import services
+from rollouts.models import EnvSlot, LogRequest, Recording
+from rollouts.wire import Metric, MetricsPush, RecordingRequest
+from runs.models import Run
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import accept, launched, report, window, worker
+from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker
 
 pytestmark = pytest.mark.django_db
-TABLES = ["fleet", "fleetworker", "envslot", "episodewindow", "metricsample"]
+TABLES = [
+    *("fleet", "fleetworker", "envslot", "episodewindow", "metricsample", "recording"),
+    "logrequest",
+]
+HOSTILE = "<script>alert(1)</script> \u202egnp.exe"
+
+
+def fill(name: str, *, workers: int) -> Run:
+    """Make a run of so many workers, and as many rows of every other table."""
+    run = launched(FakeCluster(), name)
+    slots = [SlotReport(slot=0, state="stepping", error=HOSTILE)]
+    windows = [window(1.0, 3.0) for _ in range(workers)]
+    reports = [worker(index, env_steps=10, slots=slots) for index in range(workers)]
+    accept(run, report(run, *reports, episodes=windows))
+    samples = [Metric(name="loss", step=step, value=0.5) for step in range(workers)]
+    services.record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
+    for index in range(workers):
+        answer_log(run, index)
+        film(run)
+    return run
+
+
+def answer_log(run: Run, index: int) -> None:
+    asked = services.ask_for_log(run_id=run.pk, worker=index, slot=None, lines=9, now=NOON)
+    answer = LogLines(lines=["the last words", HOSTILE], node="node-a")
+    services.answer_log(run_id=run.pk, request=asked.request, answer=answer, now=later(1))
+
+
+def film(run: Run) -> None:
+    wanted = RecordingRequest(worker=0)
+    [row] = services.request_recordings(run_id=run.pk, wanted=wanted, actor="alice", now=NOON)
+    filmed = Filmed(media_type="text/plain", frames=1, frames_per_second=30.0)
+    update = RecordingUpdate(
+        state="ready", worker=0, slot=0, filmed=filmed, content=HOSTILE.encode()
+    )
+    services.update_recording(run_id=run.pk, recording_id=row.pk, update=update, now=later(1))
 
 
 @pytest.fixture
 def admin() -> Client:
-    run = launched(FakeCluster())
-    accept(run, report(run, worker(env_steps=10), episodes=[window(1.0, 3.0)]))
+    fill("pole", workers=1)
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     return client
 
 
+def statements(admin: Client, address: str) -> list[str]:
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        assert admin.get(address).status_code == 200
+    return [query["sql"] for query in captured.captured_queries]
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_can_be_looked_at_and_searched(admin: Client, table: str) -> None:
-    assert admin.get(f"/admin/rollouts/{table}/").status_code == 200
-    assert admin.get(f"/admin/rollouts/{table}/?q=pole").status_code == 200
+    fill("other", workers=1)
+    names = {
+        query: set(re.findall(r">(pole|other)</a>", listed(admin, table, query)))
+        for query in ("", "?q=po", "?q=nobody")
+    }
+
+    assert names == {"": {"pole", "other"}, "?q=po": {"pole"}, "?q=nobody": set()}
+
+
+def listed(admin: Client, table: str, query: str) -> str:
+    """Return the table of a list, without the filters beside it."""
+    page = admin.get(f"/admin/rollouts/{table}/{query}").content.decode()
+    return page.partition('id="result_list"')[2].partition("</table>")[0]
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_no_row_can_be_added_by_hand(admin: Client, table: str) -> None:
     assert admin.get(f"/admin/rollouts/{table}/add/").status_code == 403
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_list_takes_as_many_statements_however_many_rows_it_shows(
+    admin: Client, table: str
+) -> None:
+    address = f"/admin/rollouts/{table}/"
+    statements(admin, address)  # what is remembered afterwards is asked for once
+    few = statements(admin, address)
+    fill("second", workers=5)
+    fill("third", workers=5)
+
+    assert len(statements(admin, address)) == len(few)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_list_counts_nothing(admin: Client, table: str) -> None:
+    sql = statements(admin, f"/admin/rollouts/{table}/?q=pole")
+
+    assert [one for one in sql if "COUNT(" in one.upper() and f"rollouts_{table}" in one] == []
+
+
+def test_the_end_of_a_log_is_shown_as_text(admin: Client) -> None:
+    row = LogRequest.objects.get()
+    page = admin.get(f"/admin/rollouts/logrequest/{row.pk}/change/").content.decode()
+
+    assert "the last words" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; ⟨U+202E⟩gnp.exe" in page
+    assert "<script>alert(1)" not in page
+
+
+def test_lists_read_no_log(admin: Client) -> None:
+    sql = statements(admin, "/admin/rollouts/logrequest/")
+
+    assert [one for one in sql if '"rollouts_logrequest"."content"' in one] == []
+
+
+def test_a_film_of_text_is_shown_and_linked(admin: Client) -> None:
+    row = Recording.objects.get()
+    page = admin.get(f"/admin/rollouts/recording/{row.pk}/change/").content.decode()
+
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; ⟨U+202E⟩gnp.exe" in page
+    address = f"/api/runs/pole/recordings/{row.pk}/content"
+    assert f'href="{address}"' in page
+    assert b"".join(admin.get(address)) == HOSTILE.encode()
+
+
+def test_a_fleet_leads_to_its_workers_and_they_to_their_slots(admin: Client) -> None:
+    slot = EnvSlot.objects.get()
+    fleet = admin.get(f"/admin/rollouts/fleet/{slot.worker.fleet_id}/change/").content.decode()
+    workers = f"/admin/rollouts/fleetworker/?fleet__id__exact={slot.worker.fleet_id}"
+    assert workers in fleet
+    assert admin.get(workers).status_code == 200
+
+    one = admin.get(f"/admin/rollouts/fleetworker/{slot.worker_id}/change/").content.decode()
+    slots = f"/admin/rollouts/envslot/?worker__id__exact={slot.worker_id}"
+    assert slots in one
+    assert admin.get(slots).status_code == 200

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.log_text import LINE_CHARACTERS, clean, last_lines
+from rollouts.core.log_text import LINE_CHARACTERS, clean, last_lines, visible
 
 
 @given(st.binary(max_size=3000) | st.text().map(lambda text: text.encode("utf-8", "replace")))
@@ -60,3 +60,19 @@ def test_the_last_lines_are_kept_and_a_cut_one_is_left_out() -> None:
     assert last_lines(raw, lines=10, is_whole=False) == ["one", "two", "three"]
     assert last_lines(b"only a part", lines=10, is_whole=False) == ["only a part"]
     assert last_lines(b"", lines=10, is_whole=True) == []
+
+
+def test_what_could_deceive_a_reader_is_named_where_it_stands() -> None:
+    assert visible("a\u202eb\x1b[31m\ufeff") == "a⟨U+202E⟩b⟨U+001B⟩[31m⟨U+FEFF⟩"
+    assert visible("two\tcolumns\nand a line: é 語") == "two\tcolumns\nand a line: é 語"
+
+
+@given(st.text())
+def test_visible_text_has_no_control_and_no_direction_characters(text: str) -> None:
+    shown = visible(text)
+
+    assert not [one for one in shown if unicodedata.category(one) == "Cc" and one not in "\t\n"]
+    assert not [one for one in shown if unicodedata.bidirectional(one) in DIRECTIONS]
+
+
+DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
