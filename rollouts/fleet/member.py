@@ -352,7 +352,9 @@ class Member:
         if handle is not None:
             handle.kill()
         self._accepted_before = self.accepted
-        self._lost_steps += self._state.buffered_steps if self._state else 0
+        lost_steps = self._state.buffered_steps if self._state else 0
+        unsent = self._state.report.to_send if self._state else 0
+        self._lost_steps += lost_steps
         self._state = self._measured = self._exchange = None
         self._delivery.begin_anew()
         self._reason, self.obstacle = reason, ""
@@ -371,6 +373,8 @@ class Member:
             f"Worker {self.index} is lost, {what}: {reason}",
             level="error" if wait is None else "warning",
             worker=self.index,
+            lost_steps=lost_steps,
+            unsent_fragments=unsent,
             log=self._last_words(),
         )
 

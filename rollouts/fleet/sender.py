@@ -3,8 +3,9 @@
 Invariants:
     - A fragment leaves only when the platform has answered for it, or has refused it for good.
     - Fragments leave in the order in which they came: first what a worker that is gone has left,
-      then the spool, then the queue. While the platform is away, nothing but the fragment that
-      is being written down is in memory only: a worker that is killed then leaves all the others.
+      then the spool, then the queue.
+    - A fragment is in a file before `offer` returns: a worker that is killed leaves all that it
+      has cut. Only those that the disk does not take stay in the queue, in memory.
     - A fragment may be sent twice when an answer was lost: its slot and number make the second
       one a duplicate, which the platform counts and does not store.
 """
@@ -26,8 +27,8 @@ from rollouts.fleet.spool import Spool
 
 PER_REQUEST: Final = 32
 BYTES_PER_REQUEST: Final = 8 * 1024 * 1024
-SPOOL_AFTER_SECONDS: Final = 2.0
-"""How long a request may take before fragments behind it are written down."""
+AWAY_AFTER_SECONDS: Final = 2.0
+"""How long a request may take before the platform counts as away."""
 LOOK_SECONDS: Final = 5.0
 """How often to look for what workers that are gone have left."""
 SPEAK_AFTER_SECONDS: Final = 5.0
@@ -55,9 +56,10 @@ class Sender:
 
         Args:
             push: Hands encoded fragments to the platform.
-            spool: Takes everything while the platform is away.
+            spool: Takes everything until the platform has it.
             inherit: Finds the spool of a worker that is gone, one at a time.
-            capacity: Fragments in the queue from which on no new ones shall be begun.
+            capacity: Fragments that may wait before no new ones shall be begun, as long as the
+                platform answers; while it is away the spool's size is the limit.
             events: Hears of outages and refusals.
             monitor: Learns what sending costs.
             backoff: Waits between attempts.
@@ -97,16 +99,15 @@ class Sender:
 
     def has_room(self) -> bool:
         """Whether a further fragment may be begun."""
-        return (
-            len(self._queue) < self._capacity and self._spool.has_room() and not self._spool_fault
-        )
+        if self._is_away or self._is_unanswered():
+            return self._spool.has_room() and not self._spool_fault
+        return len(self._spool) + len(self._queue) < self._capacity
 
     def offer(self, fragment: bytes) -> None:
-        """Take a fragment; waits for nobody, and for the disk while the platform is away."""
+        """Take a fragment; waits for nobody but the kernel, which copies it."""
         with self._changed:
             self._queue.append(fragment)
-            if self._is_away or self._is_unanswered():
-                self._write_down()
+            self._write_down()
             self._changed.notify()
 
     def close(self) -> None:
@@ -157,6 +158,8 @@ class Sender:
             # The next look, once this is sent, comes at once.
             self._look_at = now
             self._inherited = found
+            if found.lost:
+                self._tell_loss(found)
             self._events.add(
                 "spool_inherited",
                 f"Sending {len(found)} fragments that worker {found.folder.name} left",
@@ -205,7 +208,7 @@ class Sender:
         if self._has_spoken:
             self._events.add("sending_resumed", "The platform takes fragments again")
         self._failures, self._failing_since, self._has_spoken = 0, None, False
-        self._is_away, self._spool_fault = False, ""
+        self._is_away = False
 
     def _take_failure(self, fragments: list[bytes], failure: RolldeckError, now: float) -> None:
         if isinstance(failure, InvalidRequest | StaleEpoch):
@@ -245,10 +248,10 @@ class Sender:
 
     def _is_unanswered(self) -> bool:
         asked_at = self._asked_at
-        return asked_at is not None and time.monotonic() - asked_at > SPOOL_AFTER_SECONDS
+        return asked_at is not None and time.monotonic() - asked_at > AWAY_AFTER_SECONDS
 
     def _write_down(self) -> None:
-        """Move the queue into the spool, as far as the disk takes it; the lock is held."""
+        """Move the queue into the files, as far as the disk takes it; the lock is held."""
         while self._queue:
             if not self._spool.has_room():
                 self._tell_fault("it is full")
@@ -262,7 +265,7 @@ class Sender:
             self._spool_fault = ""
 
     def _tell_fault(self, fault: str) -> None:
-        """Begin no further fragments; those that were begun stay in memory."""
+        """Say once that fragments stay in memory, until the disk takes some again."""
         if not self._spool_fault:
             self._events.add(
                 "spool_failed", f"The spool takes no more fragments: {fault}", level="error"
@@ -274,7 +277,7 @@ class Sender:
         self.lost += lost
         self._events.add(
             "spool_damaged",
-            f"{lost} fragments that were written down can no longer be read",
+            f"{lost} fragments that were written, or begun to be, cannot be read",
             level="error",
             fragments=lost,
         )

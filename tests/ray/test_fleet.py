@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rolldeck.wire import FleetReport, Fragment
+from rolldeck.wire import FleetReport
 from rollouts.fleet.settings import FleetSettings
 from runs.core import run_config
 from tests.processes import is_gone
@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
 from small_platform import SmallPlatform, served  # noqa: E402 the path is made above
+from spool_reading import spooled  # noqa: E402
 
 pytestmark = pytest.mark.ray
 NAMESPACE = "test-fleet"
@@ -81,16 +82,6 @@ def snapshot(manager: Any) -> FleetReport:
 
     answer = ray.get(manager.snapshot.remote(), timeout=10)
     return msgspec.json.decode(answer, type=FleetReport)
-
-
-def spooled(folder: Path, worker: str) -> list[tuple[str, int]]:
-    """Return slot and number of what waits in the spools of workers so called."""
-    keys = []
-    for path in folder.rglob("*.fragment"):
-        if worker in path.parent.name:
-            fragment = msgspec.msgpack.decode(path.read_bytes(), type=Fragment)
-            keys.append((fragment.slot, fragment.number))
-    return keys
 
 
 def both_run(platform: SmallPlatform) -> bool:
@@ -167,11 +158,11 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
         eventually(lambda: both_run(platform) and len(platform.fragments) > 50)
         victim = platform.reports[-1].workers[0]
     began = time.monotonic()
-    eventually(lambda: spooled(tmp_path, victim.incarnation))
+    eventually(lambda: victim.incarnation in str(spooled(tmp_path)))
     assert victim.pid
     os.kill(victim.pid, signal.SIGKILL)
     eventually(lambda: time.monotonic() - began > 30)
-    left = spooled(tmp_path, "")
+    left = spooled(tmp_path)
     before = set(platform.fragments)
     assert left
     assert not before & set(left)
@@ -181,7 +172,7 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
         eventually(lambda: set(left) <= platform.fragments.keys())
         assert time.monotonic() - back_at < 20
         eventually(lambda: both_run(platform))
-        eventually(lambda: not spooled(tmp_path, ""))
+        eventually(lambda: not spooled(tmp_path))
 
     for slot in {slot for slot, _ in platform.order}:
         numbers = [number for name, number in platform.order if name == slot]

@@ -43,6 +43,9 @@ class SmallPlatform:
         """Answered to pushes and reports in place of a real answer, where it is not 0."""
         self.log_requests: list[LogRequest] = []
         self.log_answers: dict[str, LogLines] = {}
+        self.gate = threading.Event()
+        """Pushes are answered while it is open."""
+        self.gate.set()
         self.loses_answers = False
         """Take pushes in, then hang up without an answer."""
 
@@ -95,12 +98,12 @@ class SmallPlatform:
         )
 
     def events(self) -> list[str]:
-        return [event.kind for event in self._events()]
+        return [event.kind for event in self.all_events()]
 
     def messages(self, kind: str) -> list[str]:
-        return [event.message for event in self._events() if event.kind == kind]
+        return [event.message for event in self.all_events() if event.kind == kind]
 
-    def _events(self) -> list[FleetEvent]:
+    def all_events(self) -> list[FleetEvent]:
         # A report that was not delivered comes again under its number.
         by_number = {report.sequence: report.events for report in self.reports}
         return [event for events in by_number.values() for event in events]
@@ -133,6 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         if platform.status:
             self._answer(b"{}", status=platform.status)
         elif self.path.endswith("/fragments"):
+            platform.gate.wait()
             receipt = platform.take(body)
             if platform.loses_answers:
                 self.close_connection = True

@@ -1,6 +1,7 @@
 """No fragment is lost, doubled or overtaken, however long the platform is away."""
 
 import os
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,15 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 from small_platform import SmallPlatform, served
+from spool_reading import left_in
 
 from rolldeck.errors import InvalidRequest, Unreachable
 from rolldeck.http import Backoff
 from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
 from rollouts.fleet.loops import EventLog, Loop
 from rollouts.fleet.platform_api import PlatformApi
-from rollouts.fleet.sender import SPOOL_AFTER_SECONDS, Push, Sender
+from rollouts.fleet.sender import AWAY_AFTER_SECONDS, Push, Sender
 from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.spool import KEPT_SECONDS, Estate, Spool
+from rollouts.fleet.spool import KEPT_SECONDS, SEGMENT_BYTES, Estate, Spool
 
 Eventually = Callable[..., None]
 
@@ -235,8 +237,8 @@ def test_what_nobody_inherits_is_removed_after_a_day(tmp_path: Path) -> None:
     kept = Spool(tmp_path / "old" / "alive")
     kept.append(b"2")
     now = time.time()
-    for folder in ("w0", "alive"):
-        os.utime(tmp_path / "old" / folder, (now - KEPT_SECONDS - 1,) * 2)
+    for path in (tmp_path / "old").rglob("*"):
+        os.utime(path, (now - KEPT_SECONDS - 1,) * 2)
 
     assert Estate(tmp_path, "mine").sweep(now) == 1
     assert not (tmp_path / "old" / "w0").exists()
@@ -244,15 +246,16 @@ def test_what_nobody_inherits_is_removed_after_a_day(tmp_path: Path) -> None:
     assert kept.oldest(1) == [b"2"]
 
 
-def test_a_fragment_that_vanished_from_the_spool_is_counted_and_the_others_go_out(
+def test_a_fragment_that_was_cut_short_is_counted_and_the_others_go_out(
     tmp_path: Path, eventually: Eventually
 ) -> None:
     left = Spool(tmp_path / "r" / "another")
-    for content in (b"1", b"2", b"3"):
+    for content in (b"1", b"22", b"333"):
         left.append(content)
     left.close()
-    sorted(left.folder.iterdir())[1].unlink()
-    (left.folder / f"{1:020d}.fragment").mkdir()
+    [path] = left.folder.iterdir()
+    # Killed within the write of the last one.
+    os.truncate(path, path.stat().st_size - 1)
     taken: list[bytes] = []
 
     def push(fragments: list[bytes]) -> FragmentReceipt:
@@ -261,7 +264,7 @@ def test_a_fragment_that_vanished_from_the_spool_is_counted_and_the_others_go_ou
 
     inherit = Estate(tmp_path, "r").next_inheritance
     with sending(push, tmp_path, inherit=inherit) as (sender, events):
-        eventually(lambda: taken == [b"1", b"3"])
+        eventually(lambda: taken == [b"1", b"22"])
         eventually(lambda: sender.waiting == 0)
 
     assert sender.lost == 1
@@ -280,8 +283,7 @@ def test_while_the_platform_is_away_every_fragment_is_on_the_disk_at_once(
         eventually(lambda: (tmp_path / "spool").exists())
         for number in range(1, 5):
             sender.offer(str(number).encode())
-            written = sorted((tmp_path / "spool").glob("*.fragment"))
-            assert [path.read_bytes() for path in written][-1] == str(number).encode()
+            assert left_in(tmp_path)[-1] == str(number).encode()
         assert sender.waiting == 5
 
 
@@ -298,9 +300,9 @@ def test_a_request_that_hangs_does_not_keep_what_comes_after_it_in_memory(
 
     with sending(hangs, tmp_path) as (sender, _):
         sender.offer(b"0")
-        time.sleep(SPOOL_AFTER_SECONDS + 0.2)
+        time.sleep(AWAY_AFTER_SECONDS + 0.2)
         sender.offer(b"1")
-        assert len(list((tmp_path / "spool").glob("*.fragment"))) == 2
+        assert left_in(tmp_path) == [b"0", b"1"]
         gate.set()
         eventually(lambda: sender.waiting == 0)
 
@@ -310,13 +312,55 @@ def test_a_request_that_hangs_does_not_keep_what_comes_after_it_in_memory(
 def test_a_full_disk_leaves_the_spool_as_it_was(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.append(b"1")
-    (tmp_path / "spool" / f"{1:020d}.part").symlink_to("/dev/full")
-
-    with pytest.raises(OSError, match="No space left"):
-        spool.append(b"2")
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, allowed[1]))
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            spool.append(b"2" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
     spool.append(b"3")
 
-    assert spool.oldest(9) == [b"1", b"3"]
+    assert spool.oldest(9) == left_in(tmp_path) == [b"1", b"3"]
+
+
+def test_a_spool_of_many_files_keeps_order_through_kills_and_lets_go_of_what_was_sent(
+    tmp_path: Path,
+) -> None:
+    contents = [bytes([number]) * (SEGMENT_BYTES // 3) for number in range(10)]
+    spool = Spool(tmp_path / "spool")
+    for content in contents:
+        spool.append(content)
+    assert len(list(spool.folder.iterdir())) == 4
+    # More than is kept in memory: the last ones come from their files.
+    assert spool.oldest(10) == contents
+    for _ in range(4):
+        spool.remove_oldest()
+    assert len(list(spool.folder.iterdir())) == 3
+    spool.close()
+
+    for _ in range(2):
+        heir = Spool.inherit(tmp_path / "spool")
+        assert heir is not None
+        heir.remove_oldest()
+        heir.close()
+
+    assert left_in(tmp_path) == contents[6:]
+
+
+def test_a_spool_takes_its_whole_time_to_become_old_since_its_last_fragment(
+    tmp_path: Path,
+) -> None:
+    left = Spool(tmp_path / "r" / "w0")
+    left.append(b"1")
+    now = time.time()
+    # A folder's own time says when its last file was made.
+    os.utime(left.folder, (now - KEPT_SECONDS - 1,) * 2)
+    left.append(b"2")
+    left.close()
+
+    assert Estate(tmp_path, "mine").sweep(now) == 0
+    assert left_in(tmp_path) == [b"1", b"2"]
 
 
 def test_a_disk_that_takes_nothing_is_an_event_and_holds_new_fragments_back(
@@ -342,7 +386,7 @@ def test_a_disk_that_takes_nothing_is_an_event_and_holds_new_fragments_back(
         assert not sender.has_room()
 
         in_the_way.unlink()
-        eventually(lambda: len(list((tmp_path / "disk" / "spool").glob("*.fragment"))) == 3)
+        eventually(lambda: left_in(tmp_path) == [b"1", b"2", b"3"])
         assert sender.has_room()
         is_away = False
         eventually(lambda: sender.waiting == 0)

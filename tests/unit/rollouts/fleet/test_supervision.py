@@ -167,8 +167,9 @@ def test_what_a_dead_worker_had_begun_is_counted(
 
     assert lost >= known
     assert platform.reports[-1].workers[0].dropped_steps["worker_lost"] == lost
-    [told] = platform.messages("worker_respawned")
-    assert told.endswith("ConnectionError: the process is gone")
+    [told] = [event for event in platform.all_events() if event.kind == "worker_respawned"]
+    assert told.message.endswith("ConnectionError: the process is gone")
+    assert told.details["lost_steps"] == lost
 
 
 class UnwillingToShare(LocalWorkers):

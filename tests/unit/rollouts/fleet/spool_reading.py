@@ -1,0 +1,27 @@
+"""Look into spools without touching them."""
+
+from pathlib import Path
+
+import msgspec
+
+from rolldeck.wire import Fragment
+from rollouts.fleet.spool_segment import Segment
+
+
+def left_in(folder: Path) -> list[bytes]:
+    """Return what waits in the spools below `folder`, oldest first in each."""
+    found: list[bytes] = []
+    for path in sorted(folder.rglob("*.segment")):
+        try:
+            segment = Segment.reopen(path)
+        except FileNotFoundError:
+            continue  # sent in the meantime
+        found += [segment.read(place) for place in segment.places()[0]]
+        segment.close()
+    return found
+
+
+def spooled(folder: Path) -> list[tuple[str, int]]:
+    """Return slot and number of what waits in the spools below `folder`."""
+    fragments = [msgspec.msgpack.decode(raw, type=Fragment) for raw in left_in(folder)]
+    return [(fragment.slot, fragment.number) for fragment in fragments]
