@@ -32,7 +32,7 @@ DEFAULT_TOKENS = 16
 """OpenAI's, for completions; a chat goes on to the end of the context."""
 MOST_SEED = 1 << 40
 
-A = TypeVar("A", bound=Asked)
+A = TypeVar("A", bound=msgspec.Struct)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,22 +90,22 @@ class OpenAiApi:
         return JSONResponse({"object": "list", "data": [shown]})
 
     async def _complete(self, request: Request) -> Response:
-        asked = await _read(request, AskedCompletion)
-        prompts = [self._tokens(prompt) for prompt in _prompts(asked.prompt)]
+        asked = await read_body(request, AskedCompletion)
+        prompts = [self.tokens(prompt) for prompt in _prompts(asked.prompt)]
         most = asked.max_tokens or DEFAULT_TOKENS
         return await self._answer(
             request, asked, prompts, most=most, with_logprobs=asked.logprobs is not None
         )
 
     async def _chat(self, request: Request) -> Response:
-        asked = await _read(request, AskedChat)
+        asked = await read_body(request, AskedChat)
         try:
             text = self._tokenizer.render([_flat(message) for message in asked.messages])
         except TokenizerUnusable as error:
             raise Refused(str(error), param="messages") from error
         most = asked.max_completion_tokens or asked.max_tokens or self._context
         return await self._answer(
-            request, asked, [self._tokens(text)], most=most, with_logprobs=bool(asked.logprobs)
+            request, asked, [self.tokens(text)], most=most, with_logprobs=bool(asked.logprobs)
         )
 
     async def _answer(
@@ -129,17 +129,29 @@ class OpenAiApi:
             answers_each=asked.n or 1,
             tokenizer=self._tokenizer,
         )
-        generation = self._begin(shape, asked, most)
         if asked.stream:
+            generation = self._begin(shape, asked, most)
             counts = bool((asked.stream_options or {}).get("include_usage"))
             return StreamingResponse(
                 self._stream(generation, counts=counts), media_type="text/event-stream"
             )
+        return JSONResponse(shape.response(await self.choices(request, shape, asked, most)))
+
+    async def choices(
+        self, request: Request, shape: Shape, asked: Asked, most: int
+    ) -> list[Choice]:
+        """Return the answers to the prompts of `shape`, each of at most `most` tokens.
+
+        Raises:
+            Refused: If they cannot be had.
+            ClientDisconnect: If the client hung up.
+        """
+        generation = self._begin(shape, asked, most)
         try:
             await self._collect(request, generation)
         finally:
             self._cancel(generation)
-        return JSONResponse(shape.response(generation.choices))
+        return generation.choices
 
     def _begin(self, shape: Shape, asked: Asked, most: int) -> Generation:
         loop = asyncio.get_running_loop()
@@ -223,7 +235,12 @@ class OpenAiApi:
             if ticket.ended < ticket.prompt.answers:
                 self._engine.cancel(ticket)
 
-    def _tokens(self, prompt: str | list[int]) -> list[int]:
+    def tokens(self, prompt: str | list[int]) -> list[int]:
+        """Return a prompt's tokens.
+
+        Raises:
+            Refused: If there are none for it.
+        """
         if isinstance(prompt, list):
             if any(token >= self._tokenizer.vocab_size for token in prompt):
                 raise Refused("a token is beyond the vocabulary", param="prompt")
@@ -234,7 +251,12 @@ class OpenAiApi:
             raise Refused(str(error), param="prompt") from error
 
 
-async def _read(request: Request, kind: type[A]) -> A:
+async def read_body(request: Request, kind: type[A]) -> A:
+    """Return what a request asks for.
+
+    Raises:
+        Refused: If it is not of that kind, naming the field.
+    """
     body = await request.body()
     try:
         raw = msgspec.json.decode(body)

@@ -71,6 +71,7 @@ def _run(
     from rollouts.fleet.language.following import BOOTSTRAP, WeightsFollower, WeightsSwap
     from rollouts.fleet.language.openai_api import OpenAiApi
     from rollouts.fleet.language.serving import EngineThread
+    from rollouts.fleet.language.sglang_api import SglangApi
     from rollouts.fleet.language.weights_api import WeightsApi
 
     context = model.config.max_position_embeddings
@@ -83,6 +84,7 @@ def _run(
         parts.callback(WeightsFollower(thread, swap, source).close)
     name = args.model_name or args.checkpoint.resolve().name
     api = OpenAiApi(thread, tokenizer=tokenizer, model=name, context=context)
+    api.app.routes.extend(SglangApi(api, tokenizer).routes)
     if args.accept_weights:
         api.app.routes.extend(WeightsApi(thread, swap).routes)
     host, port = listener.getsockname()[:2]

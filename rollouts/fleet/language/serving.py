@@ -83,9 +83,8 @@ class EngineThread:
             EngineFailed: If the engine has ended.
         """
         if not 0 < len(prompt.tokens) < self._context:
-            raise PromptTooLong(
-                f"the prompt has {len(prompt.tokens)} tokens; 1 to {self._context - 1} fit"
-            )
+            has, most = len(prompt.tokens), self._context - 1
+            raise PromptTooLong(f"the prompt has {has} tokens; 1 to {most} fit the context")
         if self.error:
             raise EngineFailed(self.error)
         ticket = Ticket(prompt, listener)

@@ -1,0 +1,255 @@
+"""Every inference server keeps the promises of the port: ours, in and out of process, and others.
+
+vLLM and SGLang need a GPU: here are stand-ins that speak their HTTP.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from rollouts.fleet.acting import WeightsDoNotFit
+from rollouts.fleet.groups.torch_server import TorchInferenceServer
+from rollouts.fleet.inference import InferenceFailed, InferenceServer
+from rollouts.fleet.inference_http import HttpInferenceServer, InferenceServerSettings
+from rollouts.fleet.language.checkpoints import named_tensors
+from rollouts.fleet.language.engine import Answer, Engine, Prompt, PromptTooLong
+from rollouts.fleet.language.following import BOOTSTRAP, WeightsSwap
+from rollouts.fleet.language.openai_api import OpenAiApi
+from rollouts.fleet.language.sampling import SamplingParams
+from rollouts.fleet.language.serving import EngineThread
+from rollouts.fleet.language.tokenizers import CharTokenizer
+from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.language.weights_api import WeightsApi
+from tests.stand_ins.inference_servers import SglangStandIn, StandIn, VllmStandIn, listening
+from tests.unit.rollouts.fleet.language.small_models import logprobs, small_model
+
+TOKENIZER = CharTokenizer("abcdefghijklmnopqrstuvwxyz 0123456789:\n")
+CONTEXT = 256
+FIRST, SECOND = (1, 4), (1, 5)
+NEVER = threading.Event()
+MakeServer = Callable[[], InferenceServer]
+
+
+def model(seed: int) -> Transformer:
+    shapes = {"vocab_size": TOKENIZER.vocab_size, "max_position_embeddings": CONTEXT}
+    return small_model(seed=seed, **shapes)
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a server is tried: how a worker connects, and what the server heard."""
+
+    connect: MakeServer
+    heard: list[str] = field(default_factory=list)
+    is_shared: bool = True
+
+
+def in_process(tmp_path: Path, parts: ExitStack) -> Place:
+    def connect() -> InferenceServer:
+        server = TorchInferenceServer(model(0), rows=8)
+        parts.callback(server.close)
+        return server
+
+    return Place(connect, is_shared=False)
+
+
+def ours_over_http(tmp_path: Path, parts: ExitStack) -> Place:
+    thread = EngineThread(Engine(model(0), rows=8, version=BOOTSTRAP), context=CONTEXT)
+    parts.callback(thread.close)
+    api = OpenAiApi(thread, tokenizer=TOKENIZER, model="small", context=CONTEXT)
+    api.app.routes.extend(WeightsApi(thread, WeightsSwap(thread, model(0).config)).routes)
+    url = parts.enter_context(listening(api.app))
+    return Place(connected(parts, InferenceServerSettings(kind="rolldeck", url=url)))
+
+
+def beside(kind: str, stand_in: type[StandIn]) -> Callable[[Path, ExitStack], Place]:
+    def start(tmp_path: Path, parts: ExitStack) -> Place:
+        server = stand_in(tmp_path, model(0), TOKENIZER)
+        parts.callback(server.thread.close)
+        url = parts.enter_context(listening(server.app()))
+        settings = InferenceServerSettings(
+            kind=kind,  # type: ignore[arg-type]
+            url=url,
+            model="small",
+            weights_directory=str(tmp_path),
+        )
+        return Place(connected(parts, settings), server.heard)
+
+    return start
+
+
+def connected(parts: ExitStack, settings: InferenceServerSettings) -> MakeServer:
+    def connect() -> InferenceServer:
+        server = HttpInferenceServer(settings)
+        parts.callback(server.close)
+        return server
+
+    return connect
+
+
+PLACES = {
+    "in process": in_process,
+    "rolldeck serve": ours_over_http,
+    "vLLM": beside("vllm", VllmStandIn),
+    "SGLang": beside("sglang", SglangStandIn),
+}
+
+
+@pytest.fixture(params=PLACES.values(), ids=PLACES.keys())
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with ExitStack() as parts:
+        yield request.param(tmp_path, parts)
+
+
+@pytest.fixture
+def server(place: Place) -> InferenceServer:
+    return place.connect()
+
+
+def prompt(*tokens: int, answers: int = 2, max_tokens: int = 12, stop: int = -1) -> Prompt:
+    ends = frozenset({stop} - {-1})
+    sampling = SamplingParams(max_tokens=max_tokens, stop_tokens=ends, seed=7)
+    return Prompt(tokens=tokens, sampling=sampling, answers=answers)
+
+
+def ask(server: InferenceServer, *prompts: Prompt) -> list[list[Answer]]:
+    return server.generate(prompts, stop=NEVER, timeout_seconds=60)
+
+
+def agrees(weights: Transformer, asked: Prompt, answer: Answer) -> bool:
+    """Return whether these weights give the answer's tokens the logprobs that it came with."""
+    expected = logprobs(weights, [*asked.tokens, *answer.tokens])
+    first = len(asked.tokens) - 1
+    found = [expected[first + n, token].item() for n, token in enumerate(answer.tokens)]
+    return answer.logprobs == pytest.approx(found, abs=1e-4)
+
+
+def test_answers_come_by_prompt_with_their_logprobs(server: InferenceServer) -> None:
+    prompts = [prompt(1, 2, 3, answers=3), prompt(4), prompt(5, 6, answers=1)]
+
+    found = ask(server, *prompts)
+
+    assert [[one.index for one in answers] for answers in found] == [[0, 1, 2], [0, 1], [0]]
+    for asked, answers in zip(prompts, found, strict=True):
+        for answer in answers:
+            assert (len(answer.tokens), answer.finish) == (12, "length")
+            assert agrees(model(0), asked, answer)
+    assert found[0][0].tokens != found[0][1].tokens
+
+
+def test_an_answer_ends_with_its_stop_token_and_with_no_other(server: InferenceServer) -> None:
+    [free] = ask(server, prompt(1, answers=1, max_tokens=40))
+    stop = free[0].tokens[5]
+
+    found = ask(server, prompt(1, answers=8, max_tokens=200, stop=stop))[0]
+
+    stopped = [answer for answer in found if answer.finish == "stop"]
+    assert stopped
+    assert all(answer.tokens.index(stop) == len(answer.tokens) - 1 for answer in stopped)
+
+
+def test_weights_change_and_every_token_is_labelled(server: InferenceServer) -> None:
+    asked = prompt(1, 2)
+    server.update_weights(dict(named_tensors(model(1))), FIRST)
+    [first] = ask(server, asked)
+    server.update_weights({k: v.numpy() for k, v in named_tensors(model(2))}, SECOND)
+    [second] = ask(server, asked)
+
+    assert server.version == SECOND
+    assert {version for answer in first for version in answer.versions} == {FIRST}
+    assert {version for answer in second for version in answer.versions} == {SECOND}
+    assert all(len(answer.versions) == len(answer.tokens) for answer in [*first, *second])
+    assert all(agrees(model(1), asked, answer) for answer in first)
+    assert all(agrees(model(2), asked, answer) for answer in second)
+
+
+def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
+    server: InferenceServer,
+) -> None:
+    server.update_weights(dict(named_tensors(model(1))), FIRST)
+    asked = prompt(1, answers=32, max_tokens=200)
+    found: list[Answer] = []
+    asking = threading.Thread(target=lambda: found.extend(ask(server, asked)[0]))
+    asking.start()
+    time.sleep(0.05)
+
+    server.update_weights(dict(named_tensors(model(2))), SECOND)
+
+    asking.join(120)
+    assert len(found) == 32
+    for answer in found:
+        assert (len(answer.tokens), len(answer.versions)) == (200, 200)
+        assert answer.versions == sorted(answer.versions)
+        assert set(answer.versions) <= {FIRST, SECOND}
+        newer = answer.versions.index(SECOND) if SECOND in answer.versions else 200
+        # The cache holds what the old weights left: only the first tokens can be recomputed.
+        head = Answer(request=0, index=0, tokens=answer.tokens[:newer], logprobs=[])
+        head.logprobs.extend(answer.logprobs[:newer])
+        assert newer == 200 or agrees(model(1), asked, head)
+
+
+def test_weights_of_another_model_are_refused_and_the_old_ones_go_on(
+    server: InferenceServer,
+) -> None:
+    tensors = dict(named_tensors(model(1)))
+    name = "model.norm.weight"
+
+    with pytest.raises((WeightsDoNotFit, InferenceFailed), match="norm"):
+        server.update_weights({name: tensors[name]}, FIRST)
+    with pytest.raises((WeightsDoNotFit, InferenceFailed), match="norm"):
+        server.update_weights(tensors | {name: tensors[name][:8]}, FIRST)
+
+    asked = prompt(1)
+    assert server.version < FIRST
+    assert all(agrees(model(0), asked, answer) for answer in ask(server, asked)[0])
+
+
+def test_a_stop_is_heeded_within_a_second_or_so(server: InferenceServer) -> None:
+    stop = threading.Event()
+    asked = [prompt(token, answers=64, max_tokens=250) for token in range(8)]
+    threading.Timer(0.3, stop.set).start()
+    began = time.monotonic()
+
+    found = server.generate(asked, stop=stop, timeout_seconds=600)
+
+    # All of them would take half a minute; a busy machine gets ten times what it should need.
+    assert time.monotonic() - began < 10
+    assert [len(answers) for answers in found] == [64] * 8
+    assert any(answer.finish == "cancelled" for answers in found for answer in answers)
+
+
+def test_time_that_is_over_is_said(server: InferenceServer) -> None:
+    with pytest.raises(InferenceFailed):
+        server.generate([prompt(1, answers=512, max_tokens=250)], stop=NEVER, timeout_seconds=0.2)
+
+
+def test_a_prompt_without_room_is_refused(server: InferenceServer) -> None:
+    with pytest.raises(PromptTooLong):
+        ask(server, prompt(*[1] * CONTEXT))
+
+
+def test_it_says_when_it_is_ready(server: InferenceServer) -> None:
+    assert server.wait_until_ready(timeout_seconds=30, stop=NEVER)
+
+
+def test_workers_that_share_a_server_replace_its_weights_once(place: Place) -> None:
+    if not place.is_shared:
+        pytest.skip("it belongs to one worker")
+    workers = [place.connect() for _ in range(3)]
+    tensors = dict(named_tensors(model(1)))
+    running = [
+        threading.Thread(target=worker.update_weights, args=(tensors, FIRST)) for worker in workers
+    ]
+    for one in running:
+        one.start()
+    for one in running:
+        one.join(60)
+
+    assert [worker.version for worker in workers] == [FIRST] * 3
+    # `rolldeck serve` refuses a second time itself; the others hear of one change only.
+    assert len([call for call in place.heard if "weights" in call]) <= 1

@@ -1,0 +1,146 @@
+"""Stand-ins for vLLM and SGLang: their HTTP, with our engine and a small model behind it.
+
+They answer with their fields only, and read weights as those servers do: from a folder, when told
+to. The routes and fields are those of vLLM 0.10 to 0.32 and SGLang 0.5.
+"""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from rollouts.fleet.language import checkpoints
+from rollouts.fleet.language.engine import Engine
+from rollouts.fleet.language.openai_api import OpenAiApi
+from rollouts.fleet.language.serving import EngineThread
+from rollouts.fleet.language.sglang_api import SglangApi
+from rollouts.fleet.language.tokenizers import Tokenizer
+from rollouts.fleet.language.transformer import Transformer
+
+
+class StandIn:
+    """What both have: an engine that was started on a folder, and a list of what they heard."""
+
+    def __init__(self, folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:
+        checkpoints.save(model, folder)
+        self.folder, self.heard = folder, list[str]()
+        context = model.config.max_position_embeddings
+        self.thread = EngineThread(Engine(model, rows=8), context=context)
+        self.api = OpenAiApi(self.thread, tokenizer=tokenizer, model="small", context=context)
+        self.is_paused = False
+        self._loads = 0
+
+    def load(self) -> str:
+        """Read the folder anew; return what is wrong with it."""
+        assert self.is_paused, "weights must not change between two tokens"
+        try:
+            model = checkpoints.load(self.folder)
+        except checkpoints.CheckpointUnreadable as error:
+            return str(error)
+        self._loads += 1
+        self.thread.update_weights(model, (0, self._loads))
+        assert self.thread.wait_for_version((0, self._loads), timeout_seconds=30)
+        return ""
+
+    def route(self, path: str, *, pauses: bool) -> Route:
+        async def hear(request: Request) -> Response:
+            self.heard.append(str(request.url).removeprefix(str(request.base_url)[:-1]))
+            self.is_paused = pauses
+            return JSONResponse({"status": "paused" if pauses else "resumed"})
+
+        return Route(path, hear, methods=["POST"])
+
+
+class VllmStandIn(StandIn):
+    """vLLM in its development mode."""
+
+    def app(self) -> Starlette:
+        inner = {route.path: route for route in self.api.app.routes if isinstance(route, Route)}
+        return Starlette(
+            routes=[
+                inner["/health"],
+                inner["/v1/models"],
+                Route("/v1/completions", self._complete, methods=["POST"]),
+                self.route("/pause", pauses=True),
+                Route("/collective_rpc", self._call, methods=["POST"]),
+                self.route("/reset_prefix_cache", pauses=True),
+                self.route("/resume", pauses=False),
+            ],
+            exception_handlers=self.api.app.exception_handlers,
+        )
+
+    async def _complete(self, request: Request) -> Response:
+        asked = json.loads(await request.body())
+        assert asked["logprobs"] == 0
+        assert asked["return_token_ids"]
+        answer = await self.api.app.routes[2].endpoint(request)  # type: ignore[attr-defined]
+        said = json.loads(answer.body)
+        for choice in said["choices"]:
+            del choice["token_logprobs"], choice["policy_versions"]
+        return JSONResponse(said)
+
+    async def _call(self, request: Request) -> Response:
+        asked = json.loads(await request.body())
+        self.heard.append(f"/collective_rpc {asked['method']}")
+        wrong = self.load()
+        return JSONResponse(wrong or {"results": [None]}, 500 if wrong else 200)
+
+
+class SglangStandIn(StandIn):
+    """SGLang."""
+
+    def app(self) -> Starlette:
+        inner = {route.path: route for route in self.api.app.routes if isinstance(route, Route)}
+        return Starlette(
+            routes=[
+                inner["/health"],
+                Route("/generate", self._generate, methods=["POST"]),
+                self.route("/pause_generation", pauses=True),
+                Route("/update_weights_from_disk", self._update, methods=["POST"]),
+                self.route("/continue_generation", pauses=False),
+            ],
+            exception_handlers=self.api.app.exception_handlers,
+        )
+
+    async def _generate(self, request: Request) -> Response:
+        [route] = SglangApi(self.api, self.api._tokenizer).routes
+        said = json.loads((await route.endpoint(request)).body)
+        for one in said if isinstance(said, list) else [said]:
+            del one["meta_info"]["policy_versions"]
+            one["meta_info"]["weight_version"] = "default"
+        return JSONResponse(said)
+
+    async def _update(self, request: Request) -> Response:
+        asked: dict[str, Any] = json.loads(await request.body())
+        self.heard.append(f"/update_weights_from_disk {asked['model_path']}")
+        wrong = self.load()
+        said = {"success": not wrong, "message": wrong, "num_paused_requests": 0}
+        return JSONResponse(said, 400 if wrong else 200)
+
+
+@contextmanager
+def listening(app: Starlette) -> Iterator[str]:
+    """Serve an application in a thread and give its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(app, log_level="warning", lifespan="off")
+        server = uvicorn.Server(config)
+        runner = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        runner.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        while not server.started:
+            time.sleep(0.01)
+        assert httpx.get(f"{url}/health").status_code == 200
+        yield url
+        server.should_exit = True
+        runner.join(10)
