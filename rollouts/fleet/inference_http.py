@@ -7,11 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
 import httpx
-from msgspec import Meta, Struct
 
+from rollouts.fleet.acting import PolicyDoesNotFit
 from rollouts.fleet.inference import InferenceFailed
 from rollouts.fleet.inference_dialects import DIALECTS
 from rollouts.fleet.inference_weights import (
@@ -23,26 +23,13 @@ from rollouts.fleet.inference_weights import (
     reload_vllm,
 )
 from rollouts.fleet.language.engine import Answer, Prompt, PromptTooLong, Version
+from runs.core.inference_servers import InferenceServerSettings
 
 REQUESTS_AT_A_TIME: Final = 64
 """Prompts that are under way; a server queues more of them no better than we do."""
 LOOK_SECONDS: Final = 0.1
 RETRIED: Final = frozenset({429, 502, 503, 504})
 FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.1, 5.0
-
-
-class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a server is and what it speaks; an administrator says it, never a run."""
-
-    kind: Literal["rolldeck", "vllm", "sglang"]
-    url: Annotated[str, Meta(pattern=r"^https?://\S+$")]
-    """Without ``/v1``."""
-    model: str = ""
-    """Name under which it serves; only vLLM insists on it."""
-    token: str = ""
-    """Sent as ``Authorization: Bearer``."""
-    weights_directory: str = ""
-    """For vLLM and SGLang: the folder they were started on, shared with the workers."""
 
 
 class HttpInferenceServer:
@@ -56,7 +43,7 @@ class HttpInferenceServer:
         """Ask nothing yet.
 
         Raises:
-            ValueError: If vLLM or SGLang is given no `weights_directory`.
+            PolicyDoesNotFit: If vLLM or SGLang is given no `weights_directory`.
         """
         self._settings, self._dialect = settings, DIALECTS[settings.kind]
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
@@ -135,7 +122,9 @@ class HttpInferenceServer:
         if kind == "rolldeck":
             return PutWeights(self._control)
         if not folder:
-            raise ValueError(f"{kind} reads weights from a folder: weights_directory is missing")
+            raise PolicyDoesNotFit(
+                "language.inference", f"{kind} reads weights from a folder: no weights_directory"
+            )
         reload = reload_vllm if kind == "vllm" else reload_sglang
         return SharedFolder(Path(folder), self._post, reload=reload)
 

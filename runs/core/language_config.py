@@ -144,6 +144,14 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     lessons: Annotated[dict[LessonName, LessonConfig], _field("Lessons", "By name.")]
     model: ModelConfig = ModelConfig()
+    inference: Annotated[
+        str,
+        _field(
+            "Inference server",
+            "Name of a server that an administrator offers; empty: each worker generates itself.",
+            pattern=r"^([A-Za-z0-9][\w.-]{0,63})?$",
+        ),
+    ] = ""
     strategy: Annotated[
         str,
         _field(

@@ -143,6 +143,11 @@ def configured(*, preset: str, config: dict[str, Any]) -> RunConfig:
         raise InvalidRunConfig(
             "fleet.weights_transport", "this deck shares no directory (ROLLDECK_WEIGHTS_DIRECTORY)"
         )
+    server = parsed.language.inference if parsed.language else ""
+    if server and server not in settings.ROLLDECK_INFERENCE_SERVERS:
+        raise InvalidRunConfig(
+            "language.inference", f"this deck offers no {server!r} (ROLLDECK_INFERENCE_SERVERS)"
+        )
     return parsed
 
 

@@ -15,7 +15,7 @@ import pytest
 from rollouts.fleet.acting import WeightsDoNotFit
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference import InferenceFailed, InferenceServer
-from rollouts.fleet.inference_http import HttpInferenceServer, InferenceServerSettings
+from rollouts.fleet.inference_http import HttpInferenceServer
 from rollouts.fleet.language.checkpoints import named_tensors
 from rollouts.fleet.language.engine import Answer, Engine, Prompt, PromptTooLong
 from rollouts.fleet.language.following import BOOTSTRAP, WeightsSwap
@@ -25,6 +25,7 @@ from rollouts.fleet.language.serving import EngineThread
 from rollouts.fleet.language.tokenizers import CharTokenizer
 from rollouts.fleet.language.transformer import Transformer
 from rollouts.fleet.language.weights_api import WeightsApi
+from runs.core.inference_servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, VllmStandIn, listening
 from tests.unit.rollouts.fleet.language.small_models import logprobs, small_model
 

@@ -6,7 +6,13 @@ from typing import Any
 
 from buffer.core.limits import DEFAULTS
 from config import env
-from config.settings.connections import celery_broker, database, payload_storage, runtime_env
+from config.settings.connections import (
+    celery_broker,
+    database,
+    inference_servers,
+    payload_storage,
+    runtime_env,
+)
 
 BASE_DIR = Path(__file__).resolve().parents[3]
 
@@ -94,6 +100,7 @@ TEMPLATES: list[dict[str, Any]] = [
 
 # --- Environments: what runs may ask for beside what comes with the deck ---
 ROLLDECK_ENVIRONMENTS = env.words("ROLLDECK_ENVIRONMENTS")
+ROLLDECK_INFERENCE_SERVERS = inference_servers(env.text("ROLLDECK_INFERENCE_SERVERS"))
 
 # --- Data ---
 DATABASES = {"default": database(DATABASE_URL)}

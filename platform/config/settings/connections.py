@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 from psycopg.conninfo import conninfo_to_dict
 
 from config.env import InvalidSetting
+from runs.core import inference_servers as described_servers
 
 _RUNTIME_ENV_PARTS: Final = {
     *("env_vars", "working_dir", "py_modules", "excludes", "config"),
@@ -60,6 +61,21 @@ def runtime_env(text: str) -> dict[str, Any]:
     if unknown:
         raise InvalidSetting(f"ROLLDECK_RAY_RUNTIME_ENV: {unknown[0]!r} is no part of it")
     return parts
+
+
+def inference_servers(text: str) -> frozenset[str]:
+    """Return the names of the inference servers that runs may ask for.
+
+    Args:
+        text: A JSON object of descriptions by name; empty for none.
+
+    Raises:
+        InvalidSetting: If it is something else.
+    """
+    try:
+        return frozenset(described_servers.parse(text))
+    except described_servers.InvalidInferenceServers as error:
+        raise InvalidSetting(str(error)) from None
 
 
 def payload_storage(url: str, *, folder: Path) -> dict[str, Any]:

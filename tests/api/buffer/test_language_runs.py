@@ -103,3 +103,17 @@ def test_the_list_names_its_lessons(deck: Deck) -> None:
     (row,) = deck_runs()
 
     assert (row["kind"], row["environment"]) == ("language", "reverse-2")
+
+
+def test_a_run_may_name_an_inference_server_that_the_deck_offers(settings: Any) -> None:
+    operator = APIClient(headers=bearer("admin"))
+    config = CONFIG | {"language": {**CONFIG["language"], "inference": "big"}}
+    body = {"name": "beside", "config": config}
+
+    refused = operator.post("/api/runs", body, format="json")
+    settings.ROLLDECK_INFERENCE_SERVERS = frozenset({"big"})
+    taken = operator.post("/api/runs", body, format="json")
+
+    assert refused.status_code == 400
+    assert [one["field"] for one in refused.json()["errors"]] == ["config.language.inference"]
+    assert (taken.status_code, taken.json()["config"]["language"]["inference"]) == (201, "big")

@@ -1,0 +1,59 @@
+"""A run names an inference server; a machine knows where it is."""
+
+import json
+
+import pytest
+
+from config.env import InvalidSetting
+from config.settings.connections import inference_servers  # noqa: TID251 as at a start
+from rollouts.fleet.acting import PolicyDoesNotFit
+from rollouts.fleet.inference_http import HttpInferenceServer
+from rollouts.fleet.inference_servers import inference_server_for
+from runs.core.inference_servers import SETTING
+from runs.core.language_config import LanguageConfig, LessonConfig
+
+LESSONS = {"sort": LessonConfig(spec="task:sort")}
+SERVERS = {
+    "ours": {"kind": "rolldeck", "url": "http://127.0.0.1:1"},
+    "bare": {"kind": "vllm", "url": "http://127.0.0.1:1"},
+}
+MACHINE = {SETTING: json.dumps(SERVERS)}
+
+
+def asking(name: str) -> LanguageConfig:
+    return LanguageConfig(lessons=LESSONS, inference=name)
+
+
+def test_a_run_that_names_none_generates_in_its_workers() -> None:
+    assert inference_server_for(asking(""), MACHINE) is None
+
+
+def test_a_run_gets_the_server_that_it_names() -> None:
+    server = inference_server_for(asking("ours"), MACHINE)
+
+    assert isinstance(server, HttpInferenceServer)
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "why"),
+    [
+        ("other", MACHINE, "there are: bare, ours"),
+        ("ours", {}, "there are: none"),
+        ("ours", {SETTING: '{"ours": {"kind": "oracle"}}'}, "Invalid enum value 'oracle'"),
+        ("bare", MACHINE, "no weights_directory"),
+    ],
+)
+def test_a_machine_that_cannot_reach_it_says_which_field_is_wrong(
+    name: str, machine: dict[str, str], why: str
+) -> None:
+    with pytest.raises(PolicyDoesNotFit, match=why) as refusal:
+        inference_server_for(asking(name), machine)
+    assert refusal.value.field == "language.inference"
+
+
+def test_a_setting_that_describes_no_servers_stops_the_deck() -> None:
+    assert inference_servers(MACHINE[SETTING]) == {"ours", "bare"}
+    assert inference_servers("") == frozenset()
+    with pytest.raises(InvalidSetting, match=r"ROLLDECK_INFERENCE_SERVERS.*url"):
+        inference_servers('{"a": {"kind": "vllm", "url": "gpu:8000"}}')
