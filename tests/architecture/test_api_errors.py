@@ -11,6 +11,7 @@ from config.api_errors import ERRORS
 CAUGHT_INSIDE = {
     "FromAnotherEpoch",
     "FromTheFuture",
+    "InvalidInferenceServers",
     "MalformedCredentials",
     "NotSafetensors",
     "NotStorable",

@@ -173,7 +173,7 @@ def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
     server: InferenceServer,
 ) -> None:
     server.update_weights(dict(named_tensors(model(1))), FIRST)
-    asked = prompt(1, answers=32, max_tokens=200)
+    asked = prompt(1, answers=24, max_tokens=200)
     found: list[Answer] = []
     asking = threading.Thread(target=lambda: found.extend(ask(server, asked)[0]))
     asking.start()
@@ -182,7 +182,7 @@ def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
     server.update_weights(dict(named_tensors(model(2))), SECOND)
 
     asking.join(120)
-    assert len(found) == 32
+    assert len(found) == 24
     for answer in found:
         assert (len(answer.tokens), len(answer.versions)) == (200, 200)
         assert answer.versions == sorted(answer.versions)

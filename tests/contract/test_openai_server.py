@@ -52,7 +52,7 @@ class Served:
 def served() -> Iterator[Served]:
     model = small_model(vocab_size=TOKENIZER.vocab_size, max_position_embeddings=256)
     thread = EngineThread(Engine(model, rows=8, version=(1, 3)), context=256)
-    api = OpenAiApi(thread, tokenizer=TOKENIZER, model="small", context=256)
+    api = OpenAiApi(thread, tokenizer=TOKENIZER, model="small", context=256, most_pending=500)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(api.app, log_level="warning", lifespan="off"))
     runner = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -258,6 +258,44 @@ def test_who_hangs_up_is_not_answered_any_more(served: Served) -> None:
     served.wait_until_idle()
 
     assert served.thread.progress.tokens - before < 64 * 250 / 2
+
+
+def test_who_stops_waiting_for_a_whole_answer_frees_its_rows(served: Served) -> None:
+    before = served.thread.progress.tokens
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(
+            f"{served.url}/v1/completions",
+            json={"prompt": "a", "max_tokens": 250, "n": 400, "ignore_eos": True},
+            timeout=0.5,
+        )
+
+    served.wait_until_idle()
+
+    assert served.thread.progress.tokens - before < 400 * 250 / 2
+
+
+def test_a_server_with_too_much_before_it_asks_to_come_again(served: Served) -> None:
+    long = {"prompt": "a", "max_tokens": 250, "n": 500, "stream": True, "ignore_eos": True}
+    url = f"{served.url}/v1/completions"
+    with httpx.Client() as client, client.stream("POST", url, json=long) as first:
+        lines = first.iter_lines()
+        next(lines)
+        refused = [
+            served.post("/v1/completions", prompt="a"),
+            served.post("/v1/completions", prompt="a", stream=True),
+        ]
+    served.wait_until_idle()
+
+    assert [answer.status_code for answer in refused] == [503, 503]
+    assert [answer.headers["Retry-After"] for answer in refused] == ["1", "1"]
+    assert "500 answers are pending" in refused[0].json()["error"]["message"]
+    assert served.post("/v1/completions", prompt="a").status_code == 200
+
+
+def test_a_body_larger_than_any_prompt_is_refused(served: Served) -> None:
+    content = b'{"prompt": "' + b"a" * (33 << 20) + b'"}'
+    answer = httpx.post(f"{served.url}/v1/completions", content=content, timeout=60)
+    assert answer.status_code == 413
 
 
 def test_weights_change_without_dropping_a_request(served: Served) -> None:

@@ -44,6 +44,11 @@ class Choice:
         return new + self.stream.add(self.tokens, is_last=True) if finish else new
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether the engine gave it up."""
+        return self.finish == "cancelled"
+
+    @property
     def policy_versions(self) -> list[list[int]]:
         """Runs of tokens of the same version: epoch, step, tokens."""
         return [[*version, len(list(same))] for version, same in groupby(self.versions)]

@@ -111,7 +111,8 @@ class Engine:
     @property
     def waiting(self) -> int:
         """Sequences that wait for a row."""
-        return sum(answers for _, answers, _ in self._waiting)
+        # Other threads ask: a deque must not be walked while the engine changes it.
+        return sum(answers for _, answers, _ in self._waiting.copy())
 
     def submit(self, prompt: Prompt) -> int:
         """Let a prompt wait for its turn; return the number of the request.

@@ -1,20 +1,20 @@
 """Serve an engine under OpenAI's HTTP API: models, completions, chat completions, health."""
 
-import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from rollouts.fleet.language.answers import Choice, Shape
-from rollouts.fleet.language.engine import Answer, Prompt, PromptTooLong
+from rollouts.fleet.language.engine import Prompt
+from rollouts.fleet.language.generations import Generation
 from rollouts.fleet.language.openai_messages import (
     UNSUPPORTED,
     Asked,
@@ -24,32 +24,30 @@ from rollouts.fleet.language.openai_messages import (
     TokenIds,
 )
 from rollouts.fleet.language.sampling import SamplingParams
-from rollouts.fleet.language.serving import EngineFailed, EngineThread, Ticket
-from rollouts.fleet.language.text_stream import TextStream
+from rollouts.fleet.language.serving import EngineThread
 from rollouts.fleet.language.tokenizers import Tokenizer, TokenizerUnusable
 
 DEFAULT_TOKENS = 16
 """OpenAI's, for completions; a chat goes on to the end of the context."""
 MOST_SEED = 1 << 40
+MOST_PENDING = 4096
+MOST_BODY_BYTES = 32 << 20
+RETRY_SECONDS = 1
 
 A = TypeVar("A", bound=msgspec.Struct)
-
-
-@dataclass(slots=True, kw_only=True)
-class Generation:
-    """The answers to the prompts of one request, as they come."""
-
-    shape: Shape
-    choices: list[Choice]
-    tickets: list[Ticket]
-    news: "asyncio.Queue[tuple[Choice, Answer]]"
 
 
 class OpenAiApi:
     """An ASGI application, `app`, in front of an engine's thread."""
 
     def __init__(
-        self, engine: EngineThread, *, tokenizer: Tokenizer, model: str, context: int
+        self,
+        engine: EngineThread,
+        *,
+        tokenizer: Tokenizer,
+        model: str,
+        context: int,
+        most_pending: int = MOST_PENDING,
     ) -> None:
         """Serve.
 
@@ -58,7 +56,9 @@ class OpenAiApi:
             tokenizer: Of its model.
             model: Name by which clients ask for it.
             context: Tokens that a prompt and its answer may have together.
+            most_pending: Answers under way and waiting; who asks for more is told to come again.
         """
+        self._pending, self._most_pending = 0, most_pending
         self._engine, self._tokenizer = engine, tokenizer
         self._model, self._context = model, context
         self.app = Starlette(
@@ -130,10 +130,11 @@ class OpenAiApi:
             tokenizer=self._tokenizer,
         )
         if asked.stream:
-            generation = self._begin(shape, asked, most)
+            self._check_room(shape)
             counts = bool((asked.stream_options or {}).get("include_usage"))
+            generation = self._generation(shape, asked, most)
             return StreamingResponse(
-                self._stream(generation, counts=counts), media_type="text/event-stream"
+                self._stream(generation, shape, counts=counts), media_type="text/event-stream"
             )
         return JSONResponse(shape.response(await self.choices(request, shape, asked, most)))
 
@@ -146,94 +147,77 @@ class OpenAiApi:
             Refused: If they cannot be had.
             ClientDisconnect: If the client hung up.
         """
-        generation = self._begin(shape, asked, most)
-        try:
-            await self._collect(request, generation)
-        finally:
-            self._cancel(generation)
-        return generation.choices
+        self._check_room(shape)
+        with self._counted(shape), self._generation(shape, asked, most) as generation:
+            return await generation.finished(request)
 
-    def _begin(self, shape: Shape, asked: Asked, most: int) -> Generation:
-        loop = asyncio.get_running_loop()
-        news: asyncio.Queue[tuple[Choice, Answer]] = asyncio.Queue()
+    def _generation(self, shape: Shape, asked: Asked, most: int) -> Generation:
         stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
         end = [] if asked.ignore_eos else [self._tokenizer.end]
-        ends = frozenset([*end, *(asked.stop_token_ids or [])])
         seed = secrets.randbelow(MOST_SEED) if asked.seed is None else asked.seed % MOST_SEED
-        generation = Generation(shape=shape, choices=[], tickets=[], news=news)
-        for place, tokens in enumerate(shape.prompts):
-            first = place * shape.answers_each
-            choices = [
-                Choice(index=first + n, stream=TextStream(self._tokenizer, stop))
-                for n in range(shape.answers_each)
-            ]
-            generation.choices += choices
-            sampling = SamplingParams(
-                max_tokens=most,
-                temperature=1.0 if asked.temperature is None else asked.temperature,
-                top_p=asked.top_p or 1.0,
-                top_k=max(0, asked.top_k or 0),
-                stop_tokens=ends,
-                seed=seed + place,
+        sampling = SamplingParams(
+            max_tokens=most,
+            temperature=1.0 if asked.temperature is None else asked.temperature,
+            top_p=asked.top_p or 1.0,
+            top_k=max(0, asked.top_k or 0),
+            stop_tokens=frozenset([*end, *(asked.stop_token_ids or [])]),
+        )
+        prompts = [
+            Prompt(
+                tokens=self._fitting(tokens, shape),
+                sampling=replace(sampling, seed=seed + place),
+                answers=shape.answers_each,
             )
+            for place, tokens in enumerate(shape.prompts)
+        ]
+        return Generation(
+            self._engine,
+            prompts,
+            tokenizer=self._tokenizer,
+            stop=stop,
+            hears_each_token=bool(asked.stream),
+        )
 
-            def hear(answer: Answer, choices: Sequence[Choice] = tuple(choices)) -> None:
-                with suppress(RuntimeError):  # the server has stopped: nobody listens
-                    loop.call_soon_threadsafe(news.put_nowait, (choices[answer.index], answer))
-
-            prompt = Prompt(tokens=tuple(tokens), sampling=sampling, answers=shape.answers_each)
-            try:
-                generation.tickets.append(self._engine.submit(prompt, hear))
-            except PromptTooLong as error:
-                self._cancel(generation)
-                field = "messages" if shape.is_chat else "prompt"
-                raise Refused(str(error), param=field) from error
-            except EngineFailed as error:
-                raise Refused(str(error), status=503) from error
-        return generation
-
-    async def _collect(self, request: Request, generation: Generation) -> None:
-        """Wait for all answers; a client that hangs up ends the wait."""
-        while not all(choice.finish for choice in generation.choices):
-            try:
-                choice, answer = await asyncio.wait_for(generation.news.get(), 0.5)
-            except TimeoutError:
-                if await request.is_disconnected():
-                    raise ClientDisconnect from None
-                continue
-            self._hear(choice, answer)
-
-    def _hear(self, choice: Choice, answer: Answer) -> str:
-        new = "" if choice.finish else choice.take(answer)
-        if choice.finish == "cancelled":
-            raise Refused(self._engine.error or "the request was cancelled", status=503)
-        return new
-
-    async def _stream(self, generation: Generation, *, counts: bool) -> AsyncIterator[bytes]:
-        shape = generation.shape
+    async def _stream(
+        self, generation: Generation, shape: Shape, *, counts: bool
+    ) -> AsyncIterator[bytes]:
         sent = dict.fromkeys(range(len(generation.choices)), 0)
         try:
-            while not all(choice.finish for choice in generation.choices):
-                choice, answer = await generation.news.get()
-                if choice.finish:
-                    continue
-                new = self._hear(choice, answer)
-                if new or choice.finish or shape.with_token_ids:
-                    yield _event(shape.chunk(choice, new, sent[choice.index]))
-                    sent[choice.index] = len(choice.tokens)
-            if counts:
-                yield _event(shape.usage_chunk(generation.choices))
+            with self._counted(shape), generation:
+                async for choice, new in generation.news():
+                    if new or choice.finish or shape.with_token_ids:
+                        yield _event(shape.chunk(choice, new, sent[choice.index]))
+                        sent[choice.index] = len(choice.tokens)
+                if counts:
+                    yield _event(shape.usage_chunk(generation.choices))
         except Refused as failure:
             yield _event(failure.body())
-        finally:
-            self._cancel(generation)
         yield b"data: [DONE]\n\n"
 
-    def _cancel(self, generation: Generation) -> None:
-        """Let go of whatever still generates."""
-        for ticket in generation.tickets:
-            if ticket.ended < ticket.prompt.answers:
-                self._engine.cancel(ticket)
+    def _check_room(self, shape: Shape) -> None:
+        """Refuse a request with too many answers before it; a lone one is never too large."""
+        answers = len(shape.prompts) * shape.answers_each
+        if self._pending and self._pending + answers > self._most_pending:
+            raise Refused(f"{self._pending} answers are pending already", status=503)
+
+    @contextmanager
+    def _counted(self, shape: Shape) -> Iterator[None]:
+        """Count the answers of a request as pending."""
+        answers = len(shape.prompts) * shape.answers_each
+        self._pending += answers
+        try:
+            yield
+        finally:
+            self._pending -= answers
+
+    def _fitting(self, tokens: Sequence[int], shape: Shape) -> tuple[int, ...]:
+        if 0 < len(tokens) < self._context:
+            return tuple(tokens)
+        has, most = len(tokens), self._context - 1
+        raise Refused(
+            f"the prompt has {has} tokens; 1 to {most} fit the context",
+            param="messages" if shape.is_chat else "prompt",
+        )
 
     def tokens(self, prompt: str | list[int]) -> list[int]:
         """Return a prompt's tokens.
@@ -257,7 +241,11 @@ async def read_body(request: Request, kind: type[A]) -> A:
     Raises:
         Refused: If it is not of that kind, naming the field.
     """
-    body = await request.body()
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_BODY_BYTES:
+            raise Refused(f"the body has more than {MOST_BODY_BYTES} bytes", status=413)
     try:
         raw = msgspec.json.decode(body)
         asked = msgspec.convert(raw, kind)
@@ -305,4 +293,5 @@ def _event(content: dict[str, Any]) -> bytes:
 
 async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 the framework's
     assert isinstance(refusal, Refused)  # noqa: S101 registered for these
-    return JSONResponse(refusal.body(), refusal.status)
+    headers = {"Retry-After": str(RETRY_SECONDS)} if refusal.status == 503 else None
+    return JSONResponse(refusal.body(), refusal.status, headers)
