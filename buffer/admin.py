@@ -12,7 +12,15 @@ from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
 
 from buffer import services
-from buffer.models import Batch, FragmentChunk, IdempotencyRecord, Segment, Tally, TrajectoryGroup
+from buffer.models import (
+    Batch,
+    CaptureSession,
+    FragmentChunk,
+    IdempotencyRecord,
+    Segment,
+    Tally,
+    TrajectoryGroup,
+)
 from buffer.selectors import fragment_preview, group_preview
 
 
@@ -202,3 +210,14 @@ class IdempotencyRecordAdmin(ReadOnlyAdmin):
     list_display = ("key", "run", "created_at")
     list_select_related = ("run",)
     ordering = ("-created_at",)
+
+
+@admin.register(CaptureSession)
+class CaptureSessionAdmin(ReadOnlyAdmin):
+    """Sessions whose calls a proxy captured."""
+
+    list_display = ("name", "run", "state", "calls", "size_bytes", "score", "changed_at")
+    list_filter = ("state",)
+    list_select_related = ("run",)
+    search_fields = ("name",)
+    ordering = ("-changed_at",)

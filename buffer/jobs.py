@@ -21,7 +21,9 @@ def reclaim_lapsed_leases() -> dict[str, int]:
         "dropped": services.settle_ended_runs(now=now)
         + services.drop_other_epochs()
         + services.drop_expired(),
-        "forgotten": services.forget_old_keys(now=now) + services.forget_old_pushes(now=now),
+        "forgotten": services.forget_old_keys(now=now)
+        + services.forget_old_pushes(now=now)
+        + services.forget_captures(now=now),
     }
 
 

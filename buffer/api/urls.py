@@ -5,6 +5,7 @@ from django.urls import path
 from buffer.api import (
     archives,
     batches,
+    captures,
     followers,
     fragments,
     groups,
@@ -40,6 +41,10 @@ urlpatterns = [
     path("runs/<slug:run>/followers/<slug:follower>", followers.FollowerView.as_view()),
     path("runs/<slug:run>/followers/<slug:follower>/fetch", followers.FetchFollowedView.as_view()),
     path("runs/<slug:run>/followers/<slug:follower>/ack", followers.AckFollowedView.as_view()),
+    path("runs/<slug:run>/captures", captures.CapturesView.as_view()),
+    path("runs/<slug:run>/capture-scores", captures.ScoresView.as_view()),
+    path("runs/<slug:run>/captures/<slug:session>", captures.CaptureView.as_view()),
+    path("runs/<slug:run>/captures/<slug:session>/calls", captures.CapturedCallsView.as_view()),
     path("runs/<slug:run>/ledger", ledger.LedgerView.as_view()),
     path("runs/<slug:run>/bias", ledger.BiasView.as_view()),
 ]

@@ -2,6 +2,7 @@
 
 from buffer.models.archives import ArchiveJob
 from buffer.models.audits import LedgerAudit
+from buffer.models.captures import CapturedCall, CaptureSession
 from buffer.models.items import (
     Batch,
     FragmentChunk,
@@ -18,6 +19,8 @@ __all__ = [
     "ArchiveJob",
     "Batch",
     "BatchUse",
+    "CaptureSession",
+    "CapturedCall",
     "Follower",
     "FragmentChunk",
     "IdempotencyRecord",

@@ -16,6 +16,7 @@ from buffer.api.batches import WrongKind
 from buffer.core.archive_window import InvalidWindow
 from buffer.core.shards import RankOutsideWorld
 from buffer.core.stream_cursor import InvalidCursor
+from buffer.selectors.captures import CaptureNotFound
 from buffer.selectors.followers import FollowerNotFound
 from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
 from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
@@ -102,6 +103,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     PayloadExpired: ApiError(410, "payload_expired", "Retention let the bytes go"),
     PayloadMissing: ApiError(410, "payload_missing", "The bytes are lost"),
     InvalidCursor: ApiError(400, "invalid", "Invalid request"),
+    CaptureNotFound: ApiError(404, "not_found", "Not found"),
     FollowerNotFound: ApiError(404, "not_found", "Not found"),
     buffer_services.FollowerExists: ApiError(409, "follower_exists", "Name taken"),
     buffer_services.CursorBehind: ApiError(409, "cursor_behind", "A later place is confirmed"),
@@ -114,6 +116,10 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
         409, "in_flight", "The first push is not answered yet", retry_after_seconds=1
     ),
     buffer_services.KeyReused: ApiError(422, "idempotency_conflict", "Key used for another body"),
+    buffer_services.InvalidCapture: ApiError(422, "invalid_data", "Invalid data"),
+    buffer_services.NothingCaptured: ApiError(409, "nothing_captured", "Nothing was captured"),
+    buffer_services.SessionFull: ApiError(413, "session_full", "The session is full"),
+    buffer_services.SessionOver: ApiError(409, "session_over", "The session is over"),
     buffer_services.InvalidFragments: ApiError(422, "invalid_data", "Invalid data"),
     InvalidGroups: ApiError(422, "invalid_data", "Invalid data"),
     buffer_services.QueueFull: ApiError(503, "over_quota", "The queue is full"),

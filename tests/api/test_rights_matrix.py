@@ -92,6 +92,10 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("DELETE", "runs/<slug:run>/archives/<small:archive>"): OPERATE,
     ("GET", "runs/<slug:run>/archives/<small:archive>/file"): OPERATE,
     ("POST", "runs/<slug:run>/restorations"): OPERATE,
+    ("GET", "runs/<slug:run>/captures"): READ_RUN,
+    ("GET", "runs/<slug:run>/captures/<slug:session>"): READ_RUN,
+    ("POST", "runs/<slug:run>/captures/<slug:session>/calls"): WORK | {"env token"},
+    ("POST", "runs/<slug:run>/capture-scores"): WORK | {"env token"},
     ("GET", "runs/<slug:run>/followers"): READ_RUN,
     ("GET", "runs/<slug:run>/followers/<slug:follower>"): TRAIN,
     ("PUT", "runs/<slug:run>/followers/<slug:follower>"): TRAIN,
@@ -116,6 +120,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
 SAMPLES: Final[dict[str, Any]] = {
     "run": "alpha",
     "follower": "eve",
+    "session": "one",
     "token": 1,
     "epoch": 1,
     "step": 0,

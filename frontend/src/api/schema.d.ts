@@ -280,6 +280,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/capture-scores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Make one trajectory group of sessions; the same scores again change nothing. */
+        post: operations["captures_score"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/captures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the sessions that changed last. */
+        get: operations["captures_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/captures/{session}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return what the calls of a session make together. */
+        get: operations["captures_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/captures/{session}/calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Keep a call; the first one begins the session. */
+        post: operations["captures_add_call"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/drain": {
         parameters: {
             query?: never;
@@ -1434,6 +1502,22 @@ export interface components {
             served_steps: number;
         };
         /**
+         * Answer
+         * @description One choice of a call.
+         */
+        Answer: {
+            tokens: number[];
+            logprobs: number[];
+            /** @default [] */
+            versions: components["schemas"]["Drawn"][];
+            /** @default  */
+            finish: string;
+            /** @default null */
+            message: Record<string, unknown> | null;
+            /** @default  */
+            text: string;
+        };
+        /**
          * ArchiveList
          * @description Archives, newest first.
          */
@@ -1574,6 +1658,81 @@ export interface components {
             };
         };
         /**
+         * CallPush
+         * @description Body of ``POST /api/runs/{run}/captures/{session}/calls``.
+         */
+        CallPushRequest: {
+            key: string;
+            /** @enum {unknown} */
+            kind: "chat" | "completion";
+            /** @default  */
+            model: string;
+            /** @default [] */
+            messages: Record<string, unknown>[];
+            /** @default [] */
+            prompt_tokens: number[];
+            /** @default [] */
+            answers: components["schemas"]["Answer"][];
+            /** @default  */
+            gap: string;
+        };
+        /**
+         * CallReceipt
+         * @description What became of a call.
+         */
+        CallReceipt: {
+            number: number;
+            is_new: boolean;
+        };
+        /**
+         * CaptureDetail
+         * @description A captured session with what its calls make, as long as they are kept.
+         */
+        CaptureDetail: {
+            name: string;
+            state: string;
+            calls: number;
+            size_bytes: number;
+            score: number | null;
+            created_at: string;
+            changed_at: string;
+            sequences: components["schemas"]["CapturedRow"][];
+            gaps: string[];
+        };
+        /**
+         * CaptureRow
+         * @description A captured session.
+         */
+        CaptureRow: {
+            name: string;
+            state: string;
+            calls: number;
+            size_bytes: number;
+            score: number | null;
+            created_at: string;
+            changed_at: string;
+        };
+        /**
+         * CapturedRow
+         * @description A sequence that a session's calls make; lists are ``[T]``.
+         */
+        CapturedRow: {
+            tokens: number[];
+            masks: number[];
+            logprobs: number[];
+            answers: [
+                number,
+                number
+            ][];
+        };
+        /**
+         * Captures
+         * @description Captured sessions, the last changed first.
+         */
+        Captures: {
+            results: components["schemas"]["CaptureRow"][];
+        };
+        /**
          * CreateRun
          * @description A run to create; `config` is laid over the preset, and `language` in it makes its kind.
          */
@@ -1597,6 +1756,15 @@ export interface components {
          */
         Detail: {
             detail: string;
+        };
+        /**
+         * Drawn
+         * @description Tokens in a row that one policy version drew.
+         */
+        Drawn: {
+            epoch: number;
+            step: number;
+            tokens: number;
         };
         /**
          * EnvIdentifier
@@ -2533,6 +2701,31 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+        };
+        /**
+         * ScoreReceipt
+         * @description What became of scored sessions.
+         */
+        ScoreReceipt: {
+            sequences: number;
+            tokens: number;
+            /** @default  */
+            dropped: string;
+            /** @default {} */
+            gaps: {
+                [key: string]: string[];
+            };
+        };
+        /**
+         * ScoreSessions
+         * @description Body of ``POST /api/runs/{run}/capture-scores``: sessions that become one group.
+         */
+        ScoreSessionsRequest: {
+            scores: {
+                [key: string]: number;
+            };
+            /** @default null */
+            env_id: number | null;
         };
         /**
          * ScoredData
@@ -3985,6 +4178,244 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    captures_score: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScoreSessionsRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScoreReceipt"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    captures_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Captures"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    captures_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CaptureDetail"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    captures_add_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CallPushRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallReceipt"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };

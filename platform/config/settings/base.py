@@ -124,6 +124,8 @@ ROLLDECK_SEGMENT_BYTES = env.integer("ROLLDECK_SEGMENT_BYTES", 1024**3, at_least
 ROLLDECK_RETENTION_SECONDS = env.integer("ROLLDECK_RETENTION_SECONDS", 7 * 24 * 3600)
 ROLLDECK_RETENTION_BYTES = env.integer("ROLLDECK_RETENTION_BYTES", 50 * 1024**3)
 ROLLDECK_RETENTION_ITEMS = env.integer("ROLLDECK_RETENTION_ITEMS", 0)
+# How long the calls of a captured session wait for its score, and are kept after it.
+ROLLDECK_CAPTURE_SECONDS = env.integer("ROLLDECK_CAPTURE_SECONDS", 24 * 3600, at_least=60)
 ROLLDECK_RECORDINGS_PER_RUN = env.integer("ROLLDECK_RECORDINGS_PER_RUN", 20)
 # How long the files of archives are kept; 0: until somebody deletes them.
 ROLLDECK_ARCHIVE_SECONDS = env.integer("ROLLDECK_ARCHIVE_SECONDS", 0)

@@ -1,0 +1,152 @@
+"""Put the captured calls of a session together into sequences: rules without I/O.
+
+An agent that speaks with a model through a proxy sends its whole context each time, so the prompt
+of a call mostly begins with an earlier call's prompt and answer. Such calls are one sequence, in
+which only what the model wrote is trained on. Where a context was rewritten a new sequence begins.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+IGNORED: Final = -100
+"""Mask of a token that is not trained on."""
+IGNORED_LOGPROB: Final = 1.0
+"""Stands for the log probability of such a token, as in Atropos."""
+
+Version = tuple[int, int]
+"""Epoch and step of a policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedAnswer:
+    """One answer to a call, as the model's tokens."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    versions: tuple[Version, ...] = ()
+    """All that drew any of the tokens; empty where the server does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedCall:
+    """One call of the model."""
+
+    prompt: tuple[int, ...]
+    answers: tuple[CapturedAnswer, ...]
+    gap: str = ""
+    """What of it could not be captured; then it has no answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedSequence:
+    """A row of tokens with what the model wrote of it; lists are ``[T]``."""
+
+    tokens: list[int]
+    masks: list[int]
+    """The token where it is trained on, else :data:`IGNORED`."""
+    logprobs: list[float]
+    """Of the tokens that are trained on, else :data:`IGNORED_LOGPROB`."""
+    answers: list[tuple[int, int]]
+    """What it holds: number of the call and of the answer to it, both from 0, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """What became of a session's calls."""
+
+    sequences: list[CapturedSequence]
+    gaps: list[str]
+    """What could not be captured, a sentence each."""
+    oldest: Version | None
+    """Oldest version that drew a token; None where any call does not say."""
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    place: tuple[int, int]
+    """Number of the call, and of the answer to it."""
+    answer: CapturedAnswer
+    prompt_length: int
+    whole: bytes
+    """Prompt and answer, as int64."""
+    parent: "_Node | None"
+    has_children: bool = False
+    is_claimed: bool = False
+    """Whether a sequence trains on the answer already."""
+
+    def path(self) -> list["_Node"]:
+        """Return this answer and those that its prompt holds, latest first."""
+        found, node = [self], self.parent
+        while node is not None:
+            found.append(node)
+            node = node.parent
+        return found
+
+
+@dataclass(slots=True)
+class _Tree:
+    nodes: list[_Node] = field(default_factory=list)
+
+    def add(self, call: int, captured: CapturedCall) -> None:
+        prompt = _packed(captured.prompt)
+        parent = self._longest_in(prompt)
+        for index, answer in enumerate(captured.answers):
+            whole = prompt + _packed(answer.tokens)
+            self.nodes.append(_Node((call, index), answer, len(captured.prompt), whole, parent))
+        if parent is not None and captured.answers:
+            parent.has_children = True
+
+    def _longest_in(self, prompt: bytes) -> _Node | None:
+        within = (node for node in self.nodes if prompt.startswith(node.whole))
+        return max(within, key=lambda node: len(node.whole), default=None)
+
+
+def assemble(calls: Sequence[CapturedCall]) -> Assembled:
+    """Return the sequences of a session, in the order in which they were begun.
+
+    Every token that the model wrote is trained on exactly once: where two sequences share a
+    beginning, in the first of them.
+
+    Args:
+        calls: In the order in which they were made.
+    """
+    tree = _Tree()
+    gaps = []
+    for number, call in enumerate(calls):
+        if call.gap:
+            gaps.append(f"call {number}: {call.gap}")
+        else:
+            tree.add(number, call)
+    leaves = [node for node in tree.nodes if not node.has_children]
+    drawn = [node.answer for node in tree.nodes if node.answer.tokens]
+    oldest = min((min(answer.versions) for answer in drawn if answer.versions), default=None)
+    if not all(answer.versions for answer in drawn):
+        oldest = None
+    return Assembled(sequences=[_sequence(leaf) for leaf in leaves], gaps=gaps, oldest=oldest)
+
+
+def _sequence(leaf: _Node) -> CapturedSequence:
+    tokens = np.frombuffer(leaf.whole, dtype=np.int64)
+    masks = np.full(len(tokens), IGNORED, dtype=np.int64)
+    logprobs = np.full(len(tokens), IGNORED_LOGPROB)
+    path = leaf.path()
+    for node in path:
+        if node.is_claimed:
+            continue
+        node.is_claimed = True
+        written = slice(node.prompt_length, node.prompt_length + len(node.answer.tokens))
+        masks[written] = tokens[written]
+        logprobs[written] = node.answer.logprobs
+    return CapturedSequence(
+        tokens=tokens.tolist(),
+        masks=masks.tolist(),
+        logprobs=logprobs.tolist(),
+        answers=[node.place for node in reversed(path)],
+    )
+
+
+def _packed(tokens: Sequence[int]) -> bytes:
+    return np.asarray(tokens, dtype=np.int64).tobytes()

@@ -1,0 +1,1 @@
+"""A proxy that captures what agent programs have a policy generate."""

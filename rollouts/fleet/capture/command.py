@@ -1,0 +1,55 @@
+"""Run the proxy from a terminal: ``rolldeck proxy``."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import uvicorn
+
+from rolldeck.cli import DEFAULT_URL
+from rolldeck.errors import RolldeckError
+from rolldeck.http import Call, Connection
+from rollouts.fleet.capture.keeping import PlatformKeeper
+from rollouts.fleet.capture.proxy import CaptureProxy
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve until a signal ends it; return 1 if the platform refuses."""
+    args = _parser().parse_args(argv)
+    token = args.token or os.environ.get("ROLLDECK_TOKEN")
+    url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
+    connection = Connection(url, token, retry_for_seconds=args.retry_for)
+    try:
+        connection.json(Call(method="GET", path=f"/api/runs/{args.run}"))
+    except RolldeckError as refusal:
+        print(f"rolldeck proxy: {refusal}", file=sys.stderr)
+        connection.close()
+        return 1
+    proxy = CaptureProxy(
+        upstream=args.upstream, keeper=PlatformKeeper(connection, args.run), api_key=args.api_key
+    )
+    base = f"http://{args.host}:{args.port}/sessions/<session>/v1"
+    print(f"agents of {args.run}: OPENAI_BASE_URL={base}", flush=True)
+    uvicorn.run(proxy.app, host=args.host, port=args.port, log_level="warning")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rolldeck proxy",
+        description="Capture what agent programs have a policy generate, into a run.",
+    )
+    parser.add_argument("--run", required=True, help="name of the run")
+    parser.add_argument(
+        "--upstream", required=True, help="the inference server: http://127.0.0.1:8001/v1"
+    )
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8002)
+    parser.add_argument("--api-key", default="", help="that agents must give; none by default")
+    parser.add_argument("--url", help=f"the platform (ROLLDECK_URL; default {DEFAULT_URL})")
+    parser.add_argument("--token", help="with the scope env, for the run (ROLLDECK_TOKEN)")
+    parser.add_argument(
+        "--retry-for", type=float, default=30.0, help="seconds to try when the platform is away"
+    )
+    return parser

@@ -1,0 +1,218 @@
+"""Stand between an agent program and an inference server, and keep what passes.
+
+An agent is given ``http://proxy/sessions/<session>/v1`` as its OpenAI base URL and knows nothing
+else. An answer is handed over only when the platform has kept the call, so no agent ever acts on
+what training would not see; a stream's last piece waits for that.
+"""
+
+import asyncio
+import json
+import logging
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from rolldeck.captures import SESSION_PATTERN, CallPush
+from rollouts.fleet.capture.keeping import Keeper, NotKept
+from rollouts.fleet.capture.reading import Json, Reading
+
+logger = logging.getLogger(__name__)
+
+UPSTREAM_SECONDS: Final = 600.0
+"""How long an answer may take."""
+MOST_BODY_BYTES: Final = 32 << 20
+SHOWN_ERROR: Final = 500
+
+
+class Refusal(Exception):
+    """A request cannot be passed on, in OpenAI's words."""
+
+    def __init__(self, message: str, *, status: int, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.param = status, param
+
+    def body(self) -> Json:
+        """Return the error as OpenAI shapes it."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        error = {"message": str(self), "type": kind, "param": self.param, "code": self.status}
+        return {"error": error}
+
+
+class CaptureProxy:
+    """An ASGI application, `app`."""
+
+    def __init__(self, *, upstream: str, keeper: Keeper, api_key: str = "") -> None:
+        """Pass on.
+
+        Args:
+            upstream: The inference server's base URL, as ``http://127.0.0.1:8001/v1``.
+            keeper: Takes the calls.
+            api_key: That agents must give; empty for none.
+        """
+        self._upstream = upstream.rstrip("/")
+        self._keeper = keeper
+        self._api_key = api_key
+        self._late: set[asyncio.Task[None]] = set()
+        self._http = httpx.AsyncClient(timeout=httpx.Timeout(UPSTREAM_SECONDS, connect=5.0))
+        session = "/sessions/{session}/v1"
+        self.app = Starlette(
+            routes=[
+                Route("/health", self._health),
+                Route(f"{session}/models", self._models),
+                Route(f"{session}/completions", self._complete, methods=["POST"]),
+                Route(f"{session}/chat/completions", self._chat, methods=["POST"]),
+            ],
+            exception_handlers={Refusal: _refuse},
+            lifespan=self._lifespan,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG002 the framework's
+        """Serve; at the end let what is still to be kept be kept, and close the sockets."""
+        yield
+        await asyncio.gather(*self._late)
+        await self._http.aclose()
+        await asyncio.to_thread(self._keeper.close)
+
+    async def _health(self, request: Request) -> Response:  # noqa: ARG002 the framework's
+        return JSONResponse({"status": "ready", "captured": self._keeper.kept})
+
+    async def _models(self, request: Request) -> Response:
+        self._admit(request)
+        try:
+            answer = await self._http.get(f"{self._upstream}/models")
+        except httpx.TransportError as error:
+            raise Refusal(f"the inference server is away: {error}", status=503) from error
+        return Response(answer.content, answer.status_code, media_type="application/json")
+
+    async def _complete(self, request: Request) -> Response:
+        return await self._pass_on(request, "completions", is_chat=False)
+
+    async def _chat(self, request: Request) -> Response:
+        return await self._pass_on(request, "chat/completions", is_chat=True)
+
+    async def _pass_on(self, request: Request, path: str, *, is_chat: bool) -> Response:
+        session = self._admit(request)
+        asked = await _body(request)
+        reading = Reading(asked, is_chat=is_chat)
+        # What capture needs and the agent may not have asked for; it gets it all the same.
+        wanted = asked | {"return_token_ids": True}
+        wanted["logprobs"] = True if is_chat else asked.get("logprobs") or 1
+        call = self._http.build_request("POST", f"{self._upstream}/{path}", json=wanted)
+        try:
+            answer = await self._http.send(call, stream=True)
+        except httpx.TransportError as error:
+            raise Refusal(f"the inference server is away: {error}", status=503) from error
+        if answer.status_code == 200 and asked.get("stream"):
+            pieces = self._stream(answer, reading, session)
+            return StreamingResponse(pieces, media_type="text/event-stream")
+        try:
+            content = await answer.aread()
+        except httpx.TransportError as error:
+            raise Refusal(f"the inference server broke off: {error}", status=502) from error
+        finally:
+            await answer.aclose()
+        if answer.status_code != 200:
+            return Response(content, answer.status_code, media_type="application/json")
+        reading.take(_object(content))
+        if await request.is_disconnected():
+            reading.break_off("the agent hung up before it had the answer")
+        await self._keep(session, reading.call(_key()))
+        return Response(content, 200, media_type="application/json")
+
+    async def _stream(
+        self, answer: httpx.Response, reading: Reading, session: str
+    ) -> AsyncIterator[bytes]:
+        """Hand pieces over as they come; the end only once the call is kept."""
+        is_over = False
+        try:
+            async for line in answer.aiter_lines():
+                if not line.startswith("data:"):
+                    continue
+                said = line.removeprefix("data:").strip()
+                if said == "[DONE]":
+                    break
+                reading.take(_object(said.encode()))
+                yield f"data: {said}\n\n".encode()
+            is_over = True
+            await self._keep(session, reading.call(_key()))
+        except (httpx.TransportError, Refusal) as failure:
+            status = getattr(failure, "status", 502)
+            refusal = Refusal(f"the answer broke off: {failure}", status=status)
+            yield b"data: " + msgspec.json.encode(refusal.body()) + b"\n\n"
+        finally:
+            # Also when the agent hangs up: this generator is closed then, and may not wait.
+            if not is_over:
+                self._keep_later(session, reading)
+            await answer.aclose()
+        yield b"data: [DONE]\n\n"
+
+    def _keep_later(self, session: str, reading: Reading) -> None:
+        """Let the platform know of an answer that the agent had only a part of."""
+        reading.break_off("the answer broke off, or the agent hung up")
+        task = asyncio.get_running_loop().create_task(self._keep_gap(session, reading))
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _keep_gap(self, session: str, reading: Reading) -> None:
+        try:
+            await self._keep(session, reading.call(_key()))
+        except Refusal as refusal:
+            logger.warning("a gap in session %s is not listed: %s", session, refusal)
+
+    async def _keep(self, session: str, call: CallPush) -> None:
+        try:
+            await asyncio.to_thread(self._keeper.keep, session, call)
+        except NotKept as failure:
+            raise Refusal(str(failure), status=failure.status) from failure
+
+    def _admit(self, request: Request) -> str:
+        said = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        if self._api_key and not secrets.compare_digest(said.encode(), self._api_key.encode()):
+            raise Refusal("the API key is not the proxy's", status=401)
+        session = str(request.path_params["session"])
+        if not re.match(SESSION_PATTERN, session):
+            raise Refusal("a session has 1 to 120 letters, digits, - or _", status=404)
+        return session
+
+
+def _key() -> str:
+    return secrets.token_hex(16)
+
+
+async def _body(request: Request) -> Json:
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_BODY_BYTES:
+            raise Refusal(f"the body is longer than {MOST_BODY_BYTES} bytes", status=413)
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"the body is no JSON: {error}", status=400) from error
+    if not isinstance(found, dict):
+        raise Refusal("the body is no JSON object", status=400)
+    return found
+
+
+def _object(content: bytes) -> Json:
+    try:
+        found = json.loads(content)
+    except ValueError as error:
+        shown = content[:SHOWN_ERROR].decode(errors="replace")
+        raise Refusal(f"the inference server answered {shown!r}", status=502) from error
+    return found if isinstance(found, dict) else {}
+
+
+async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 the framework's
+    assert isinstance(refusal, Refusal)  # noqa: S101 registered for these
+    return JSONResponse(refusal.body(), refusal.status)

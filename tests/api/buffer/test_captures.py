@@ -1,0 +1,198 @@
+"""Calls that a proxy captured, and the groups that their scores make of them."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from buffer import services
+from buffer.core.fates import ItemKind
+from buffer.models import CapturedCall, CaptureSession, TrajectoryGroup
+from buffer.storage import content_head
+from runs.models import Run, RunEvent
+from tests.factories import bearer, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def call(key: str = "a", *, prompt: list[int] | None = None, **fields: Any) -> dict[str, Any]:
+    answer = {
+        "tokens": [3, 4],
+        "logprobs": [-0.5, -0.25],
+        "versions": [{"epoch": 0, "step": 0, "tokens": 2}],
+        "message": {"role": "assistant", "content": "ab"},
+    }
+    messages = [{"role": "user", "content": "hi"}]
+    asked = {"key": key, "kind": "chat", "messages": messages, "prompt_tokens": prompt or [1, 2]}
+    return {**asked, "answers": [answer], **fields}
+
+
+class Deck:
+    def __init__(self) -> None:
+        self.run: Run = make_run(name="agents", kind="outside", status="running")
+        Run.objects.filter(pk=self.run.pk).update(batch_size=2, max_token_len=64)
+        self.env = bearer("env", run=self.run)
+        self.trainer = bearer("trainer", run=self.run)
+
+    def post(self, path: str, content: Any) -> Any:
+        return APIClient().post(
+            f"/api/runs/agents/{path}", content, format="json", headers=self.env
+        )
+
+    def add(self, session: str, content: dict[str, Any]) -> Any:
+        return self.post(f"captures/{session}/calls", content)
+
+    def score(self, **scores: float) -> Any:
+        return self.post("capture-scores", {"scores": scores})
+
+    def get(self, path: str) -> Any:
+        return APIClient().get(f"/api/runs/agents/{path}", headers=self.trainer)
+
+
+@pytest.fixture
+def deck() -> Deck:
+    return Deck()
+
+
+def stored() -> dict[str, Any]:
+    (group,) = TrajectoryGroup.objects.all()
+    content: dict[str, Any] = json.loads(content_head(ItemKind.GROUPS, group.pk, 1 << 20))
+    return content
+
+
+def test_scored_sessions_become_one_group(deck: Deck) -> None:
+    deck.add("one", call())
+    deck.add("one", call("b", prompt=[1, 2, 3, 4, 9]))
+    deck.add("two", call())
+
+    scored = deck.score(one=1.0, two=0.0)
+
+    assert scored.json() == {"sequences": 2, "tokens": 6, "dropped": "", "gaps": {}}
+    group = stored()
+    assert group["tokens"] == [[1, 2, 3, 4, 9, 3, 4], [1, 2, 3, 4]]
+    assert group["masks"] == [[-100, -100, 3, 4, -100, 3, 4], [-100, -100, 3, 4]]
+    assert group["scores"] == [1.0, 0.0]
+    assert group["inference_logprobs"][1] == [1.0, 1.0, -0.5, -0.25]
+    assert group["messages"][1] == [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "ab"},
+    ]
+    assert (group["epoch"], group["policy_step"]) == (0, 0)
+
+
+def test_a_call_and_a_score_that_come_twice_count_once(deck: Deck) -> None:
+    first, again = deck.add("one", call()), deck.add("one", call())
+    scored, repeated = deck.score(one=1.0), deck.score(one=1.0)
+
+    assert (first.json(), again.json()) == (
+        {"number": 0, "is_new": True},
+        {"number": 0, "is_new": False},
+    )
+    assert scored.json() == repeated.json()
+    assert TrajectoryGroup.objects.count() == 1
+
+
+def test_a_scored_session_takes_neither_another_score_nor_calls(deck: Deck) -> None:
+    deck.add("one", call())
+    deck.score(one=1.0)
+
+    for refused in (deck.score(one=0.5), deck.add("one", call("b"))):
+        assert (refused.status_code, refused.json()["code"]) == (409, "session_over")
+    assert TrajectoryGroup.objects.count() == 1
+
+
+def test_an_unknown_session_is_named_and_nothing_is_scored(deck: Deck) -> None:
+    deck.add("one", call())
+
+    refused = deck.score(one=1.0, other=0.0)
+
+    assert refused.status_code == 404
+    assert refused.json()["errors"][0]["field"] == "scores.other"
+    assert CaptureSession.objects.get().state == "open"
+    assert not TrajectoryGroup.objects.exists()
+
+
+def test_gaps_are_listed_and_alone_make_no_group(deck: Deck) -> None:
+    gap = {"key": "g", "kind": "chat", "gap": "no token ids"}
+    deck.add("one", call())
+    deck.add("one", gap)
+    deck.add("two", gap)
+
+    alone = deck.score(two=1.0)
+    both = deck.score(one=1.0, two=0.0)
+
+    assert (alone.status_code, alone.json()["code"]) == (409, "nothing_captured")
+    assert both.json()["gaps"] == {"one": ["call 1: no token ids"], "two": ["call 0: no token ids"]}
+    assert stored()["group_overrides"]["captured"]["one"] == ["call 1: no token ids"]
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        (call(gap="half"), "gap"),
+        (call(prompt_tokens=[]), "prompt_tokens"),
+        (call(answers=[{"tokens": [1], "logprobs": []}]), "answers[0].logprobs"),
+        (call(answers=[{"tokens": [-1], "logprobs": [0.0]}]), "answers[0].tokens[0]"),
+        (
+            call(
+                answers=[
+                    {
+                        "tokens": [1],
+                        "logprobs": [0.0],
+                        "versions": [{"epoch": 0, "step": 0, "tokens": 2}],
+                    }
+                ]
+            ),
+            "answers[0].versions",
+        ),
+        ({"key": "", "kind": "chat"}, "key"),
+    ],
+)
+def test_a_bad_call_names_its_field_and_keeps_nothing(
+    deck: Deck, content: dict[str, Any], field: str
+) -> None:
+    refused = deck.add("one", content)
+
+    assert refused.status_code in {400, 422}
+    assert refused.json()["errors"][0]["field"] == field
+    assert not CaptureSession.objects.exists()
+
+
+def test_a_session_is_shown_with_what_its_calls_make(deck: Deck) -> None:
+    deck.add("one", call())
+
+    listed, shown = deck.get("captures").json()["results"], deck.get("captures/one").json()
+
+    assert [(row["name"], row["state"], row["calls"]) for row in listed] == [("one", "open", 1)]
+    assert shown["sequences"][0]["tokens"] == [1, 2, 3, 4]
+    assert shown["gaps"] == []
+    assert deck.get("captures/other").status_code == 404
+
+
+def test_a_session_that_nobody_scores_expires_with_an_event(deck: Deck) -> None:
+    deck.add("old", call())
+    deck.add("scored", call())
+    deck.score(scored=1.0)
+    later = datetime.now(UTC) + timedelta(days=2)
+
+    assert services.forget_captures(now=later) == 1
+
+    assert CaptureSession.objects.get(name="old").state == "expired"
+    assert not CapturedCall.objects.exists()
+    assert RunEvent.objects.filter(kind="capture_expired").count() == 1
+    assert services.forget_captures(now=later) == 0
+
+
+def test_a_run_of_fragments_captures_nothing() -> None:
+    run = make_run(name="agents", status="running")
+
+    refused = APIClient().post(
+        "/api/runs/agents/captures/one/calls",
+        call(),
+        format="json",
+        headers=bearer("worker", run=run),
+    )
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "run_not_accepting")

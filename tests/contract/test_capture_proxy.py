@@ -1,0 +1,228 @@
+"""Agent programs that know an OpenAI base URL and nothing else; what they say is captured.
+
+OpenAI's own client talks to our proxy, the proxy to our inference server and to the platform, each
+over real sockets; the trainer's batch tells what arrived.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import openai
+import pytest
+import uvicorn
+
+from buffer import services as buffer_services
+from buffer.core.fates import ItemKind
+from buffer.models import CaptureSession, TrajectoryGroup
+from buffer.storage import content_head
+from rolldeck.http import Connection
+from rollouts.fleet.capture.keeping import PlatformKeeper
+from rollouts.fleet.capture.proxy import CaptureProxy
+from rollouts.fleet.language.engine import Engine
+from rollouts.fleet.language.openai_api import OpenAiApi
+from rollouts.fleet.language.serving import EngineThread
+from rollouts.fleet.language.tokenizers import CharTokenizer, ChatFormat
+from runs.models import Run
+from tests.factories import NOON, make_run, make_token
+from tests.live_server import serving
+from tests.unit.rollouts.fleet.language.small_models import small_model
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TOKENIZER = CharTokenizer(
+    "abcdefghijklmnopqrstuvwxyz 0123456789:\n",
+    ChatFormat(user="user: {}\n", assistant="ai: {}\n", answer="ai: "),
+)
+HELLO: list[Any] = [{"role": "user", "content": "hello"}]
+
+
+@contextmanager
+def on_a_port(app: Any, *, lifespan: Any = "off") -> Iterator[str]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan=lifespan))
+    runner = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    runner.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        runner.join(10)
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A run, its proxy, and what the proxy stands in front of."""
+
+    run: Run
+    proxy: str
+    platform: str
+
+    def agent(self, session: str, key: str = "secret") -> openai.OpenAI:
+        base = f"{self.proxy}/sessions/{session}/v1"
+        return openai.OpenAI(base_url=base, api_key=key, max_retries=0)
+
+    def score(self, **scores: float) -> Any:
+        return buffer_services.score_sessions(
+            run=Run.objects.get(pk=self.run.pk), scores=scores, producer="judge", now=NOON
+        )
+
+
+@pytest.fixture
+def stand() -> Iterator[Stand]:
+    run = make_run(name="agents", kind="outside", status="running")
+    Run.objects.filter(pk=run.pk).update(batch_size=2, max_token_len=256)
+    model = small_model(vocab_size=TOKENIZER.vocab_size, max_position_embeddings=256)
+    thread = EngineThread(Engine(model, rows=4, version=(0, 0)), context=256)
+    api = OpenAiApi(thread, tokenizer=TOKENIZER, model="policy", context=256)
+    with serving() as platform, on_a_port(api.app) as upstream:
+        connection = Connection(platform, make_token("env", run=run)[1], retry_for_seconds=1.0)
+        keeper = PlatformKeeper(connection, run.name)
+        proxy = CaptureProxy(upstream=f"{upstream}/v1", keeper=keeper, api_key="secret")
+        with on_a_port(proxy.app, lifespan="on") as url:
+            yield Stand(run, url, platform)
+    thread.close()
+
+
+def group() -> dict[str, Any]:
+    (row,) = TrajectoryGroup.objects.all()
+    content: dict[str, Any] = json.loads(content_head(ItemKind.GROUPS, row.pk, 1 << 20))
+    return content
+
+
+def trained(row: dict[str, Any], place: int) -> list[int]:
+    return [mask for mask in row["masks"][place] if mask >= 0]
+
+
+def spoken(stand: Stand, session: str, seed: int) -> Any:
+    """Have the model say five tokens; an end among them is no letter, and would be lost in text."""
+    return stand.agent(session).chat.completions.create(
+        model="policy", messages=HELLO, max_tokens=5, seed=seed, extra_body={"ignore_eos": True}
+    )
+
+
+def test_two_turns_of_an_agent_are_one_sequence_with_its_own_tokens_trained(stand: Stand) -> None:
+    session, said = next(
+        (name, said)
+        for seed in range(100)
+        if len((said := spoken(stand, name := f"s{seed}", seed)).choices[0].message.content) == 5
+    )
+    agent = stand.agent(session)
+    answer = {"role": "assistant", "content": said.choices[0].message.content}
+    more = [*HELLO, answer, {"role": "user", "content": "go on"}]
+    agent.chat.completions.create(model="policy", messages=more, max_tokens=4, seed=2)
+
+    receipt = stand.score(**{session: 1.0})
+
+    row = group()
+    assert (receipt.sequences, receipt.gaps) == (1, {})
+    assert TOKENIZER.decode(trained(row, 0)[:5]) == said.choices[0].message.content
+    assert receipt.tokens == len(trained(row, 0)) > 5
+    for masks, logprobs in zip(row["masks"], row["inference_logprobs"], strict=True):
+        for mask, logprob in zip(masks, logprobs, strict=True):
+            assert (logprob <= 0) if mask >= 0 else (logprob == 1.0)
+    assert (row["epoch"], row["policy_step"]) == (0, 0)
+
+
+def test_a_stream_is_captured_before_the_agent_sees_its_end(stand: Stand) -> None:
+    stream = stand.agent("two").chat.completions.create(
+        model="policy", messages=HELLO, max_tokens=6, stream=True, seed=3
+    )
+    text = "".join(piece.choices[0].delta.content or "" for piece in stream if piece.choices)
+
+    assert CaptureSession.objects.get(name="two").calls == 1
+    stand.score(two=0.5)
+    assert TOKENIZER.decode([t for t in trained(group(), 0) if t != TOKENIZER.end]) == text
+
+
+def test_a_completion_with_several_choices_is_several_sequences(stand: Stand) -> None:
+    stand.agent("three").completions.create(model="policy", prompt="abc", max_tokens=3, n=3, seed=4)
+
+    assert stand.score(three=0.0).sequences == 3
+
+
+def test_an_agent_that_hangs_up_leaves_a_gap(stand: Stand) -> None:
+    stream = stand.agent("four").chat.completions.create(
+        model="policy",
+        messages=HELLO,
+        max_tokens=200,
+        stream=True,
+        extra_body={"ignore_eos": True},
+    )
+    next(iter(stream))
+    stream.close()
+
+    deadline = time.monotonic() + 60
+    while not CaptureSession.objects.filter(name="four").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert "hung up" in buffer_services.assembled(CaptureSession.objects.get()).gaps[0]
+
+
+def test_an_answer_that_the_platform_refuses_does_not_reach_the_agent(stand: Stand) -> None:
+    Run.objects.filter(pk=stand.run.pk).update(status="completed")
+
+    with pytest.raises(openai.ConflictError, match="run_not_accepting"):
+        stand.agent("five").completions.create(model="policy", prompt="abc", max_tokens=3)
+
+    assert not CaptureSession.objects.exists()
+
+
+def test_refusals_come_in_openais_shape(stand: Stand) -> None:
+    with pytest.raises(openai.AuthenticationError):
+        stand.agent("six", key="wrong").models.list()
+    with pytest.raises(openai.NotFoundError, match="no model"):
+        stand.agent("six").completions.create(model="other", prompt="abc")
+    bad = httpx.post(
+        f"{stand.proxy}/sessions/six/v1/completions",
+        content=b"{",
+        headers={"Authorization": "Bearer secret"},
+    )
+    odd = httpx.get(
+        f"{stand.proxy}/sessions/a%20b/v1/models", headers={"Authorization": "Bearer secret"}
+    )
+
+    assert (bad.status_code, odd.status_code) == (400, 404)
+    assert "no JSON" in bad.json()["error"]["message"]
+    assert [model.id for model in stand.agent("six").models.list()] == ["policy"]
+    assert not CaptureSession.objects.exists()
+
+
+def proxy_command(*arguments: str, stand: Stand, token: str) -> subprocess.Popen[str]:
+    code = (
+        "import sys; from rollouts.fleet.capture.command import main; sys.exit(main(sys.argv[1:]))"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "--url", stand.platform, "--retry-for", "0", *arguments],
+        env=os.environ | {"ROLLDECK_TOKEN": token, "PYTHONPATH": ".:platform:client"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_command_says_where_agents_go_and_ends_with_a_signal(stand: Stand) -> None:
+    token = make_token("env", run=stand.run)[1]
+    upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0")
+
+    wrong = proxy_command("--run", "nobody", *upstream, stand=stand, token=token)
+    right = proxy_command("--run", "agents", *upstream, stand=stand, token=token)
+    assert right.stdout is not None
+    said = right.stdout.readline()
+    right.terminate()
+
+    assert wrong.wait(60) == 1
+    assert "rolldeck proxy" in wrong.communicate()[1]
+    assert "OPENAI_BASE_URL=http://127.0.0.1:" in said
+    assert right.wait(60) in {0, -signal.SIGTERM}
+    right.communicate()

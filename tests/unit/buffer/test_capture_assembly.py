@@ -1,0 +1,121 @@
+"""Captured calls become sequences in which each token that the model wrote counts once."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from buffer.core.captures import (
+    IGNORED,
+    IGNORED_LOGPROB,
+    CapturedAnswer,
+    CapturedCall,
+    assemble,
+)
+
+
+def said(*tokens: int, version: int | None = 3) -> CapturedAnswer:
+    versions = () if version is None else ((1, version),)
+    logprobs = tuple(-token / 10 for token in tokens)
+    return CapturedAnswer(tokens=tokens, logprobs=logprobs, versions=versions)
+
+
+def call(*prompt: int, answers: list[CapturedAnswer] | None = None, gap: str = "") -> CapturedCall:
+    return CapturedCall(prompt=prompt, answers=tuple(answers or []), gap=gap)
+
+
+def test_a_conversation_is_one_sequence_and_only_the_answers_are_trained_on() -> None:
+    made = assemble([call(1, 2, answers=[said(3)]), call(1, 2, 3, 4, answers=[said(5, 6)])])
+
+    (sequence,) = made.sequences
+    assert sequence.tokens == [1, 2, 3, 4, 5, 6]
+    assert sequence.masks == [IGNORED, IGNORED, 3, IGNORED, 5, 6]
+    assert sequence.logprobs == [1.0, 1.0, -0.3, 1.0, -0.5, -0.6]
+    assert sequence.answers == [(0, 0), (1, 0)]
+
+
+def test_a_rewritten_context_begins_another_sequence() -> None:
+    made = assemble([call(1, 2, answers=[said(3)]), call(9, 2, 3, answers=[said(5)])])
+
+    assert [one.tokens for one in made.sequences] == [[1, 2, 3], [9, 2, 3, 5]]
+    assert made.sequences[1].masks == [IGNORED, IGNORED, IGNORED, 5]
+
+
+def test_a_shared_beginning_is_trained_on_in_the_first_of_two_sequences() -> None:
+    made = assemble(
+        [
+            call(1, answers=[said(2)]),
+            call(1, 2, 7, answers=[said(3)]),
+            call(1, 2, 8, answers=[said(4)]),
+        ]
+    )
+
+    assert [one.masks for one in made.sequences] == [
+        [IGNORED, 2, IGNORED, 3],
+        [IGNORED, IGNORED, IGNORED, 4],
+    ]
+
+
+def test_several_answers_to_a_call_are_sequences_of_their_own() -> None:
+    made = assemble([call(1, answers=[said(2), said(3)]), call(1, 3, 5, answers=[said(6)])])
+
+    assert [one.tokens for one in made.sequences] == [[1, 2], [1, 3, 5, 6]]
+    assert [one.answers for one in made.sequences] == [[(0, 0)], [(0, 1), (1, 0)]]
+
+
+def test_a_gap_is_listed_and_nothing_is_made_up_for_it() -> None:
+    made = assemble([call(gap="no token ids"), call(1, 2, 3, answers=[said(4)])])
+
+    assert made.gaps == ["call 0: no token ids"]
+    assert [one.masks for one in made.sequences] == [[IGNORED, IGNORED, IGNORED, 4]]
+
+
+def test_the_oldest_version_counts_and_an_unknown_one_makes_all_unknown() -> None:
+    known = [call(1, answers=[said(2, version=7)]), call(1, 2, answers=[said(3, version=5)])]
+
+    assert assemble(known).oldest == (1, 5)
+    assert assemble([*known, call(9, answers=[said(1, version=None)])]).oldest is None
+    assert assemble([]).oldest is None
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> list[CapturedCall]:
+    """Calls whose prompts go on from some earlier call, or from nothing."""
+    tokens = st.lists(st.integers(0, 3), max_size=3)
+    calls: list[CapturedCall] = []
+    ends: list[tuple[int, ...]] = [()]
+    for _ in range(draw(st.integers(0, 8))):
+        prompt = (*draw(st.sampled_from(ends)), *draw(tokens))
+        answers = [said(*draw(tokens)) for _ in range(draw(st.integers(1, 3)))]
+        calls.append(call(*prompt, answers=answers))
+        ends += [(*prompt, *answer.tokens) for answer in answers]
+    return calls
+
+
+@given(sessions())
+def test_every_answer_is_trained_on_exactly_once(calls: list[CapturedCall]) -> None:
+    made = assemble(calls)
+
+    written = sum(len(answer.tokens) for one in calls for answer in one.answers)
+    trained = sum(mask != IGNORED for one in made.sequences for mask in one.masks)
+    assert trained == written
+    for sequence in made.sequences:
+        for token, mask, logprob in zip(
+            sequence.tokens, sequence.masks, sequence.logprobs, strict=True
+        ):
+            assert mask in {IGNORED, token}
+            assert logprob == (IGNORED_LOGPROB if mask == IGNORED else -token / 10)
+
+
+@given(sessions())
+def test_every_answer_is_in_a_sequence_that_is_its_prompt_and_itself(
+    calls: list[CapturedCall],
+) -> None:
+    made = assemble(calls)
+
+    held = {place for one in made.sequences for place in one.answers}
+    assert held == {
+        (number, index) for number, one in enumerate(calls) for index in range(len(one.answers))
+    }
+    for sequence in made.sequences:
+        number, index = sequence.answers[-1]
+        last = calls[number]
+        assert sequence.tokens == [*last.prompt, *last.answers[index].tokens]
