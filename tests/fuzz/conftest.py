@@ -16,6 +16,7 @@ from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
 from tests.factories import make_run, make_token
 from tests.fake_cluster import FakeCluster
+from tests.fuzz.requests import CAPTURED
 from tests.integration.rollouts.cast import launched, report, window, worker
 from tests.web_process import WebProcess, web_process
 
@@ -62,6 +63,7 @@ def _populated(web: WebProcess) -> Platform:
             _post(http, f"/atropos/{name}/register", REGISTRATION)
             http.get(f"/atropos/{name}/batch").raise_for_status()
             _post(http, f"/atropos/{name}/register-env", ENVIRONMENT)
+        _post(http, "/api/runs/demo/captures/agent/calls", CAPTURED)
         _post(http, "/atropos/leased/scored_data_list", [group(mark=mark) for mark in range(2)])
         leased = http.post("/api/runs/leased/batches/next", json={})
         leased.raise_for_status()

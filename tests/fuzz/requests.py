@@ -25,6 +25,21 @@ MANIFEST: Final = {
     "tensors": [{"name": "w", "dtype": "F32", "shape": [2]}],
 }
 
+CAPTURED: Final[dict[str, Any]] = {
+    "key": "a call",
+    "kind": "chat",
+    "messages": [{"role": "user", "content": "hi"}],
+    "prompt_tokens": [1, 2],
+    "answers": [
+        {
+            "tokens": [3, 4],
+            "logprobs": [-0.5, -0.25],
+            "versions": [{"epoch": 0, "step": 0, "tokens": 2}],
+            "message": {"role": "assistant", "content": "ho"},
+        }
+    ],
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -159,6 +174,8 @@ def _calls(report: Mapping[str, Any], lease: Mapping[str, Any]) -> list[Request]
             method="PUT",
         ),
         _call("followed", f"{follower}/fetch", {"count": 2, "wait_seconds": 0.0}),
+        _call("captured call", "/api/runs/demo/captures/made/calls", CAPTURED),
+        _call("capture scores", "/api/runs/demo/capture-scores", {"scores": {"agent": 0.5}}),
         _call("followed ack", f"{follower}/ack", {"cursor": lease["cursor"]}),
     ]
 
