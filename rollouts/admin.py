@@ -21,6 +21,7 @@ from rollouts.models import (
     LogRequest,
     MetricSample,
     Recording,
+    WorkerAttempt,
 )
 from runs.admin import ReadOnlyAdmin, link_to
 from runs.models import Run
@@ -88,7 +89,7 @@ class FleetAdmin(ReadOnly):
     def belongings(self, fleet: Fleet) -> SafeString:
         """Return links to the workers of the fleet, and to what its run has of it."""
         of_run = (Recording, LogRequest, EpisodeWindow, MetricSample)
-        workers = rows_of([FleetWorker], fleet__id__exact=fleet.pk)
+        workers = rows_of([FleetWorker, WorkerAttempt], fleet__id__exact=fleet.pk)
         return SafeString(workers + " · " + rows_of(of_run, run__id__exact=fleet.run_id))
 
 
@@ -115,6 +116,25 @@ class FleetWorkerAdmin(ReadOnly):
     def belongings(self, worker: FleetWorker) -> SafeString:
         """Return a link to the worker's slots."""
         return rows_of([EnvSlot], worker__id__exact=worker.pk)
+
+
+@admin.register(WorkerAttempt)
+class WorkerAttemptAdmin(ReadOnly):
+    """Processes that workers have been, and why they ended."""
+
+    list_display = (
+        *("worker", "run_link", "started_at", "ended_at", "node", "pid", "env_steps"),
+        *("fragments_sent", "lost_steps", "unsent_fragments", "reason"),
+    )
+    list_filter = ("fleet__run",)
+    list_select_related = ("fleet__run",)
+    ordering = ("-pk",)
+    run_lookup = "fleet__run"
+
+    @admin.display(description="run", ordering="fleet__run")
+    def run_link(self, row: WorkerAttempt) -> SafeString | str:
+        """Return a link to the run of the attempt's worker."""
+        return link_to(row.fleet.run)
 
 
 @admin.register(EnvSlot)

@@ -14,6 +14,12 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from rolldeck.errands import LogRequest, RecordingOrder
+from rolldeck.fleet_wire import Count as Count
+from rolldeck.fleet_wire import FleetEvent as FleetEvent
+from rolldeck.fleet_wire import Name as Name
+from rolldeck.fleet_wire import Note as Note
+from rolldeck.fleet_wire import Step as Step
+from rolldeck.fleet_wire import WorkerEnding as WorkerEnding
 from rolldeck.weights_wire import LargeCount
 from rolldeck.weights_wire import TensorSpec as TensorSpec
 from rolldeck.weights_wire import WeightsManifest as WeightsManifest
@@ -215,13 +221,6 @@ class FollowAnswer(Struct, frozen=True, kw_only=True):
     items: list[bytes]
 
 
-# Counts that a PostgreSQL integer and bigint hold; versions as fleets report them.
-Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Step = Annotated[int, Meta(ge=-2, le=2**31 - 1)]
-Name = Annotated[str, Meta(min_length=1, max_length=120)]
-Note = Annotated[str, Meta(max_length=4000)]
-
-
 Desired = Literal["running", "paused", "draining", "stopped"]
 
 
@@ -327,15 +326,6 @@ class EpisodeWindow(Struct, frozen=True, kw_only=True):
     lengths: Annotated[list[Count], Meta(max_length=100)] = []
     """Env steps of the same episodes."""
     policy_step: Step = -2
-
-
-class FleetEvent(Struct, frozen=True, kw_only=True):
-    """Something that happened inside a fleet; becomes a run event."""
-
-    kind: Annotated[str, Meta(min_length=1, max_length=60)]
-    message: Note
-    level: Literal["info", "warning", "error"] = "info"
-    details: dict[str, Any] = {}
 
 
 class FleetReport(Struct, frozen=True, kw_only=True):

@@ -2,12 +2,13 @@
 
 from django.urls import path
 
-from rollouts.api import logs, recordings, views
+from rollouts.api import attempts, logs, recordings, views
 
 urlpatterns = [
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),
     path("runs/<slug:run>/fleet/control", views.FleetControlView.as_view()),
     path("runs/<slug:run>/fleet/report", views.FleetReportView.as_view()),
+    path("runs/<slug:run>/fleet/attempts", attempts.AttemptsView.as_view()),
     path("runs/<slug:run>/fleet/logs", logs.FleetLogsView.as_view()),
     path("runs/<slug:run>/fleet/logs/<uuid:log_request>", logs.FleetLogAnswerView.as_view()),
     path("runs/<slug:run>/recordings", recordings.RecordingsView.as_view()),

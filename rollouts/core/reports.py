@@ -1,8 +1,12 @@
 """Check what a single field of a fleet's report cannot say about itself."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from rolldeck.wire import FleetReport
+
+NEVER_SPAWNED: Final = "none"
+"""Incarnation that a manager reports for a worker of which there was none yet."""
 
 
 class InvalidReport(ValueError):

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
-from rolldeck.wire import FleetEvent
+from rolldeck.wire import FleetEvent, WorkerEnding
 from rollouts.core.backoff import RestartBudget, RestartRule
 
 logger = logging.getLogger(__name__)
@@ -31,11 +31,15 @@ class EventLog:
         message: str,
         *,
         level: Literal["info", "warning", "error"] = "info",
+        ending: WorkerEnding | None = None,
         **details: Any,
     ) -> None:
-        """Note that something happened."""
+        """Note that something happened; `ending` where it ended a worker's incarnation."""
         logger.log(logging.INFO if level == "info" else logging.WARNING, "%s: %s", kind, message)
-        self.pass_on(FleetEvent(kind=kind, message=message[:4000], level=level, details=details))
+        event = FleetEvent(
+            kind=kind, message=message[:4000], level=level, details=details, ending=ending
+        )
+        self.pass_on(event)
 
     def pass_on(self, event: FleetEvent) -> None:
         """Note an event that was noted elsewhere first."""

@@ -9,11 +9,12 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from rolldeck.errands import RecordingOrder
-from rolldeck.wire import EpisodeWindow, WorkerReport
+from rolldeck.wire import EpisodeWindow, WorkerEnding, WorkerReport
 from rollouts.core.backoff import RestartBudget, RestartRule
+from rollouts.core.reports import NEVER_SPAWNED
 from rollouts.fleet import log_files
 from rollouts.fleet.loops import EventLog
-from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.messages import Orders, WorkerState, ending_of
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights import WeightsOffer
 from rollouts.fleet.weights_delivery import WeightsDelivery
@@ -66,7 +67,7 @@ class Member:
         self._events = events
         self._budget = RestartBudget(RESPAWN_RULE)
         self._handle: WorkerHandle | None = None
-        self._incarnation = "none"
+        self._incarnation = NEVER_SPAWNED
         self._spawn_at: float | None = 0.0
         self._spawned_at = 0.0
         self._exchange: _Call | None = None
@@ -271,6 +272,7 @@ class Member:
             self._events.add(
                 "worker_left",
                 f"Worker {self.index} has left; {self.outstanding} of its fragments wait",
+                ending=self._ending("the fleet became smaller"),
                 worker=self.index,
             )
 
@@ -352,16 +354,14 @@ class Member:
         if handle is not None:
             handle.kill()
         self._accepted_before = self.accepted
-        lost_steps = self._state.buffered_steps if self._state else 0
-        unsent = self._state.report.to_send if self._state else 0
-        self._lost_steps += lost_steps
+        ending = self._ending(reason)
+        self._lost_steps += ending.lost_steps
         self._state = self._measured = self._exchange = None
         self._delivery.begin_anew()
         self._reason, self.obstacle = reason, ""
         if self.is_leaving:
-            self._events.add(
-                "worker_left", f"Worker {self.index} is lost: {reason}", worker=self.index
-            )
+            text = f"Worker {self.index} is lost: {reason}"
+            self._events.add("worker_left", text, ending=ending, worker=self.index)
             return
         wait = self._budget.crashed(now)
         if self._is_hopeless:
@@ -372,11 +372,15 @@ class Member:
             "worker_failed" if wait is None else "worker_respawned",
             f"Worker {self.index} is lost, {what}: {reason}",
             level="error" if wait is None else "warning",
+            ending=ending,
             worker=self.index,
-            lost_steps=lost_steps,
-            unsent_fragments=unsent,
+            lost_steps=ending.lost_steps,
+            unsent_fragments=ending.unsent_fragments,
             log=self._last_words(),
         )
+
+    def _ending(self, reason: str) -> WorkerEnding:
+        return ending_of(self.index, self._incarnation, self._state, reason[:2000])
 
     def _last_words(self) -> list[str]:
         """Return how the worker's log ends, where it was on this node."""

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from rolldeck.wire import Desired, EpisodeWindow, FleetEvent, WorkerReport
+from rolldeck.wire import Desired, EpisodeWindow, FleetEvent, WorkerEnding, WorkerReport
 from rollouts.fleet.weights import NO_STEP
 
 
@@ -41,6 +41,23 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     """Env steps in fragments that are being filled."""
     episodes: list[EpisodeWindow] = []
     events: list[FleetEvent] = []
+
+
+def ending_of(index: int, incarnation: str, state: WorkerState | None, reason: str) -> WorkerEnding:
+    """Return what a worker was in the end; `state` is the last that was heard of it."""
+    if state is None:
+        return WorkerEnding(index=index, incarnation=incarnation, reason=reason)
+    return WorkerEnding(
+        index=index,
+        incarnation=incarnation,
+        reason=reason,
+        node=state.report.node,
+        pid=state.report.pid,
+        env_steps=state.report.env_steps,
+        fragments_sent=state.report.fragments_sent,
+        lost_steps=state.buffered_steps,
+        unsent_fragments=state.report.to_send,
+    )
 
 
 IDLE: Final = Orders(desired="paused")

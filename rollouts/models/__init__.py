@@ -1,5 +1,6 @@
 """What the platform remembers about fleets."""
 
+from rollouts.models.attempts import WorkerAttempt
 from rollouts.models.fleets import (
     FLEET_STATES,
     RECORDING_STATES,
@@ -26,4 +27,5 @@ __all__ = [
     "LogRequest",
     "MetricSample",
     "Recording",
+    "WorkerAttempt",
 ]

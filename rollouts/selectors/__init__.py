@@ -1,5 +1,6 @@
 """Read what pages, fleets and the reconciler need to know of fleets and lessons."""
 
+from rollouts.selectors.attempts import attempts
 from rollouts.selectors.fleets import (
     LOG_WANTED_FOR,
     LOGS_AT_ONCE,
@@ -36,6 +37,7 @@ __all__ = [
     "UNKNOWN_AFTER",
     "WINDOWS_AT_MOST",
     "NoFilm",
+    "attempts",
     "control_of",
     "episode_series",
     "episode_summary",

@@ -10,6 +10,7 @@ from rollouts.core import launch as rules
 from rollouts.core.launch import LaunchOrder
 from rollouts.core.reconcile import BUDGET_WINDOW
 from rollouts.models import EnvSlot, Fleet, FleetWorker
+from rollouts.services import attempts
 from runs import services as run_services
 from runs.core.lifecycle import RunStatus
 from runs.live import announce
@@ -41,6 +42,7 @@ def begin_launch(
         # A person asked for this start: earlier failures do not count against it.
         fleet.recent_launches_at = []
         run_services.move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
+    attempts.end_all(fleet, reason=f"a new manager was launched: {reason}", now=now)
     _point_at_new_manager(fleet, run.name, now=now)
     token = _mint_only_token(run, now=now)
     run_services.record_event(
@@ -123,6 +125,7 @@ def note_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> 
     )
     if not ended:
         return False
+    attempts.end_all(Fleet.objects.get(run_id=run_id), reason=reason, now=now)
     workers = FleetWorker.objects.filter(fleet__run_id=run_id)
     workers.update(state="stopped", env_steps_per_second=0.0, to_send=0)
     EnvSlot.objects.filter(worker__in=workers).update(state="stopped", pid=None)

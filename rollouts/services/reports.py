@@ -1,6 +1,6 @@
 """Store what fleets report about themselves."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from rolldeck import wire
 from rollouts.core import reports as rules
 from rollouts.core.returns import keep_recent, mean
 from rollouts.models import EnvSlot, EpisodeWindow, Fleet, FleetWorker
+from rollouts.services import attempts
 from rollouts.services.many_rows import store_rows
 from runs import services as run_services
 from runs.core.lifecycle import RunStatus
@@ -44,6 +45,8 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
     fleet.for_good = report.for_good
     fleet.save()
     _store_events(run_id, report.events, now=now)
+    endings = [event.ending for event in report.events if event.ending]
+    attempts.note_endings(fleet, endings, now=now)
     _note_first_steps(run_id, report.workers, now=now)
     announce(run_id, "fleet", *(["episodes"] if report.episodes else []))
     return True
@@ -62,6 +65,8 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
         worker.index: (worker.incarnation, worker.env_steps)
         for worker in FleetWorker.objects.filter(fleet=fleet)
     }
+    workers = list(workers)
+    attempts.note_beginnings(fleet, _new_ones(workers, before), now=now)
     steps = 0
     rows: list[dict[str, Any]] = []
     slots: list[dict[str, Any]] = []
@@ -85,6 +90,18 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     store_rows(EnvSlot, slots, key=("worker_id", "slot"))
     _close_the_left(fleet, {row["index"] for row in rows})
     return steps
+
+
+def _new_ones(
+    workers: Iterable[wire.WorkerReport], before: Mapping[int, tuple[str, int]]
+) -> list[wire.WorkerReport]:
+    """Return the workers of which the last report named another incarnation, or none."""
+    return [
+        worker
+        for worker in workers
+        if worker.incarnation != rules.NEVER_SPAWNED
+        and before.get(worker.index, ("", 0))[0] != worker.incarnation
+    ]
 
 
 def _close_the_left(fleet: Fleet, present: set[int]) -> None:

@@ -1,5 +1,6 @@
 """Shape what the API of this app takes and gives, besides the messages of fleets."""
 
+from rollouts.wire.attempts import AttemptRow, Attempts
 from rollouts.wire.fleets import (
     EpisodeMeans,
     EpisodeRow,
@@ -21,6 +22,8 @@ from rollouts.wire.fleets import (
 )
 
 __all__ = [
+    "AttemptRow",
+    "Attempts",
     "EpisodeMeans",
     "EpisodeRow",
     "EpisodeSummary",

@@ -105,6 +105,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/fleet"): READ_RUN,
     ("GET", "runs/<slug:run>/fleet/control"): WORK,
     ("POST", "runs/<slug:run>/fleet/report"): WORK,
+    ("GET", "runs/<slug:run>/fleet/attempts"): READ_RUN,
     ("GET", "runs/<slug:run>/fleet/logs"): READ_RUN,
     ("POST", "runs/<slug:run>/fleet/logs/<uuid:log_request>"): WORK,
     ("GET", "runs/<slug:run>/recordings"): READ_RUN,

@@ -453,6 +453,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/fleet/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return incarnations of workers, newest first: where, for how long, and why they ended. */
+        get: operations["worker_attempts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/fleet/control": {
         parameters: {
             query?: never;
@@ -1577,6 +1594,31 @@ export interface components {
             archive: number;
         };
         /**
+         * AttemptRow
+         * @description One incarnation of a worker; figures are those of its last report.
+         */
+        AttemptRow: {
+            id: number;
+            worker: number;
+            incarnation: string;
+            started_at: string;
+            ended_at: string | null;
+            reason: string;
+            node: string;
+            pid: number | null;
+            env_steps: number;
+            fragments_sent: number;
+            lost_steps: number;
+            unsent_fragments: number;
+        };
+        /**
+         * Attempts
+         * @description Incarnations of a fleet's workers, newest first.
+         */
+        Attempts: {
+            results: components["schemas"]["AttemptRow"][];
+        };
+        /**
          * BatchList
          * @description Batches, newest first.
          */
@@ -2034,6 +2076,8 @@ export interface components {
             level: "error" | "info" | "warning";
             /** @default {} */
             details: Record<string, unknown>;
+            /** @default null */
+            ending: components["schemas"]["WorkerEnding"] | null;
         };
         /**
          * FleetLog
@@ -3022,6 +3066,27 @@ export interface components {
             received_bytes: number;
             /** @default 0 */
             seconds: number;
+        };
+        /**
+         * WorkerEnding
+         * @description What an incarnation of a worker was in the end, and why it is no more.
+         */
+        WorkerEnding: {
+            index: number;
+            incarnation: string;
+            reason: string;
+            /** @default  */
+            node: string;
+            /** @default null */
+            pid: number | null;
+            /** @default 0 */
+            env_steps: number;
+            /** @default 0 */
+            fragments_sent: number;
+            /** @default 0 */
+            lost_steps: number;
+            /** @default 0 */
+            unsent_fragments: number;
         };
         /**
          * WorkerReport
@@ -4724,6 +4789,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FleetState"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    worker_attempts: {
+        parameters: {
+            query?: {
+                /** @description Rows at most; 1 to 1000, 100 if absent. */
+                limit?: number;
+                /** @description Index of one worker; absent for all. */
+                worker?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Attempts"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             401: {

@@ -19,7 +19,8 @@ from tests.integration.rollouts.cast import NOON, accept, later, launched, repor
 
 pytestmark = pytest.mark.django_db
 TABLES = [
-    *("fleet", "fleetworker", "envslot", "episodewindow", "metricsample", "recording"),
+    *("fleet", "fleetworker", "workerattempt", "envslot", "episodewindow", "metricsample"),
+    "recording",
     "logrequest",
 ]
 HOSTILE = "<script>alert(1)</script> \u202egnp.exe"

@@ -170,6 +170,10 @@ def test_what_a_dead_worker_had_begun_is_counted(
     [told] = [event for event in platform.all_events() if event.kind == "worker_respawned"]
     assert told.message.endswith("ConnectionError: the process is gone")
     assert told.details["lost_steps"] == lost
+    assert told.ending
+    assert (told.ending.index, told.ending.lost_steps) == (0, lost)
+    assert told.ending.reason == "ConnectionError: the process is gone"
+    assert told.ending.pid == os.getpid()
 
 
 class UnwillingToShare(LocalWorkers):

@@ -1,0 +1,137 @@
+"""Every process that a worker has been is a row: where it was, and why it ended."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from rolldeck.wire import FleetEvent, WorkerEnding
+from rollouts import selectors, services
+from rollouts.models import WorkerAttempt
+from rollouts.services import attempts
+from rollouts.wire import AttemptRow
+from runs.models import Run
+from tests.factories import bearer
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import (
+    NOON,
+    URL,
+    accept,
+    fleet,
+    later,
+    launched,
+    report,
+    worker,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run() -> Run:
+    return launched(FakeCluster())
+
+
+def lost(incarnation: str, **fields: Any) -> FleetEvent:
+    ending = WorkerEnding(index=0, incarnation=incarnation, reason="its actor is gone", **fields)
+    return FleetEvent(kind="worker_respawned", message="Worker 0 is lost", ending=ending)
+
+
+def told(run: Run, worker: int | None = None) -> list[AttemptRow]:
+    return selectors.attempts(run.pk, worker=worker, limit=100)
+
+
+def test_a_worker_that_lives_is_an_open_attempt_with_the_figures_of_its_last_report(
+    run: Run,
+) -> None:
+    accept(run, report(run, worker(state="starting")))
+    accept(run, report(run, worker(node="n1", pid=7, env_steps=90), sequence=1), now=later(1))
+
+    [row] = told(run)
+    assert (row.worker, row.incarnation, row.started_at, row.ended_at) == (0, "a", NOON, None)
+    assert (row.node, row.pid, row.env_steps) == ("n1", 7, 90)
+
+
+def test_a_worker_that_died_says_where_why_and_what_it_cost(run: Run) -> None:
+    accept(run, report(run, worker(env_steps=90)))
+    event = lost("a", node="n1", pid=7, env_steps=95, lost_steps=12, unsent_fragments=2)
+    respawning = worker(state="respawning", pid=None)
+    accept(run, report(run, respawning, sequence=1, events=[event]), now=later(5))
+    accept(run, report(run, worker(incarnation="b"), sequence=2), now=later(6))
+
+    new, old = told(run)
+    assert (new.incarnation, new.started_at, new.ended_at) == ("b", later(6), None)
+    assert (old.ended_at, old.reason) == (later(5), "its actor is gone")
+    assert (old.node, old.pid, old.env_steps) == ("n1", 7, 95)
+    assert (old.lost_steps, old.unsent_fragments) == (12, 2)
+
+
+def test_a_worker_that_died_before_any_report_spoke_of_it_is_a_row_too(run: Run) -> None:
+    accept(run, report(run, worker(incarnation="c"), events=[lost("a"), lost("b")]))
+
+    assert sorted((row.incarnation, row.ended_at) for row in told(run)) == sorted(
+        [("c", None), ("a", NOON), ("b", NOON)], key=str
+    )
+
+
+def test_a_report_that_comes_twice_ends_nobody_twice(run: Run) -> None:
+    given = report(run, worker(incarnation="b"), events=[lost("a")])
+    accept(run, given)
+    accept(run, given, now=later(1))
+
+    assert {row.incarnation: row.ended_at for row in told(run)} == {"b": None, "a": NOON}
+    assert WorkerAttempt.objects.count() == 2
+
+
+def test_a_worker_of_which_there_was_no_process_yet_is_no_attempt(run: Run) -> None:
+    accept(run, report(run, worker(incarnation="none", state="starting")))
+
+    assert told(run) == []
+
+
+def test_attempts_end_with_their_manager(run: Run) -> None:
+    accept(run, report(run, worker(node="n1", pid=7, env_steps=90, fragments_sent=4)))
+    services.begin_launch(run_id=run.pk, reason="it was silent", platform_url=URL, now=later(9))
+    accept(run, report(run, worker(incarnation="b")), now=later(10))
+    services.note_ended(
+        run_id=run.pk,
+        incarnation=fleet(run).incarnation,
+        reason="the run is stopped",
+        now=later(20),
+    )
+
+    new, old = told(run)
+    assert (old.ended_at, old.reason) == (later(9), "a new manager was launched: it was silent")
+    assert (old.node, old.pid, old.env_steps, old.fragments_sent) == ("n1", 7, 90, 4)
+    assert (new.ended_at, new.reason) == (later(20), "the run is stopped")
+
+
+def test_only_the_newest_attempts_are_kept_and_those_that_live(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "ATTEMPTS_KEPT", 3)
+    accept(run, report(run, worker(1, incarnation="lives"), worker(0, incarnation="0")))
+    for number in range(6):
+        successor = worker(0, incarnation=str(number + 1))
+        given = report(
+            run,
+            worker(1, incarnation="lives"),
+            successor,
+            sequence=number + 1,
+            events=[lost(str(number))],
+        )
+        accept(run, given)
+
+    assert [row.incarnation for row in told(run)] == ["6", "5", "4", "3", "lives"]
+
+
+def test_the_api_tells_of_one_worker_newest_first(run: Run) -> None:
+    accept(run, report(run, worker(0), worker(1, incarnation="x")))
+    accept(run, report(run, worker(0, incarnation="b"), sequence=1, events=[lost("a")]))
+    client = APIClient(headers=bearer("user"))
+
+    answer = client.get("/api/runs/pole/fleet/attempts?worker=0")
+    wrong = client.get("/api/runs/pole/fleet/attempts?limit=0")
+
+    assert [row["incarnation"] for row in answer.json()["results"]] == ["b", "a"]
+    assert wrong.status_code == 400
