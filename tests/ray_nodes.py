@@ -56,8 +56,10 @@ class RayNodes:
         """The node of the cluster's head."""
         return Node(name="head", child=self.children[0])
 
-    def add(self, name: str, *, cpus: float = 2, **resources: float) -> Node:
-        """Start a node and wait until it has joined."""
+    def add(
+        self, name: str, *, cpus: float = 2, temp: Path | None = None, **resources: float
+    ) -> Node:
+        """Start a node and wait until it has joined; `temp` is its folder of temporary files."""
         words = ["start", "--block", f"--address={self.address}", f"--num-cpus={cpus:g}"]
         words += [f"--resources={json.dumps(resources)}", "--num-gpus=0", "--disable-usage-stats"]
         words += [f"--node-ip-address={ray_head.LOOPBACK}"]
@@ -65,7 +67,7 @@ class RayNodes:
         command = Command(
             name=f"node-{name}",
             argv=(sys.executable, "-m", "ray.scripts.scripts", *words),
-            env=self.environment,
+            env={**self.environment, **({"TMPDIR": str(temp)} if temp else {})},
             death_signal=signal.SIGTERM,
             stop_seconds=3.0,
         )

@@ -4,17 +4,19 @@ Those classes are imported where they are built: whoever only launches actors ne
 """
 
 import os
+from collections import defaultdict, deque
 from concurrent.futures import Future
 from typing import Any, Final
 
 import msgspec
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rolldeck.errands import LogLines, RecordingOrder
 from rollouts.fleet.log_capture import take_output
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.ref_weights import RefWeights
-from rollouts.fleet.seats import Seats, is_seated
+from rollouts.fleet.seats import Seats, id_of, is_living, is_seated, node_of
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights import Version, WeightsOffer, WeightsRecord
 from rollouts.fleet.workers import WorkerHandle
@@ -55,6 +57,19 @@ class WorkerActor:
         return self._wrapper.stop()
 
 
+@ray.remote(num_cpus=0, max_retries=0)
+def read_log_there(settings: bytes, worker: int, slot: int | None, lines: int) -> LogLines:
+    """Return the end of a log on the node that this runs on."""
+    from rollouts.fleet.errands import read_log
+
+    decoded = msgspec.json.decode(settings, type=FleetSettings)
+    return read_log(decoded, worker=worker, slot=slot, lines=lines)
+
+
+class NodeGone(RuntimeError):
+    """The node where a worker was is no part of the cluster any more."""
+
+
 class RayHandle:
     """A worker in an actor."""
 
@@ -71,6 +86,11 @@ class RayHandle:
             max_restarts=0,
             max_concurrency=CONCURRENCY,
         ).remote(msgspec.json.encode(settings))
+
+    @property
+    def actor_id(self) -> str:
+        """The actor's id, good for questions when the actor is gone too."""
+        return id_of(self._actor)
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
         """Call a method of the actor."""
@@ -90,11 +110,32 @@ class RayWorkers:
     """Starts workers on the cluster that this process is part of."""
 
     def __init__(self, settings: FleetSettings) -> None:
+        self._settings = settings
         self._seats = Seats(settings)
+        # The newest one may have no seat yet, and so no log.
+        self._actors: defaultdict[int, deque[str]] = defaultdict(lambda: deque(maxlen=2))
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         """Ask the cluster for a worker."""
-        return RayHandle(settings, self._seats)
+        handle = RayHandle(settings, self._seats)
+        self._actors[settings.index].appendleft(handle.actor_id)
+        return handle
+
+    def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
+        """Have the log of a worker that is gone read on its node, by a task pinned to it."""
+        nodes = [node for actor_id in self._actors[index] if (node := node_of(actor_id))]
+        if not nodes or nodes[0] == ray.get_runtime_context().get_node_id():
+            return None
+        future: Future[Any] = Future()
+        if not is_living(nodes[0]):
+            future.set_exception(NodeGone("its node left the cluster, and the log with it"))
+            return future
+        pinned = read_log_there.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=nodes[0], soft=False)
+        )
+        settings = msgspec.json.encode(self._settings)
+        reading: Future[Any] = pinned.remote(settings, index, slot, lines).future()
+        return reading
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
         """Put the record into the object store once; workers map the same memory."""

@@ -11,6 +11,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Final
 
 from rolldeck.errands import LogLines, LogRequest, RecordingOrder
@@ -21,35 +22,57 @@ from rollouts.fleet.member import Member
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.roster import Roster
 from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.workers import WorkerSource, cause_of
 
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 3.0
-"""How long a worker may take to read its log before this node is looked at instead."""
+"""How long a worker may take to read its log before its node is asked without it."""
+ELSEWHERE_SECONDS: Final = 10.0
+"""How long that node may take, which has to start a process first."""
 LOOK_SECONDS: Final = 0.05
 REMEMBERED: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """A log that somebody was asked to read."""
+
+    request: LogRequest
+    future: "Future[Any] | None"
+    until: float
+    is_elsewhere: bool = False
+    """Whether the worker could not be asked, and its node was."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.future is None or self.future.done() or time.monotonic() > self.until
 
 
 class Errands:
     """The requests under way; `turn` belongs in a loop of its own."""
 
-    def __init__(self, settings: FleetSettings, *, api: PlatformApi, roster: Roster) -> None:
+    def __init__(
+        self, settings: FleetSettings, *, api: PlatformApi, roster: Roster, source: WorkerSource
+    ) -> None:
         """Begin with nothing to do.
 
         Args:
             settings: Of the fleet.
             api: Takes the answers.
             roster: Who may be asked.
+            source: Knows where those were who may not be asked any more.
         """
         self._settings = settings
         self._api = api
         self._roster = roster
+        self._source = source
         self._asked = threading.Event()
         self._wanted: list[LogRequest] = []
         self._to_film: list[RecordingOrder] = []
         self._filming: dict[str, tuple[int, str]] = {}
         """Worker and incarnation by order."""
-        self._under_way: dict[str, tuple[LogRequest, Future[Any] | None, float]] = {}
+        self._under_way: dict[str, _Reading] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def hear(self, control: FleetControl) -> None:
@@ -70,11 +93,10 @@ class Errands:
         for request in self._wanted:
             if request.id not in self._seen:
                 self._remember(request.id)
-                self._under_way[request.id] = (request, self._ask(request), time.monotonic())
-        for request, future, since in list(self._under_way.values()):
-            if future is None or future.done() or time.monotonic() - since > ANSWER_SECONDS:
-                del self._under_way[request.id]
-                self._answer(request, future)
+                self._under_way[request.id] = self._ask(request)
+        for reading in list(self._under_way.values()):
+            if reading.is_over:
+                self._conclude(reading)
 
     def _assign_films(self, orders: Sequence[RecordingOrder]) -> None:
         """Pass each order to a worker, again when that worker is lost."""
@@ -105,38 +127,68 @@ class Errands:
         while len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
 
-    def _ask(self, request: LogRequest) -> "Future[Any] | None":
-        for member in self._roster.members:
-            if member.index == request.worker:
-                return member.read_log(request.slot, request.lines)
-        return None
+    def _ask(self, request: LogRequest) -> _Reading:
+        asked = [
+            member.read_log(request.slot, request.lines)
+            for member in self._roster.members
+            if member.index == request.worker
+        ]
+        until = time.monotonic() + ANSWER_SECONDS
+        return _Reading(request=request, future=asked[0] if asked else None, until=until)
 
-    def _answer(self, request: LogRequest, future: "Future[Any] | None") -> None:
+    def _conclude(self, reading: _Reading) -> None:
+        """Answer with what was read; if that is nothing, have it read elsewhere, or here."""
+        request = reading.request
+        read, failure = _outcome(reading.future)
+        if read is None and not reading.is_elsewhere and request.worker is not None:
+            future = self._source.read_log(request.worker, request.slot, request.lines)
+            if future is not None:
+                until = time.monotonic() + ELSEWHERE_SECONDS
+                self._under_way[request.id] = _Reading(
+                    request=request, future=future, until=until, is_elsewhere=True
+                )
+                return
+        del self._under_way[request.id]
+        if read is None:
+            read = self._read_here(request, failure=failure, is_elsewhere=reading.is_elsewhere)
+        self._answer(request, read)
+
+    def _answer(self, request: LogRequest, lines: LogLines) -> None:
         try:
-            self._api.answer_log(request.id, self._lines(request, future))
+            self._api.answer_log(request.id, lines)
         except RolldeckError as failure:
             # Whoever asked has gone, or asks again.
             logger.info("log request %s not answered: %s", request.id, failure)
 
-    def _lines(self, request: LogRequest, future: "Future[Any] | None") -> LogLines:
-        if future is not None and future.done():
-            try:
-                read: LogLines = future.result()
-            except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
-                logger.info("worker %s did not read its log: %s", request.worker, error)
-            else:
-                return read
-        return self._read_here(request)
+    def _read_here(self, request: LogRequest, *, failure: str, is_elsewhere: bool) -> LogLines:
+        """Read the log on the manager's node; a worker that is gone may have been here.
 
-    def _read_here(self, request: LogRequest) -> LogLines:
-        """Read the log on the manager's node; a worker that is gone may have been here."""
+        Args:
+            request: Whose log.
+            failure: Why it was not read where the worker was.
+            is_elsewhere: Whether that is another node: what lies here is older then.
+        """
         read = read_log(
             self._settings, worker=request.worker, slot=request.slot, lines=request.lines
         )
-        if read.lines or request.worker is None:
+        if request.worker is None or (read.lines and not is_elsewhere):
             return read
-        note = "the worker does not answer, and its log is not on the manager's node"
-        return LogLines(lines=[], node=read.node, path=read.path, note=note)
+        why = failure if is_elsewhere else "its log is not on the manager's node"
+        older = "; these lines are older, from the manager's node" if read.lines else ""
+        note = f"the worker does not answer: {why}{older}"
+        return LogLines(lines=read.lines, node=read.node, path=read.path, note=note)
+
+
+def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
+    """Return what was read, or why it was not."""
+    if future is None or not future.done():
+        return None, "its node did not answer in time"
+    try:
+        read: LogLines = future.result()
+    except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
+        logger.info("a log was not read: %s", error)
+        return None, cause_of(error)
+    return read, ""
 
 
 def read_log(

@@ -65,7 +65,7 @@ class RolloutManager:
         self._api = PlatformApi(settings)
         self._events = EventLog()
         self._roster = Roster(settings=settings, source=source, events=self._events)
-        self._errands = Errands(settings, api=self._api, roster=self._roster)
+        self._errands = Errands(settings, api=self._api, roster=self._roster, source=source)
         self._control: FleetControl | None = None
         self._accepted_at_control = 0
         self._shared: WeightsOffer | None = None

@@ -98,11 +98,29 @@ def rooms() -> list[NodeRoom]:
     ]
 
 
-def is_seated(actor: Any) -> bool:
-    """Return whether an actor has got a process on some node; it may still be starting."""
-    found = ray_state.actors(actor._actor_id.hex())  # noqa: SLF001 there is no public way
-    address = found.get("Address", {})
+def id_of(actor: Any) -> str:
+    """Return the id of an actor; unlike a handle, it keeps nothing alive."""
+    found: str = actor._actor_id.hex()  # noqa: SLF001 there is no public way
+    return found
+
+
+def node_of(actor_id: str) -> str:
+    """Return the id of the node where an actor has its process, or had it when it ended.
+
+    Empty if it has none yet, or never had one.
+    """
+    address = ray_state.actors(actor_id).get("Address", {})
     place = address.get("NodeID", ""), address.get("Port", 0)
     # While a node lets it wait, its address is that of the node itself.
     queues = {(node["NodeID"], node["NodeManagerPort"]) for node in ray.nodes()}
-    return bool(place[1]) and place not in queues
+    return "" if not place[1] or place in queues else str(place[0])
+
+
+def is_seated(actor: Any) -> bool:
+    """Return whether an actor has got a process on some node; it may still be starting."""
+    return bool(node_of(id_of(actor)))
+
+
+def is_living(node_id: str) -> bool:
+    """Return whether a node is part of the cluster."""
+    return any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())

@@ -185,6 +185,10 @@ class SimulatedWorkers:
         """Return the record itself."""
         return record
 
+    def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:  # noqa: ARG002
+        """Return None: a simulated worker writes no log."""
+        return None
+
     def close(self) -> None:
         """Do nothing: nothing is reserved."""
 

@@ -29,6 +29,14 @@ class WorkerSource(Protocol):
     def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return what to pass to `update_weights`, the same for every worker."""
 
+    def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
+        """Have the log of a worker that is gone read where it was.
+
+        Returns:
+            What becomes the end of the log, or fails if that node is gone; None if the worker
+            was on this node, or nobody knows where it was.
+        """
+
     def close(self) -> None:
         """Give back what was reserved for workers; there will be no more of them."""
 
@@ -73,6 +81,10 @@ class LocalWorkers:
     def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return the record itself."""
         return record
+
+    def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:  # noqa: ARG002
+        """Return None: all workers are here."""
+        return None
 
     def close(self) -> None:
         """Do nothing: nothing is reserved."""
