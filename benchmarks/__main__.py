@@ -24,6 +24,7 @@ from benchmarks.rows import (
     p8_weights,
     p9_replay,
     p11_memory,
+    p12_generation,
 )
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -37,6 +38,7 @@ ROWS: Final[tuple[Row, ...]] = (
     p8_weights.ROW,
     p9_replay.ROW,
     p11_memory.ROW,
+    p12_generation.ROW,
 )
 WIDTH_IN_A_FILE: Final = 150
 EXTRAS: Final[tuple[Row, ...]] = extras.ROWS

@@ -92,6 +92,11 @@ REVERB: Final = Peer(
     steps=(("dm-reverb==0.14.0", "tensorflow-cpu~=2.14.0"),),
     check="import reverb",
 )
+HUGGING_FACE: Final = Peer(
+    name="hf",
+    steps=(("torch==2.13.*", "transformers==5.23.*"),),
+    check="import torch, transformers",
+)
 
 
 @contextlib.contextmanager

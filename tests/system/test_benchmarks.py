@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.bench import Bench
-from benchmarks.rows import p2_batch, p6_delivery
+from benchmarks.rows import p2_batch, p6_delivery, p12_generation
 
 pytestmark = pytest.mark.system
 
@@ -22,3 +22,9 @@ def test_rows_are_measured_on_a_real_deck() -> None:
     assert 0 < delivery["p50_ms"] <= delivery["p99_ms"]
     assert "PostgreSQL 18" in bench.machine
     assert len(said) == 2
+
+
+def test_groups_are_generated_from_a_checkpoint() -> None:
+    bench = Bench(pairs=1, tiny=True, alone=True, say=lambda _: None)
+
+    assert p12_generation.ROW.result(bench)["ours"] > 0
