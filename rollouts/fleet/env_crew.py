@@ -60,7 +60,6 @@ class _Slot:
     episodes: int = 0
     restarts: int = 0
     error: str = ""
-    build_at: float | None = None
 
 
 @dataclass(slots=True)
@@ -99,6 +98,8 @@ class EnvCrew:
         self._listener = listener
         self._slots: list[_Slot] = []
         self._processes: list[_Process] = []
+        self._build_at: dict[int, float] = {}
+        """When slots whose environment raised get another."""
         count, size = config.fleet.envs_per_worker, config.fleet.envs_per_process
         kind: type[EnvWorker | EnvsInWorker] = EnvWorker
         if config.fleet.envs_in_worker:
@@ -149,11 +150,12 @@ class EnvCrew:
     def step(self, slots: Sequence[int], actions: NDArray[Any], now: float) -> None:
         """Send each slot its action, ``actions [N, …]``."""
         for process in self._processes:
-            mine = [at for at, slot in enumerate(slots) if self._slots[slot].process is process]
-            if not mine:
+            chosen, rows = slots, actions
+            if len(self._processes) > 1:
+                mine = [at for at, slot in enumerate(slots) if self._slots[slot].process is process]
+                chosen, rows = [slots[at] for at in mine], actions[mine]
+            if not chosen:
                 continue
-            chosen = [slots[at] for at in mine]
-            rows = actions if len(mine) == len(slots) else actions[mine]
             try:
                 process.worker.step(chosen, rows)
             except EnvWorkerDied as death:
@@ -198,15 +200,15 @@ class EnvCrew:
                 self._bury(process, f"env process {process.worker.pid} hangs", now)
             else:
                 self._replace_when_due(process, now)
-        for number, slot in enumerate(self._slots):
-            if slot.build_at is not None and now >= slot.build_at:
-                slot.build_at = None
-                self._build(number, slot, now)
+        for number in [slot for slot, at in self._build_at.items() if now >= at]:
+            # The death of a process, found on the way, does away with those of its other slots.
+            if self._build_at.pop(number, None) is not None:
+                self._build(number, self._slots[number], now)
 
     def soonest_due(self, now: float) -> float:
         """Return the seconds until `tend` has something to do, at most 1."""
         times = [p.start_at for p in self._processes if p.start_at is not None]
-        times += [s.build_at for s in self._slots if s.build_at is not None]
+        times += self._build_at.values()
         return min([1.0, *(max(0.0, at - now) for at in times)])
 
     def close(self) -> None:
@@ -257,17 +259,20 @@ class EnvCrew:
                 process.held.add(number)
         self._listener.stepped(slots, came)
 
-    def is_held(self, slot: int) -> bool:
-        """Whether the slot must not act: its process is about to be replaced."""
-        return slot in self._slots[slot].process.held
+    @property
+    def held(self) -> set[int]:
+        """Slots that must not act: their process is about to be replaced."""
+        return set().union(*(process.held for process in self._processes))
 
     def _is_due(self, process: _Process) -> bool:
         interval = self._restart_interval
         return interval is not None and process.heard_at - process.started_at >= interval
 
     def _replace_when_due(self, process: _Process, now: float) -> None:
+        if not process.held:
+            return
         going = [n for n in process.worker.slots if self._slots[n].state != "failed"]
-        if not process.held or not process.held.issuperset(going):
+        if not process.held.issuperset(going):
             return
         for number in going:
             self._listener.lost(number)
@@ -287,7 +292,8 @@ class EnvCrew:
         for number in hit:
             slot = self._slots[number]
             slot.state = "failed" if wait is None else "restarting"
-            slot.error, slot.build_at = reason, None
+            slot.error = reason
+            self._build_at.pop(number, None)
             slot.restarts += 1
             self._tell_lost(number)
         kind, what = (
@@ -303,7 +309,8 @@ class EnvCrew:
     def _mend(self, number: int, error: str, now: float) -> None:
         slot = self._slots[number]
         wait = slot.budget.crashed(now)
-        slot.build_at = None if wait is None else now + wait
+        if wait is not None:
+            self._build_at[number] = now + wait
         slot.state = "failed" if wait is None else "restarting"
         slot.error = error
         slot.restarts += 1
@@ -334,7 +341,7 @@ class EnvCrew:
             return
         self._expect(slot.process, [number], now)
 
-    def _expect(self, process: _Process, slots: list[int], now: float) -> None:
+    def _expect(self, process: _Process, slots: Sequence[int], now: float) -> None:
         if not process.awaited:
             process.heard_at = now
         process.awaited.update(slots)

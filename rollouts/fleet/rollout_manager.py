@@ -33,6 +33,8 @@ MEASURE_SECONDS: Final = 0.9
 """How often workers are asked for statistics; just under the period of reports."""
 POLL_SECONDS: Final = 20.0
 RETRY_SECONDS: Final = 1.0
+PLENTY_SECONDS: Final = 0.25
+"""How long the platform is not asked again while there is far more room than the fleet can use."""
 RETIRE_AFTER_SECONDS: Final = 60.0
 """How long the platform may refuse this manager before it ends its workers by itself."""
 
@@ -217,6 +219,17 @@ class RolloutManager:
             self._loops["control"].pause(0.05)
             return
         self._take_control(control, accepted=accepted)
+        if self._has_plenty(control):
+            # Each batch that is confirmed makes room, which nobody waits for now.
+            self._loops["control"].pause(PLENTY_SECONDS)
+
+    def _has_plenty(self, control: FleetControl) -> bool:
+        """Return whether there is room for as much again as workers have begun or may begin."""
+        if control.desired != "running" or control.policy_step == NO_STEP:
+            return False
+        outstanding = self._roster.outstanding
+        wanted = sum(member.wants(control.policy_step) for member in self._roster.members)
+        return control.admission_remaining > 2 * (outstanding + wanted)
 
     def _take_control(self, control: FleetControl, *, accepted: int) -> None:
         """Go by what the platform says from now on.

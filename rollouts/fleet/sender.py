@@ -27,6 +27,8 @@ from rollouts.fleet.spool import Spool
 
 PER_REQUEST: Final = 32
 BYTES_PER_REQUEST: Final = 8 * 1024 * 1024
+GATHER_SECONDS: Final = 0.01
+"""How long the first fragment waits for others: slots in step cut theirs at the same moment."""
 AWAY_AFTER_SECONDS: Final = 2.0
 """How long a request may take before the platform counts as away."""
 LOOK_SECONDS: Final = 5.0
@@ -122,6 +124,9 @@ class Sender:
         with self._changed:
             if not self.waiting and not self._is_closing:
                 self._changed.wait(1.0)
+        if 0 < self.waiting < PER_REQUEST and not self._is_closing:
+            # Whoever offers one more finds nobody to wake, and pays nothing for it.
+            time.sleep(GATHER_SECONDS)
         fragments = self._next()
         if not fragments:
             return

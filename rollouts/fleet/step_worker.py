@@ -283,9 +283,10 @@ class StepRolloutWorker:
         return "weights" if active is None or active[0] != self.epoch else "room"
 
     def _admit(self, now: float) -> None:
-        candidates = [slot for slot in self._waiting if not self._crew.is_held(slot)]
-        if not candidates:
+        if not self._waiting:
             return
+        held = self._crew.held
+        candidates = [slot for slot in self._waiting if slot not in held]
         for slot in self._handler.admitted(np.asarray(candidates, dtype=np.intp)).tolist():
             del self._waiting[slot]
             self._ready[slot] = now
