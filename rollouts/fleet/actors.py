@@ -18,8 +18,10 @@ from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.ref_weights import RefWeights
 from rollouts.fleet.seats import Seats, id_of, is_living, is_seated, node_of
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.simulated_workers import SimulatedWorkers
 from rollouts.fleet.weights import Version, WeightsOffer, WeightsRecord
-from rollouts.fleet.workers import WorkerHandle
+from rollouts.fleet.workers import WorkerHandle, WorkerSource
+from runs.core.simulated_fleet import simulation_of
 
 CONCURRENCY: Final = 8
 """Calls that an actor answers at a time: a slow one must not hold up a ping."""
@@ -147,7 +149,20 @@ class RayWorkers:
 
     def retire(self) -> None:
         """End the manager's own actor, for good: nobody else would."""
-        ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+        _end_own_actor()
+
+
+def workers_for(settings: FleetSettings) -> WorkerSource:
+    """Return where the workers of a run come from: the cluster, or nowhere if it simulates them."""
+    environment = settings.config.environment
+    simulation = simulation_of(environment.spec, environment.kwargs)
+    if simulation is None:
+        return RayWorkers(settings)
+    return SimulatedWorkers(simulation, settings=settings, retire=_end_own_actor)
+
+
+def _end_own_actor() -> None:
+    ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
 
 
 @ray.remote
@@ -160,7 +175,7 @@ class ManagerActor:
         decoded = msgspec.json.decode(settings, type=FleetSettings)
         self._platform_url = decoded.platform_url
         take_output(decoded, worker=None)
-        self._manager = RolloutManager(decoded, RayWorkers(decoded), owns_process=True)
+        self._manager = RolloutManager(decoded, workers_for(decoded), owns_process=True)
 
     def ping(self) -> str:
         """Return the fingerprint of the settings."""

@@ -100,6 +100,11 @@ class RolloutManager:
         for loop in self._loops.values():
             loop.start()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its workers were ended, for good."""
+        return self._is_stopped
+
     def ping(self) -> str:
         """Return the fingerprint of the settings: the manager lives."""
         return self._settings.fingerprint

@@ -10,41 +10,37 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Literal
 
-from msgspec import Struct
-
 from rolldeck.wire import SlotReport, WorkerReport
 from rollouts.core.episodes import Episode, EpisodeStatistics
 from rollouts.fleet.messages import IDLE, Orders, WorkerState
-from rollouts.fleet.settings import WorkerSettings, derive_seed
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.settings import FleetSettings, WorkerSettings, derive_seed
+from rollouts.fleet.simulated_output import SimulatedOutput
 from rollouts.fleet.simulated_sampling import SimulatedFailure
 from rollouts.fleet.weights import NO_STEP, WeightsOffer, WeightsRecord
+from runs.core.simulated_fleet import Simulation
 
 Clock = Callable[[], float]
-
-
-class Simulation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the pretended work is like."""
-
-    step_seconds: float = 0.05
-    """Mean time from an observation to the next, inference included."""
-    spread: float = 0.3
-    """Standard deviation of times and lengths, as a part of their means."""
-    episode_length: int = 200
-    """Mean env steps of an episode."""
-    failures_per_hour: float = 0.0
-    """How often one worker dies, on average."""
 
 
 class SimulatedWorker:
     """What a :class:`rollouts.fleet.wrapper.RolloutWorkerWrapper` would answer."""
 
-    def __init__(self, settings: WorkerSettings, simulation: Simulation, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        simulation: Simulation,
+        *,
+        clock: Clock,
+        output: SimulatedOutput | None = None,
+    ) -> None:
         """Begin paused.
 
         Args:
             settings: Of the worker.
             simulation: What its work is like.
             clock: Gives seconds that never go back.
+            output: Sends real fragments for it; None: it never sends any.
         """
         config = settings.fleet.config
         self._settings = settings
@@ -61,6 +57,9 @@ class SimulatedWorker:
         self._version = (0, NO_STEP)
         self._steps = self._steps_measured = 0.0
         self._episodes = 0
+        self._output = output
+        self._fragment_length = config.fleet.fragment_length
+        self._unspent = self._sent = self._answered = self._accepted = 0
         self._statistics = EpisodeStatistics(worker=settings.index, now=self._now)
 
     def exchange(self, orders: Orders) -> WorkerState:
@@ -76,13 +75,16 @@ class SimulatedWorker:
             pace = max(0.1, self._random.gauss(1.0, self._simulation.spread))
             self._steps += (now - self._now) * self._slots * pace / self._simulation.step_seconds
             self._end_episodes()
+            self._send(now)
         self._now, self._orders = now, orders
+        self._unspent += orders.credits if self._output else 0
+        on_their_way = self._sent - self._answered
         return WorkerState(
             report=self._report(now, is_reporting=orders.is_reporting),
-            unspent=0,
-            outstanding=0,
-            accepted=0,
-            is_drained=orders.desired == "draining",
+            unspent=self._unspent,
+            outstanding=self._unspent + on_their_way,
+            accepted=self._accepted,
+            is_drained=orders.desired == "draining" and not on_their_way,
             episodes=self._statistics.take(now) if orders.is_reporting else [],
         )
 
@@ -100,6 +102,28 @@ class SimulatedWorker:
     @property
     def _is_stepping(self) -> bool:
         return self._orders.desired == "running" and self._version[1] > NO_STEP
+
+    def _send(self, now: float) -> None:
+        """Send a fragment if there is one to send, a credit for it, and room in the rate."""
+        if self._output is None or not self._unspent:
+            return
+        if self._steps < (self._sent + 1) * self._fragment_length or not self._output.may_send(now):
+            return
+        number, slot = divmod(self._sent, self._slots)
+        self._unspent -= 1
+        self._sent += 1
+        self._output.offer(
+            slot=f"{self._settings.name}-{slot}@{self._settings.incarnation}",
+            number=number,
+            worker=f"{self._settings.name}@{self._settings.incarnation}",
+            version=self._version,
+            answered=self._hear_answer,
+        )
+
+    def _hear_answer(self, is_accepted: bool) -> None:
+        # First counted, then forgotten: a credit is never free before its fragment shows.
+        self._accepted += is_accepted
+        self._answered += 1
 
     def _end_episodes(self) -> None:
         """Let those episodes end that the steps so far are enough for."""
@@ -136,6 +160,9 @@ class SimulatedWorker:
             active_step=step,
             env_steps=int(self._steps),
             env_steps_per_second=max(0.0, speed),
+            fragments_cut=self._sent,
+            fragments_sent=self._answered,
+            to_send=self._sent - self._answered,
             slots=[self._slot(number) for number in range(self._slots)],
         )
 
@@ -173,13 +200,35 @@ class SimulatedHandle:
 class SimulatedWorkers:
     """Starts simulated workers; takes the place of a cluster under a manager."""
 
-    def __init__(self, simulation: Simulation, *, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        *,
+        settings: FleetSettings | None = None,
+        clock: Clock = time.monotonic,
+        retire: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            simulation: What the work of each is like.
+            settings: Of the fleet, if it shall send real fragments too.
+            clock: Gives seconds that never go back.
+            retire: Ends whatever holds the manager.
+        """
         self._simulation = simulation
         self._clock = clock
+        self._retire = retire
+        self._api: PlatformApi | None = None
+        self._output: SimulatedOutput | None = None
+        if settings is not None and simulation.fragments_per_second:
+            self._api = PlatformApi(settings)
+            self._output = SimulatedOutput(settings, simulation, push=self._api.push)
 
     def spawn(self, settings: WorkerSettings) -> SimulatedHandle:
         """Return a worker that is there at once."""
-        return SimulatedHandle(SimulatedWorker(settings, self._simulation, clock=self._clock))
+        worker = SimulatedWorker(settings, self._simulation, clock=self._clock, output=self._output)
+        return SimulatedHandle(worker)
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return the record itself."""
@@ -190,7 +239,12 @@ class SimulatedWorkers:
         return None
 
     def close(self) -> None:
-        """Do nothing: nothing is reserved."""
+        """End the sending of fragments."""
+        if self._output is not None and self._api is not None:
+            self._output.close()
+            self._api.close()
+            self._output = self._api = None
 
     def retire(self) -> None:
-        """Do nothing: the manager is a part of its caller."""
+        """End whatever holds the manager."""
+        self._retire()

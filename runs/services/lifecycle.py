@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from runs import live
-from runs.core import environment_specs, json_values, run_config
+from runs.core import environment_specs, json_values, run_config, simulated_fleet
 from runs.core.language_config import LanguageConfig
 from runs.core.lifecycle import (
     VERB_TARGETS,
@@ -137,7 +137,11 @@ def configured(*, preset: str, config: dict[str, Any]) -> RunConfig:
     base = run_config.to_builtins(PRESETS[preset][1]) if preset else {}
     parsed = run_config.parse(_laid_over(base, config))
     spec = parsed.environment.spec
-    environment_specs.check(spec, registered=settings.ROLLDECK_ENVIRONMENTS)
+    registered = {*settings.ROLLDECK_ENVIRONMENTS}
+    if settings.ROLLDECK_SIMULATION:
+        registered |= simulated_fleet.PROFILES.keys()
+    environment_specs.check(spec, registered=registered)
+    simulated_fleet.simulation_of(spec, parsed.environment.kwargs)
     environment_specs.check_policy(spec, parsed.policy.kind)
     if parsed.fleet.weights_transport == "directory" and not settings.ROLLDECK_WEIGHTS_DIRECTORY:
         raise InvalidRunConfig(

@@ -1,6 +1,7 @@
 """Show the platform a fleet of any size, without a cluster."""
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,12 +13,15 @@ from rollouts import services
 from rollouts.core.launch import LaunchOrder
 from rollouts.fleet.rollout_manager import RolloutManager
 from rollouts.fleet.settings import FleetSettings
-from rollouts.fleet.simulated_workers import SimulatedWorkers, Simulation
+from rollouts.fleet.simulated_workers import SimulatedWorkers
 from runs import services as run_services
-from runs.core.lifecycle import RunVerb
+from runs.core.lifecycle import MoveNotAllowed, RunVerb
+from runs.core.simulated_fleet import Simulation, simulation_of
 from runs.selectors import run_named
 
 ACTOR = "manage.py simulate"
+SPEC = "simulated:steady"
+LOOK_SECONDS = 0.2
 
 
 class Command(BaseCommand):
@@ -36,6 +40,12 @@ class Command(BaseCommand):
         parser.add_argument("--step-seconds", type=float, default=defaults.step_seconds)
         parser.add_argument("--episode-length", type=int, default=defaults.episode_length)
         parser.add_argument("--failures-per-hour", type=float, default=defaults.failures_per_hour)
+        parser.add_argument(
+            "--fragments-per-second",
+            type=float,
+            default=defaults.fragments_per_second,
+            help="real fragments that the whole fleet sends at most",
+        )
 
     def handle(self, *_args: Any, **asked: Any) -> None:
         """Create the run, keep its manager going, and kill the run in the end."""
@@ -43,15 +53,15 @@ class Command(BaseCommand):
             raise CommandError("an administrator must set ROLLDECK_SIMULATION=1 first")
         url = asked["url"] or settings.ROLLDECK_PUBLIC_URL
         order = self._launch(asked, url)
-        simulation = Simulation(
-            step_seconds=asked["step_seconds"],
-            episode_length=asked["episode_length"],
-            failures_per_hour=asked["failures_per_hour"],
-        )
-        manager = RolloutManager(_settings(order), SimulatedWorkers(simulation))
+        fleet = _settings(order)
+        environment = fleet.config.environment
+        simulation = simulation_of(environment.spec, environment.kwargs) or Simulation()
+        manager = RolloutManager(fleet, SimulatedWorkers(simulation, settings=fleet))
         self.stdout.write(f"run {order.run}: {asked['workers']} simulated workers")
+        until = time.monotonic() + asked["seconds"]
         try:
-            time.sleep(asked["seconds"])
+            while time.monotonic() < until and not manager.is_stopped:
+                time.sleep(LOOK_SECONDS)
         except KeyboardInterrupt:
             self.stdout.write("ended early")
         finally:
@@ -66,8 +76,11 @@ class Command(BaseCommand):
             "envs_per_process": asked["slots"],
             "inference_batch_size": asked["slots"],
         }
+        names = ("step_seconds", "episode_length", "failures_per_hour", "fragments_per_second")
+        kwargs = {name: asked[name] for name in names}
+        config = {"environment": {"spec": SPEC, "kwargs": kwargs}, "fleet": fleet}
         order = services.launch_simulation(
-            name=asked["run"], config={"fleet": fleet}, platform_url=url, actor=ACTOR, now=now
+            name=asked["run"], config=config, platform_url=url, actor=ACTOR, now=now
         )
         if order is None:
             raise CommandError(f"the run {asked['run']} was not launched: it is no longer starting")
@@ -76,7 +89,8 @@ class Command(BaseCommand):
     def _kill(self, order: LaunchOrder) -> None:
         run_id = run_named(order.run).pk
         now = timezone.now()
-        run_services.ask(run_id=run_id, verb=RunVerb.KILL, actor=ACTOR, reason="over", now=now)
+        with suppress(MoveNotAllowed):  # somebody else has ended it
+            run_services.ask(run_id=run_id, verb=RunVerb.KILL, actor=ACTOR, reason="over", now=now)
 
 
 def _settings(order: LaunchOrder) -> FleetSettings:

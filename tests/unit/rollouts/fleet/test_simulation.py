@@ -4,21 +4,27 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from small_platform import SmallPlatform, served
 
+from buffer.core.fragment_rules import check
+from rolldeck.wire import Fragment, FragmentReceipt
 from rollouts.fleet.messages import Orders
 from rollouts.fleet.rollout_manager import RolloutManager
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.simulated_output import SimulatedOutput
 from rollouts.fleet.simulated_sampling import (
     SimulatedEnvironment,
     SimulatedFailure,
     SimulatedInference,
 )
-from rollouts.fleet.simulated_workers import SimulatedWorker, SimulatedWorkers, Simulation
+from rollouts.fleet.simulated_workers import SimulatedWorker, SimulatedWorkers
 from rollouts.fleet.spaces import Space
 from rollouts.fleet.weights import WeightsRecord
+from runs.core.simulated_fleet import Simulation
 
 WEIGHTS = WeightsRecord(epoch=1, step=0, tensors={})
 CHOICE = Space(kind="discrete", shape=(), dtype="int64", choices=2)
@@ -125,6 +131,56 @@ def test_a_real_worker_cuts_fragments_of_a_simulated_environment(
 
     with bench(settings, policy_factory=make) as b:
         eventually(lambda: len(b.fragments) > 20 and "slot_restarted" in b.events + _kinds(b))
+
+
+def test_real_fragments_go_out_within_credits_and_a_rate(
+    make_settings: Callable[..., FleetSettings], eventually: Callable[..., None]
+) -> None:
+    pushed: list[Fragment] = []
+
+    def push(fragments: list[bytes]) -> FragmentReceipt:
+        pushed.extend(msgspec.msgpack.decode(one, type=Fragment) for one in fragments)
+        count = len(fragments)
+        return FragmentReceipt(accepted=count, duplicates=0, dropped={}, admission_remaining=9)
+
+    fleet, clock = make_settings(envs_per_worker=2, inference_batch_size=2), Clock()
+    simulation = Simulation(step_seconds=0.01, fragments_per_second=2.0, episode_length=3)
+    output = SimulatedOutput(fleet, simulation, push=push)
+    try:
+        settings = WorkerSettings(fleet=fleet, index=0, incarnation="1-a-b")
+        worker = SimulatedWorker(settings, simulation, clock=clock, output=output)
+        worker.update_weights(WeightsRecord(epoch=1, step=4, tensors={}))
+        worker.exchange(replace(RUNNING, credits=7))
+        for _ in range(40):  # four seconds, in each of which 200 steps are made
+            clock.now += 0.1
+            worker.exchange(RUNNING)
+        eventually(lambda: len(pushed) >= 7)
+        eventually(lambda: worker.exchange(RUNNING).accepted == len(pushed))
+        state = worker.exchange(RUNNING)
+    finally:
+        output.close()
+
+    assert len(pushed) == 7
+    assert (state.unspent, state.outstanding, state.report.fragments_sent) == (0, 0, 7)
+    assert [(f.slot[:4], f.number) for f in pushed[:4]] == [
+        *(("w0-0", 0), ("w0-1", 0), ("w0-0", 1), ("w0-1", 1))
+    ]
+    assert {(f.epoch, f.version_min, f.version_max) for f in pushed} == {(1, 4, 4)}
+    for one in pushed:
+        check(one)
+
+
+def test_no_more_fragments_go_out_than_the_rate_allows(
+    make_settings: Callable[..., FleetSettings],
+) -> None:
+    simulation = Simulation(fragments_per_second=2.0)
+    output = SimulatedOutput(make_settings(), simulation, push=lambda _: pytest.fail("pushed"))
+    try:
+        allowed = sum(output.may_send(tenth / 10) for tenth in range(1001))
+    finally:
+        output.close()
+
+    assert 198 <= allowed <= 202
 
 
 def _kinds(b: Any) -> list[str]:
