@@ -54,3 +54,10 @@ class Calculator:
         first, sign, second = int(call[1]), call[2], int(call[3])
         result = first + second if sign == "+" else first * second
         return Reply(f"={result};", is_over=False, reward=0.0)
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return both questions and the answer, or as many questions as may be asked."""
+        product, _, rest = example.prompt.removesuffix(";").partition("+")
+        first, _, second = product.partition("*")
+        questions = (f"?{product}", f"?{int(first) * int(second)}+{rest}")
+        return (*questions[: self.calls], f"!{example.answer}")

@@ -38,6 +38,10 @@ class Reverse:
         """Judge the answer; letters in the right order count in part."""
         return judged(example.answer, turns[-1])
 
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return the answer."""
+        return (example.answer,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sort:
@@ -65,6 +69,10 @@ class Sort:
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
         """Judge the answer; digits in the right order count in part."""
         return judged(example.answer, turns[-1])
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return the answer."""
+        return (example.answer,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +102,10 @@ class Addition:
         """Judge the answer: right or wrong."""
         is_correct = _said(turns[-1]) == example.answer
         return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return the answer."""
+        return (example.answer,)
 
 
 def judged(answer: str, turn: Turn) -> Reply:

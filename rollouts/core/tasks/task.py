@@ -63,6 +63,9 @@ class Task(Protocol):
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
         """Judge the last of one or more turns."""
 
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return the turns of somebody who can do it, for a policy to imitate."""
+
 
 def examples(task: Task, numbers: Iterable[int], *, mode: Mode, seed: int) -> list[Example]:
     """Return the problems with these numbers; training and evaluation share none but by chance.

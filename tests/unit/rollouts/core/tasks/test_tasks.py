@@ -64,6 +64,20 @@ def test_near_is_worth_something_but_less_than_right() -> None:
     assert answered(Addition(), "1+2=", "3", "33")[0] == 0.0
 
 
+@pytest.mark.parametrize("task", [*TASKS, Calculator(calls=1)], ids=lambda task: task.name)
+@given(number=st.integers(0, 1000))
+def test_a_demonstration_succeeds_within_the_alphabet(task: Task, number: int) -> None:
+    [example] = examples(task, [number], mode="train", seed=0)
+    turns = [Turn(text) for text in task.demonstrate(example)]
+
+    replies = [task.reply(example, turns[: place + 1]) for place in range(len(turns))]
+
+    assert [reply.is_over for reply in replies] == [*[False] * (len(turns) - 1), True]
+    assert replies[-1].is_correct
+    said = "".join([*(turn.text for turn in turns), *(reply.text for reply in replies)])
+    assert set(said) <= set(task.alphabet)
+
+
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 @given(text=st.text(max_size=40))
 def test_whatever_is_said_the_reward_is_between_0_and_1(task: Task, text: str) -> None:

@@ -1,0 +1,300 @@
+"""Teach a small language model tasks in text, with GRPO on the groups of a Rolldeck run.
+
+    python examples/grpo.py --url http://127.0.0.1:8000 --run my-run --token rd_…
+
+The run's configuration says which model, which lessons and how answers are drawn. The trainer
+builds the same model, lets it imitate a few demonstrations until it succeeds now and then, and
+publishes that as version 0. From then on the fleet answers prompts, and every batch of groups
+makes the next version. With --checkpoints the weights are saved too, as a folder that the
+inference server can open; --resume goes on where a trainer was killed.
+
+Sources: GRPO, Shao et al. 2024, arXiv:2402.03300, equation 3, without its KL penalty; the other
+rules of advantage as in `rolldeck.advantages`; --tis as in Yao et al. 2025, "Your efficient RL
+framework secretly brings you off-policy RL training".
+"""
+
+import argparse
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rolldeck.advantages import RULES, Rule, of_batch, token_weights, with_variance
+from rolldeck.trainer import Trainer
+from rollouts.core.tasks import InvalidTask, make_task
+from rollouts.fleet.language import checkpoints
+from rollouts.fleet.language.building import build
+from rollouts.fleet.language.checkpoints import CheckpointUnreadable
+from rollouts.fleet.language.imitation import imitate
+from rollouts.fleet.language.tokenizers import (
+    ByteTokenizer,
+    CharTokenizer,
+    Tokenizer,
+    TokenizerUnusable,
+    save_tokenizer,
+)
+from rollouts.fleet.language.transformer import Transformer
+from runs.core.language_config import LanguageConfig
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Unusable(ValueError):
+    """The run or a batch is not one that this trainer can learn from; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What training can be tuned by."""
+
+    rule: Rule = "grpo"
+    learning_rate: float = 1e-3
+    clip: float = 0.2
+    """The ratio's furthest useful distance from 1 (ε)."""
+    tis: float | None = None
+    """Most that a token may count for having been likelier to the trainer than to the sampler;
+    None compares with the sampler's probabilities directly."""
+    minibatches: int = 1
+    """Optimizer updates of a train step."""
+    max_gradient_norm: float = 1.0
+
+
+class Rows(NamedTuple):
+    """B sequences, shifted: position t is the prediction of token t + 1."""
+
+    tokens: Tensor
+    """``[B, T]`` what is read."""
+    targets: Tensor
+    """``[B, T]`` what is to be predicted; 0 where untrained."""
+    trained: Tensor
+    """``[B, T]`` bool: the policy wrote it."""
+    behavior: Tensor
+    """``[B, T]`` log probability under the weights that drew it."""
+    advantages: Tensor
+    """``[B, 1]``."""
+
+    def at(self, places: Tensor) -> "Rows":
+        """Return some of the rows."""
+        return Rows(*(column[places] for column in self))
+
+
+class Learner:
+    """Updates a model from batches of groups."""
+
+    def __init__(
+        self, model: Transformer, settings: Settings, *, temperature: float, seed: int
+    ) -> None:
+        self.model = model.train()
+        self.settings = settings
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
+        self._temperature = temperature
+        self._random = torch.Generator().manual_seed(seed)
+
+    def learn(self, arrays: Arrays) -> dict[str, float]:
+        """Update the model from arrays as `Batch.padded` gives them; return metrics.
+
+        Raises:
+            Unusable: If tokens came without the probabilities that they were drawn with.
+        """
+        scores, groups = arrays["scores"], arrays["group_index"]
+        teaches = with_variance(scores, groups)
+        metrics = {
+            "reward_mean": float(scores.mean()),
+            "answer_tokens": float((arrays["masks"] >= 0).sum(axis=1).mean()),
+            "groups": float(len(np.unique(groups))),
+            "zero_variance_groups": float(len(np.unique(groups[~teaches]))),
+        }
+        if not teaches.any():
+            return metrics
+        rows = self._rows({name: array[teaches] for name, array in arrays.items()})
+        anchor, correction = self._anchor(rows)
+        metrics |= self._compare(rows)
+        shuffled = torch.randperm(len(rows.tokens), generator=self._random)
+        parts = shuffled.chunk(self.settings.minibatches)
+        found = [self._update(rows.at(part), anchor[part], correction[part]) for part in parts]
+        return metrics | {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+
+    def logprobs(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Return the log probabilities of the targets, and of all tokens ``[B, T, vocab]``."""
+        every = torch.log_softmax(self.model(rows.tokens) / self._temperature, dim=-1)
+        return every.gather(-1, rows.targets[..., None]).squeeze(-1), every
+
+    def _rows(self, arrays: Arrays) -> Rows:
+        if "inference_logprobs" not in arrays or not arrays["has_inference_logprobs"].all():
+            raise Unusable("groups came without inference_logprobs: there is no ratio without them")
+        tokens, labels = arrays["tokens"], arrays["masks"][:, 1:]
+        vocabulary = self.model.config.vocab_size
+        if tokens.max() >= vocabulary:
+            raise Unusable(f"token {tokens.max()} is none of the model's {vocabulary}")
+        advantages = of_batch(arrays["scores"], arrays["group_index"], rule=self.settings.rule)
+        return Rows(
+            tokens=torch.from_numpy(tokens[:, :-1].astype(np.int64)),
+            targets=torch.from_numpy(np.maximum(labels, 0).astype(np.int64)),
+            trained=torch.from_numpy(labels >= 0),
+            behavior=torch.from_numpy(arrays["inference_logprobs"][:, 1:].copy()),
+            advantages=torch.from_numpy(advantages.astype(np.float32))[:, None],
+        )
+
+    @torch.no_grad()
+    def _anchor(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Return what the ratio compares with, and what each token counts besides, ``[B, T]``."""
+        if self.settings.tis is None:
+            return rows.behavior, torch.ones_like(rows.behavior)
+        now, _ = self.logprobs(rows)
+        correction = torch.where(rows.trained, (now - rows.behavior).exp(), 1.0)
+        return now, correction.clamp(max=self.settings.tis)
+
+    @torch.no_grad()
+    def _compare(self, rows: Rows) -> dict[str, float]:
+        """Return how far the model is from the one that drew the batch, before learning from it.
+
+        KL by Schulman's estimator k3, which is never negative (joschu.net/blog/kl-approx).
+        """
+        now, every = self.logprobs(rows)
+        log_ratio = (now - rows.behavior)[rows.trained]
+        entropy = -(every.exp() * every).sum(-1)[rows.trained]
+        kl = log_ratio.exp() - 1 - log_ratio
+        return {"kl": float(kl.mean()), "entropy": float(entropy.mean())}
+
+    def _update(self, rows: Rows, anchor: Tensor, correction: Tensor) -> dict[str, float]:
+        s = self.settings
+        now, _ = self.logprobs(rows)
+        ratio = torch.where(rows.trained, (now - anchor).exp(), 1.0)
+        within = ratio.clamp(1 - s.clip, 1 + s.clip)
+        gain = torch.min(ratio * rows.advantages, within * rows.advantages) * correction
+        weights = torch.from_numpy(token_weights(rows.trained.numpy(), rule=s.rule))
+        loss = -(weights * gain).sum()
+        self.optimizer.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), s.max_gradient_norm)
+        self.optimizer.step()
+        is_clipped = (ratio * rows.advantages > within * rows.advantages) & rows.trained
+        return {
+            "loss": loss.item(),
+            "clip_fraction": float(is_clipped.sum() / rows.trained.sum()),
+            "gradient_norm": float(norm),
+        }
+
+
+def language_of(config: Mapping[str, Any]) -> tuple[LanguageConfig, float]:
+    """Return what makes a run's configuration a language run, and the temperature of its answers.
+
+    Raises:
+        Unusable: If it is none, or answers are not drawn from the distribution that is learnt.
+    """
+    if not config.get("language"):
+        raise Unusable("this is no language run: its configuration has no `language`")
+    language = msgspec.convert(config["language"], LanguageConfig)
+    temperatures = {lesson.sampling.temperature for lesson in language.lessons.values()}
+    if len(temperatures) > 1 or 0 in temperatures:
+        raise Unusable(f"lessons need one temperature above 0, not {sorted(temperatures)}")
+    return language, temperatures.pop()
+
+
+class Shelf:
+    """A folder with the newest weights, as the inference server opens it, and the optimizer."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Keep nothing if `folder` is None."""
+        self._folder = folder
+
+    def save(self, learner: Learner, tokenizer: Tokenizer, *, step: int) -> None:
+        """Write version `step`, each file whole or not at all."""
+        if self._folder is None:
+            return
+        checkpoints.save(learner.model, self._folder)
+        if isinstance(tokenizer, ByteTokenizer | CharTokenizer):
+            save_tokenizer(tokenizer, self._folder)
+        part = self._folder / "optimizer.pt.part"
+        torch.save({"step": step, "state": learner.optimizer.state_dict()}, part)
+        part.replace(self._folder / "optimizer.pt")
+
+    def restore(self, learner: Learner, *, step: int) -> bool:
+        """Give the optimizer what it had at version `step`; return whether that is here."""
+        path = self._folder / "optimizer.pt" if self._folder else None
+        kept = torch.load(path, weights_only=True) if path and path.exists() else {}
+        if kept.get("step") != step:
+            return False
+        learner.optimizer.load_state_dict(kept["state"])
+        return True
+
+
+def parse_args() -> argparse.Namespace:
+    """Return the arguments, the environment filling in what was not given."""
+    parser = argparse.ArgumentParser(description="Train the model of a language run with GRPO.")
+    given = os.environ.get
+    parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
+    run = given("ROLLDECK_RUN")
+    parser.add_argument("--run", default=run, required=run is None)
+    parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
+    parser.add_argument("--advantages", default="grpo", choices=[*RULES])
+    parser.add_argument("--tis", type=float, metavar="C", help="truncate importance weights at C")
+    parser.add_argument("--learning-rate", type=float, default=Settings.learning_rate)
+    parser.add_argument("--checkpoints", type=Path, help="folder to save the newest version in")
+    parser.add_argument("--models", type=Path, help="folder of the checkpoints that runs name")
+    parser.add_argument("--resume", action="store_true", help="go on from the published weights")
+    args = parser.parse_args()
+    if args.tis is not None and not args.tis > 0:
+        parser.error("--tis: must be above 0")
+    if not 0 < args.learning_rate < 1:
+        parser.error("--learning-rate: must be between 0 and 1")
+    return args
+
+
+def train(trainer: Trainer, args: argparse.Namespace) -> None:
+    """Register, publish what training starts with, then learn from batch after batch."""
+    joined = trainer.register(resume=args.resume)
+    language, temperature = language_of(joined.config)
+    seed, step = joined.config["seed"], max(0, joined.policy_step)
+    settings = Settings(rule=args.advantages, tis=args.tis, learning_rate=args.learning_rate)
+    torch.manual_seed(seed)
+    built, shelf = build(language, checkpoints_folder=args.models), Shelf(args.checkpoints)
+    goes_on = args.resume and joined.policy_step >= 0
+    if goes_on:
+        _, arrays = trainer.current_weights()
+        checkpoints.assign(built.model, {name: torch.tensor(x) for name, x in arrays.items()})
+    elif not language.model.checkpoint:  # which knows something already
+        tasks = {name: make_task(one.spec, one.kwargs) for name, one in language.lessons.items()}
+        for name, share in imitate(built, tasks, seed=seed).items():
+            print(f"imitated {name}: {share:.0%} of greedy answers are right", flush=True)
+    learner = Learner(built.model, settings, temperature=temperature, seed=seed)
+    if not goes_on:
+        trainer.publish_weights(dict(checkpoints.named_tensors(built.model)), step=0)
+    elif not shelf.restore(learner, step=step):
+        print("the optimizer begins anew: its state at this version is not here", flush=True)
+    print(f"epoch {joined.epoch}, from version {step}", flush=True)
+    for batch in trainer.batches():
+        step += 1
+        metrics = learner.learn(batch.padded())
+        shelf.save(learner, built.tokenizer, step=step)
+        trainer.publish_weights(dict(checkpoints.named_tensors(built.model)), step=step)
+        trainer.log_metrics(metrics, step=step)
+        shown = " ".join(f"{name}={value:.4g}" for name, value in metrics.items())
+        print(f"version {step} from batch {batch.head.ordinal}: {shown}", flush=True)
+        if step >= joined.config["num_steps"]:
+            trainer.ack(batch)
+            return
+
+
+def main() -> None:
+    """Train as the command line says."""
+    args = parse_args()
+    torch.set_num_threads(1)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    try:
+        with Trainer(args.url, args.run, args.token, name="grpo") as trainer:
+            train(trainer, args)
+    except (Unusable, InvalidTask, CheckpointUnreadable, TokenizerUnusable) as error:
+        raise SystemExit(f"grpo: {error}") from error
+
+
+if __name__ == "__main__":
+    main()
