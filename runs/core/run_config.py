@@ -17,7 +17,14 @@ from runs.core.buffer_config import BufferConfig
 from runs.core.config_field import described as _field
 from runs.core.environment_config import EnvironmentConfig
 from runs.core.fleet_config import FleetConfig
-from runs.core.language_config import LanguageConfig
+from runs.core.language_config import (
+    EvaluationConfig,
+    LanguageConfig,
+    LessonConfig,
+    ModelConfig,
+    RequirementConfig,
+    SamplingConfig,
+)
 from runs.core.policy_config import PolicyConfig
 from runs.core.replay_config import contradiction
 
@@ -46,6 +53,16 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int, _field("Train steps", "Train steps the run is planned for.", ge=1, le=1 << 31)
     ] = 1000
     seed: Annotated[int, _field("Seed", "Base of every random number.", ge=0, le=(1 << 31) - 1)] = 0
+
+
+def _reverse(letters: int, *, after: str = "") -> LessonConfig:
+    """Return the lesson of writing three letters backwards; harder the more there are."""
+    return LessonConfig(
+        spec="task:reverse",
+        kwargs={"length": 3, "letters": letters},
+        requires=[RequirementConfig(lesson=after, min_success=0.5)] if after else [],
+        sampling=SamplingConfig(max_tokens=8),
+    )
 
 
 PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
@@ -78,6 +95,36 @@ PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
             fleet=FleetConfig(num_workers=2, envs_per_worker=8, fragment_length=32),
             policy=PolicyConfig(kind="gru", hidden_sizes=[32], recurrent_units=32),
             buffer=BufferConfig(batch_size=16, max_staleness=1, off_policy_tolerance=3.0),
+        ),
+    ),
+    "curriculum": (
+        "Four lessons in text with GRPO: unlock and graduate within minutes on two cores",
+        # A train step is 16 groups. In one process, with the example's settings and data of the
+        # present policy, all four graduate after about 100 train steps and 20 seconds of CPU.
+        # Lessons differ in letters, not in length: a short model that learns to end later
+        # forgets how to end earlier.
+        RunConfig(
+            fleet=FleetConfig(num_workers=1),
+            language=LanguageConfig(
+                lessons={
+                    "reverse-4-letters": _reverse(4),
+                    "reverse-8-letters": _reverse(8, after="reverse-4-letters"),
+                    "reverse-12-letters": _reverse(12, after="reverse-8-letters"),
+                    "sort-2-digits": LessonConfig(
+                        spec="task:sort",
+                        kwargs={"length": 2},
+                        sampling=SamplingConfig(max_tokens=8),
+                    ),
+                },
+                model=ModelConfig(
+                    hidden_size=96,
+                    num_hidden_layers=2,
+                    intermediate_size=192,
+                    max_position_embeddings=32,
+                ),
+                evaluation=EvaluationConfig(every_train_steps=25),
+            ),
+            buffer=BufferConfig(batch_size=128, max_staleness=2, off_policy_tolerance=2.0),
         ),
     ),
 }
