@@ -62,14 +62,8 @@ class Decision:
     state: State = field(default_factory=dict)
 
 
-class Policy(Protocol):
-    """Acts on batches of observations with the weights it was last given."""
-
-    def initial_state(self, batch: int) -> State:
-        """Return the state at the start of `batch` episodes."""
-
-    def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
-        """Choose actions for ``obs [B, …]``; `first` marks where an episode begins."""
+class TakesWeights(Protocol):
+    """Whatever acts with weights that change."""
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Any:
         """Return these weights in the form that `adopt` takes; may take its time.
@@ -85,6 +79,16 @@ class Policy(Protocol):
 
         Called between two inferences by the thread that acts; takes microseconds.
         """
+
+
+class Policy(TakesWeights, Protocol):
+    """Acts on batches of observations with the weights it was last given."""
+
+    def initial_state(self, batch: int) -> State:
+        """Return the state at the start of `batch` episodes."""
+
+    def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
+        """Choose actions for ``obs [B, …]``; `first` marks where an episode begins."""
 
 
 def for_environment(actions: NDArray[Any], space: Space) -> NDArray[Any]:

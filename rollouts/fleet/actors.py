@@ -29,14 +29,14 @@ CONCURRENCY: Final = 8
 
 @ray.remote
 class WorkerActor:
-    """A :class:`RolloutWorkerWrapper` in a process of its own, supervised by its manager."""
+    """Holds a :class:`rollouts.fleet.worker_kinds.Wrapper`, supervised by its manager."""
 
     def __init__(self, settings: bytes) -> None:
-        from rollouts.fleet.wrapper import RolloutWorkerWrapper
+        from rollouts.fleet.worker_kinds import begin
 
         decoded = msgspec.json.decode(settings, type=WorkerSettings)
         take_output(decoded.fleet, worker=decoded.index)
-        self._wrapper = RolloutWorkerWrapper(decoded, owns_process=True)
+        self._wrapper = begin(decoded, owns_process=True)
 
     def exchange(self, orders: Orders) -> WorkerState:
         """Take orders; return how the worker is."""

@@ -63,6 +63,7 @@ class Member:
         self.episodes: list[EpisodeWindow] = []
         """Statistics that wait to be reported."""
         self._settings = settings
+        self._items_at_once = settings.items_at_once
         self._source = source
         self._events = events
         self._budget = RestartBudget(RESPAWN_RULE)
@@ -142,7 +143,7 @@ class Member:
         return known + (self._exchange.credits if self._exchange else 0)
 
     def wants(self, policy_step: int) -> int:
-        """Return how many credits it could use now: two for every slot.
+        """Return how many credits it could use now: two for each item it fills at a time.
 
         A worker that does not act with version `policy_step` yet wants none: room that came with
         a version is for what that version samples, anything older would be too old in the end.
@@ -152,8 +153,7 @@ class Member:
         report = self._state.report
         if report.state != "running" or report.active_step < policy_step:
             return 0
-        slots = self._settings.config.fleet.envs_per_worker
-        return max(0, 2 * slots - self._state.unspent)
+        return max(0, 2 * self._items_at_once - self._state.unspent)
 
     def waits_since(self, now: float) -> float:
         """Return for how many seconds it has been starting; 0 if it is not."""

@@ -1,6 +1,7 @@
 """Speak with the platform as a fleet of one run does."""
 
 from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -8,12 +9,15 @@ from rolldeck.downloads import download
 from rolldeck.errands import RECORDING_TYPE, LogLines, RecordingUpdate
 from rolldeck.errors import InvalidAnswer, NotFound
 from rolldeck.http import Call, Connection
+from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 from rolldeck.wire import (
     FRAGMENTS_TYPE,
+    GROUPS_TYPE,
     FleetControl,
     FleetReport,
     FragmentPush,
     FragmentReceipt,
+    GroupsReceipt,
     WeightsManifest,
     encode,
 )
@@ -117,6 +121,35 @@ class PlatformApi:
             is_repeatable=False,
         )
         return self._decode(call, FragmentReceipt)
+
+    def push_groups(self, content: bytes, *, key: str) -> GroupsReceipt:
+        """Hand over an encoded :class:`rolldeck.wire.GroupPush`; a second time is harmless."""
+        call = Call(
+            method="POST",
+            path=f"{self._path}/groups",
+            content=content,
+            content_type=GROUPS_TYPE,
+            idempotency_key=key,
+        )
+        return self._decode(call, GroupsReceipt)
+
+    def next_task(self, request: TaskRequest) -> RolloutTask:
+        """Return what a worker of a language run is to do next."""
+        return self._decode(self._posted("lessons/tasks", request), RolloutTask)
+
+    def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
+        """Tell how rollouts of a lesson ended; its key makes a second time harmless."""
+        path = f"lessons/{quote(lesson, safe='')}/outcomes"
+        return self._decode(self._posted(path, outcome), OutcomeReceipt)
+
+    def _posted(self, path: str, body: msgspec.Struct) -> Call:
+        return Call(
+            method="POST",
+            path=f"{self._path}/{path}",
+            content=msgspec.json.encode(body),
+            content_type="application/json",
+            is_repeatable=False,
+        )
 
     def _decode(self, call: Call, kind: type[Answer]) -> Answer:
         answer = self._connection.send(call)

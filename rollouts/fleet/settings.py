@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from runs.core.language_config import LanguageConfig
 from runs.core.run_config import RunConfig
 
 
@@ -35,6 +36,12 @@ class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return msgspec.convert(self.run_config, RunConfig)
 
     @property
+    def items_at_once(self) -> int:
+        """How many items of the buffer a worker fills at a time: fragments, or sequences."""
+        config = self.config
+        return sequences_of(config.language) if config.language else config.fleet.envs_per_worker
+
+    @property
     def fingerprint(self) -> str:
         """Changes whenever anything else here does."""
         return hashlib.blake2s(msgspec.json.encode(self, order="deterministic")).hexdigest()
@@ -52,6 +59,11 @@ class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def name(self) -> str:
         """Name of the worker in fragments and logs."""
         return f"w{self.index}"
+
+
+def sequences_of(language: LanguageConfig) -> int:
+    """Return the sequences of one batch of a language run."""
+    return language.prompts_per_batch * language.group_size
 
 
 def derive_seed(base: int, *parts: object) -> int:

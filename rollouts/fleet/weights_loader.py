@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from rolldeck.wire import InvalidMessage, WeightsTransfers
-from rollouts.fleet.acting import Policy, WeightsDoNotFit
+from rollouts.fleet.acting import TakesWeights, WeightsDoNotFit
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.weights import Version, WeightsOffer, WeightsRecord, WeightsUnavailable
 
@@ -24,7 +24,7 @@ class _Prepared:
     """A version in the form that one policy adopts; label and weights stay together."""
 
     version: Version
-    policy: Policy
+    policy: TakesWeights
     weights: Any
 
 
@@ -51,7 +51,7 @@ class WeightsLoader:
         self._is_closed = False
         self._offer: WeightsOffer | None = None
         self._record: WeightsRecord | None = None
-        self._policy: Policy | None = None
+        self._policy: TakesWeights | None = None
         self._prepared: _Prepared | None = None
         self._active: Version | None = None
         self._tried: Version | None = None
@@ -106,7 +106,7 @@ class WeightsLoader:
         self._wake.set()
         return offer.version
 
-    def serve(self, policy: Policy) -> None:
+    def serve(self, policy: TakesWeights) -> None:
         """Prepare weights for `policy` from now on: it has none yet."""
         with self._lock:
             self._policy, self._prepared = policy, None

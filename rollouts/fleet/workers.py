@@ -8,7 +8,7 @@ from rollouts.fleet.weights import WeightsOffer, WeightsRecord
 
 
 class WorkerHandle(Protocol):
-    """One :class:`RolloutWorkerWrapper`, wherever it is."""
+    """One :class:`rollouts.fleet.worker_kinds.Wrapper`, wherever it is."""
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
         """Call a method; the future fails when the worker is gone. Never waits."""
@@ -49,9 +49,9 @@ class LocalHandle:
 
     def __init__(self, settings: WorkerSettings) -> None:
         # A manager whose workers are elsewhere needs no torch.
-        from rollouts.fleet.wrapper import RolloutWorkerWrapper
+        from rollouts.fleet.worker_kinds import begin
 
-        self._wrapper = RolloutWorkerWrapper(settings)
+        self._wrapper = begin(settings)
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
         """Call the method here and now: none of them waits."""

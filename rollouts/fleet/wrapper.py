@@ -72,7 +72,7 @@ class RolloutWorkerWrapper:
         self._events = EventLog()
         if owns_process:
             clean_start(settings, self._events)
-        estate = _estate_of(settings.fleet, self._events)
+        estate = estate_of(settings.fleet, self._events)
         fleet = settings.fleet.config.fleet
         self._monitor = PipelineMonitor(
             now=time.monotonic(),
@@ -307,7 +307,7 @@ class RolloutWorkerWrapper:
         return max(0.0, (steps - before) / max(now - since, 1e-3))
 
 
-def _estate_of(settings: FleetSettings, events: EventLog) -> Estate:
+def estate_of(settings: FleetSettings, events: EventLog) -> Estate:
     """Return what workers of the run left here, without what has waited for too long."""
     root = settings.spool_root or str(Path(tempfile.gettempdir(), "rolldeck-spool"))
     estate = Estate(Path(root), settings.run_key or settings.run)

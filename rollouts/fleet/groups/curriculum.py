@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -21,7 +22,8 @@ from rollouts.core.curriculum import (
     probabilities,
 )
 from rollouts.core.curriculum.strategy import active
-from rollouts.fleet.settings import derive_seed
+from rollouts.core.evaluation import as_outcome
+from rollouts.core.lesson_draws import draw_point, training_seed
 from runs.core.language_config import LanguageConfig, LessonConfig
 
 STRATEGIES: Final[Mapping[str, Any]] = MappingProxyType(
@@ -83,10 +85,10 @@ class LocalCurriculum:
         with self._lock:
             if not active(self.standing):
                 return RolloutTask(kind="wait", reason="curriculum_complete", wait_seconds=5.0)
-            seed = derive_seed(self._seed, "lesson", self._asked)
+            point = draw_point(seed=self._seed, task=self._asked)
             self._asked += 1
             shares = probabilities(self._strategy, self.lessons, self.standing)
-            lesson = draw(shares, seed / (1 << 31))
+            lesson = draw(shares, point)
             first = self._examples[lesson]
             self._examples[lesson] += self._language.prompts_per_batch
         return RolloutTask(
@@ -95,7 +97,7 @@ class LocalCurriculum:
             first_example=first,
             examples=self._language.prompts_per_batch,
             generations=self._language.group_size,
-            seed=derive_seed(self._seed, lesson, first),
+            seed=training_seed(seed=self._seed, lesson=lesson, first_example=first),
         )
 
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
@@ -114,25 +116,18 @@ class LocalCurriculum:
         return OutcomeReceipt(is_new=True, changes=said)
 
     def _add(self, lesson: str, outcome: LessonOutcome) -> None:
-        added = Outcome(
-            step=max(0, outcome.policy_step),
-            rewards=tuple(outcome.rewards),
-            successes=sum(outcome.successes),
-        )
-        before = self.standing[lesson]
-        self.standing[lesson] = (
-            Progress(
-                status=before.status,
-                training=before.training.add(added),
-                evaluation=before.evaluation,
+        before, step = self.standing[lesson], max(0, outcome.policy_step)
+        if outcome.mode == "train":
+            trained = Outcome(
+                step=step, rewards=tuple(outcome.rewards), successes=sum(outcome.successes)
             )
-            if outcome.mode == "train"
-            else Progress(
-                status=before.status,
-                training=before.training,
-                evaluation=before.evaluation.add(added),
+            after = replace(before, training=before.training.add(trained))
+        else:
+            evaluated = as_outcome(
+                outcome.rewards, outcome.successes, generations=outcome.generations, step=step
             )
-        )
+            after = replace(before, evaluation=before.evaluation.add(evaluated))
+        self.standing[lesson] = after
 
 
 def _rules_of(lesson: LessonConfig) -> Lesson:

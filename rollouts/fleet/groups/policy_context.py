@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rollouts.fleet.groups.errors import SamplingStopped
-from rollouts.fleet.inference import InferenceServer
+from rollouts.fleet.inference import InferenceFailed, InferenceServer
 from rollouts.fleet.language.engine import Answer, Prompt
 from rollouts.fleet.language.sampling import SamplingParams
 from rollouts.fleet.language.tokenizers import Tokenizer
@@ -54,7 +54,13 @@ class PolicyContext:
         """
         if self.stop.is_set():
             raise SamplingStopped
-        found = self.server.generate(prompts, stop=self.stop, timeout_seconds=GENERATE_SECONDS)
+        try:
+            found = self.server.generate(prompts, stop=self.stop, timeout_seconds=GENERATE_SECONDS)
+        except InferenceFailed as failure:
+            # A server that is closed in the middle of a call fails it.
+            if self.stop.is_set():
+                raise SamplingStopped from failure
+            raise
         if any(answer.finish == "cancelled" for answers in found for answer in answers):
             raise SamplingStopped
         return found

@@ -114,7 +114,7 @@ class TorchInferenceServer:
             if time.monotonic() > deadline:
                 raise InferenceFailed(f"{waiting.missing} answers missed {timeout_seconds:.0f} s")
         # A failing engine ends what waits, and says why.
-        if self._thread.error:
+        if self._thread.error and not stop.is_set():
             raise InferenceFailed(self._thread.error)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rolldeck.lessons import EvalType, LessonOutcome
-from rollouts.core.lesson_statistics import LessonStatistics, describe_lesson
+from rollouts.core.evaluation import EvaluationFigures
+from rollouts.core.evaluation import figures_of as evaluation_figures
 from rollouts.fleet.groups.batches import (
     Draw,
     Mode,
@@ -166,8 +167,8 @@ class GroupRolloutWorker:
         worker_id: str,
         n_generations: int = 0,
         lease: Lease | None = None,
-    ) -> tuple[LessonStatistics, RolloutBatch | None]:
-        """Evaluate a lesson, tell the curriculum, and return figures and rollouts.
+    ) -> tuple[EvaluationFigures | None, RolloutBatch | None]:
+        """Evaluate a lesson, tell the curriculum, and return figures and rollouts, if any came.
 
         Only the type `eval` moves lessons; `micro_eval` is for people to look at. Draws derive
         from `rng`, the lesson and the mode, so no two lessons share them.
@@ -213,8 +214,7 @@ class GroupRolloutWorker:
             error=error or ("" if batch else "no valid rollout came"),
         )
         self._record(lesson_id, outcome)
-        figures = describe_lesson(outcome.rewards, outcome.successes, generations=generations)
-        return figures, batch
+        return _evaluated(outcome), batch
 
     def evaluate_curriculum(
         self,
@@ -223,7 +223,7 @@ class GroupRolloutWorker:
         rng: Draw,
         policy_version: Version,
         worker_id: str,
-    ) -> dict[str, tuple[LessonStatistics, RolloutBatch | None]]:
+    ) -> dict[str, tuple[EvaluationFigures | None, RolloutBatch | None]]:
         """Evaluate every lesson; see `evaluate_lesson`."""
         return {
             name: self.evaluate_lesson(
@@ -344,3 +344,16 @@ class GroupRolloutWorker:
                 for rollout in group.rollouts
             ],
         )
+
+
+def _evaluated(outcome: LessonOutcome) -> EvaluationFigures | None:
+    if not outcome.rewards:
+        return None
+    return evaluation_figures(
+        outcome.rewards,
+        outcome.successes,
+        generations=outcome.generations,
+        tokens=outcome.tokens,
+        truncated=outcome.truncated,
+        seconds=outcome.seconds,
+    )

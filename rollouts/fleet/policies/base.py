@@ -51,7 +51,7 @@ class TorchPolicy(ABC):
         """
         # One worker is one core: more threads would only fight with the other workers.
         torch.set_num_threads(1)
-        self._device = _device(device)
+        self._device = device_of(device)
         self._observation = observation
         self._head = head_for(action)
         self._template = module.to("meta")
@@ -120,7 +120,12 @@ class TorchPolicy(ABC):
         """Return outputs ``[B, outputs]``, values ``[B]`` and the state after this step."""
 
 
-def _device(asked: str) -> torch.device:
+def device_of(asked: str) -> torch.device:
+    """Return the device that a configuration asks for.
+
+    Raises:
+        PolicyDoesNotFit: If it is not there.
+    """
     has_gpu = torch.cuda.is_available()
     if asked == "cuda" and not has_gpu:
         raise PolicyDoesNotFit("fleet.device", "cuda was asked for, but torch finds no GPU here")

@@ -49,8 +49,11 @@ class SmallPlatform:
         self.loses_answers = False
         """Take pushes in, then hang up without an answer."""
 
+    def remaining(self) -> int:
+        return max(0, self.room - len(self.fragments))
+
     def control(self) -> FleetControl:
-        remaining = max(0, self.room - len(self.fragments))
+        remaining = self.remaining()
         asked = [one for one in self.log_requests if one.id not in self.log_answers]
         errands = "/".join(one.id for one in asked)
         orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{errands}"
@@ -96,6 +99,11 @@ class SmallPlatform:
             dropped={},
             admission_remaining=max(0, self.room - len(self.fragments)),
         )
+
+    def answer_to(self, path: str, body: bytes, key: str) -> bytes:
+        """Answer a call that only some platforms know; nothing where this one does not."""
+        del path, body, key
+        return b""
 
     def events(self) -> list[str]:
         return [event.kind for event in self.all_events()]
@@ -146,6 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
             request_id = self.path.rpartition("/")[2]
             platform.log_answers[request_id] = msgspec.json.decode(body, type=LogLines)
             self._answer(b"{}")
+        elif not self.path.endswith("/fleet/report"):
+            answer = platform.answer_to(self.path, body, self.headers.get("Idempotency-Key", ""))
+            self._answer(answer, status=200 if answer else 404)
         else:
             platform.reports.append(msgspec.json.decode(body, type=FleetReport))
             self._answer(msgspec.json.encode(platform.control()))

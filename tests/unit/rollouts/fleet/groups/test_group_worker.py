@@ -123,7 +123,7 @@ def test_evaluation_has_its_own_problems_and_sampling(bench: MakeBench) -> None:
     for group in batch.groups:
         # Greedy: all answers to a problem are the same.
         assert len({tuple(one.tokens) for one in group.rollouts}) == 1
-    assert (figures.examples, figures.generations) == (6, 3)
+    assert (figures.problems, figures.generations) == (6, 3)
     assert set(figures.pass_at) == {1, 2, 3}
     assert at.curriculum.kept[0][1].mode == "micro_eval"
     assert len(at.curriculum.kept[0][1].samples) == 16
@@ -140,8 +140,8 @@ def test_a_none_batch_never_crashes_an_evaluation(bench: MakeBench) -> None:
     )
 
     assert results["silent"][1] is None
-    assert results["raises"][0].examples == 0
-    assert results["r"][0].examples == 2
+    assert results["raises"] == (None, None)
+    assert results["r"][0].problems == 2
     told = dict(at.curriculum.kept)
     assert "no valid rollout" in told["silent"].error
     assert "ZeroDivisionError" in told["raises"].error

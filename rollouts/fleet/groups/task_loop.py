@@ -1,0 +1,279 @@
+"""Do one task after another: sample, hand over, tell how it ended."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from rolldeck.errors import RolldeckError
+from rolldeck.lessons import RolloutTask
+from rollouts.core.episodes import Episode, EpisodeStatistics
+from rollouts.core.group_statistics import split_by_variance
+from rollouts.core.lesson_draws import evaluation_seed
+from rollouts.core.pipeline import PipelineMonitor
+from rollouts.fleet.groups.batches import Draw, RolloutBatch, RolloutGroup
+from rollouts.fleet.groups.credits import Credits
+from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
+from rollouts.fleet.groups.outbox import Outbox
+from rollouts.fleet.groups.outcomes import Lease
+from rollouts.fleet.groups.task_supply import TaskSupply
+from rollouts.fleet.groups.worker import GroupRolloutWorker
+from rollouts.fleet.language.engine import Version
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.messages import IDLE, Orders
+from runs.core.run_config import RunConfig
+
+LOOK_SECONDS: Final = 0.2
+FAILED_PAUSE_SECONDS: Final = 2.0
+"""How long a loop pauses after a lesson that gave nothing: nothing else may be there to sample."""
+
+Wants = Literal["orders", "weights", "task", "room"]
+"""What a loop waits for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Counted:
+    """What the loops of a worker have done; each number is written under `lock`."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    episodes: int = 0
+    tokens: int = 0
+    batches: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Episodes that nobody will train on, by reason."""
+    statistics: EpisodeStatistics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the loops of one worker share with each other and with their wrapper."""
+
+    config: RunConfig
+    worker_id: str
+    supply: TaskSupply
+    credits: Credits
+    outbox: Outbox
+    has_room: Callable[[], bool]
+    """Whether the sender takes more."""
+    active: Callable[[], Version | None]
+    """Version that draws."""
+    monitor: PipelineMonitor
+    events: EventLog
+    counted: Counted
+    wake: threading.Condition
+    """Told whenever something has changed that a loop may wait for."""
+    closing: threading.Event
+
+
+class TaskLoop:
+    """One batch in flight at a time; `turn` belongs in a loop of its own."""
+
+    def __init__(self, around: Surroundings, *, index: int) -> None:
+        """Have nothing to do.
+
+        Args:
+            around: Shared with the worker's other loops.
+            index: Among them; the first one tells what is waited for.
+        """
+        self._around = around
+        self._index = index
+        self.orders: Orders = IDLE
+        self.is_busy = False
+        self.episodes = 0
+
+    def turn(self, worker: GroupRolloutWorker) -> None:
+        """Do a task, or wait a moment for one."""
+        # Busy before the orders are read: whoever sees it idle under new orders may rely on it.
+        self.is_busy = True
+        wants = None
+        try:
+            wants = self._act(worker)
+        finally:
+            self.is_busy = False
+        if wants is not None:
+            self._idle(wants)
+
+    def _act(self, worker: GroupRolloutWorker) -> Wants | None:
+        """Do a task, if there is one; else return what is missing."""
+        version = self._around.active()
+        if self.orders.desired != "running":
+            return "orders"
+        if version is None or version[0] != self.orders.epoch:
+            return "weights"
+        has_room = self._has_room()
+        task = self._around.supply.next(version, has_room=has_room)
+        if task is None:
+            return "task" if has_room else "room"
+        try:
+            if task.kind == "evaluate":
+                self._evaluate(worker, task, version)
+            else:
+                self._train(worker, task, version)
+        except SamplingStopped:
+            pass
+        except RolldeckError as failure:
+            self._tell_lost(task, failure)
+        return None
+
+    def _has_room(self) -> bool:
+        language = self._around.config.language
+        size = language.group_size if language else 1
+        return self._around.credits.unspent >= size and self._around.has_room()
+
+    def _idle(self, wants: Wants) -> None:
+        """Wait a moment; the time counts if it is lost to something that others could give."""
+        began = time.monotonic()
+        with self._around.wake:
+            self._around.wake.wait(LOOK_SECONDS)
+        if self._index == 0 and wants in ("room", "weights"):
+            self._around.monitor.wait(time.monotonic() - began, wants=wants)
+
+    def _evaluate(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> None:
+        began = time.monotonic()
+        _, batch = worker.evaluate_lesson(
+            task.lesson,
+            n_examples=task.examples,
+            eval_type="eval",
+            rng=Draw(task.seed, task.first_example),
+            policy_version=version,
+            worker_id=self._around.worker_id,
+            n_generations=task.generations,
+            lease=Lease(task.evaluation, task.fence),
+        )
+        self._around.monitor.record("infer", time.monotonic() - began, time.monotonic())
+        if batch is not None:
+            self._count(batch)
+
+    def _train(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> None:
+        room = self._around.credits
+        count = room.take(groups=task.examples, group_size=task.generations)
+        self._around.supply.keep_rest(task, begun=count)
+        if not count:
+            return
+        begun = count * task.generations
+        handed_over = 0
+        try:
+            batch = self._sampled(worker, task, count, version)
+            if batch is not None:
+                handed_over = self._hand_over(batch)
+        finally:
+            room.settle(sequences=begun, handed_over=handed_over)
+        if batch is not None:
+            for change in worker.update_training_stats(task.lesson, batch):
+                self._around.events.add("lesson_moved", change, lesson=task.lesson)
+            self._micro_evaluate(worker, task, version)
+
+    def _sampled(
+        self, worker: GroupRolloutWorker, task: RolloutTask, count: int, version: Version
+    ) -> RolloutBatch | None:
+        draw = Draw(task.seed, task.first_example)
+        began = time.monotonic()
+        try:
+            batch, _ = worker.sample_batch(
+                task.lesson,
+                n_examples=count,
+                n_generations=task.generations,
+                mode="train",
+                rng=draw,
+                policy_version=version,
+                worker_id=self._around.worker_id,
+            )
+        except LessonFailed as failure:
+            worker.report_failure(
+                task.lesson,
+                failure,
+                draw=draw,
+                policy_version=version,
+                worker_id=self._around.worker_id,
+            )
+            batch = None
+        self._around.monitor.record("infer", time.monotonic() - began, time.monotonic())
+        if batch is None:
+            self._drop(count * task.generations, "nothing_valid")
+            self._around.closing.wait(FAILED_PAUSE_SECONDS)
+            return None
+        self._count(batch)
+        self._drop((count - len(batch.groups)) * task.generations, "group_invalid")
+        return batch
+
+    def _hand_over(self, batch: RolloutBatch) -> int:
+        """Send what a trainer can use; return how many sequences that were."""
+        groups = self._fresh(batch.groups)
+        language = self._around.config.language
+        if language is not None and not language.keeps_zero_variance:
+            groups, alike = split_by_variance(groups, rewards_of=lambda group: group.rewards)
+            self._drop(len(alike) * batch.generations, "zero_variance")
+        if groups:
+            self._around.outbox.send(groups, lesson=batch.metadata.lesson)
+        return len(groups) * batch.generations
+
+    def _fresh(self, groups: Sequence[RolloutGroup]) -> list[RolloutGroup]:
+        """Return the groups that the platform would still take."""
+        orders, fresh = self.orders, []
+        for group in groups:
+            epoch, step = group.policy_version
+            if epoch != orders.epoch:
+                self._drop(len(group.rollouts), "new_epoch")
+            elif orders.policy_step - step > self._around.config.buffer.max_staleness:
+                self._drop(len(group.rollouts), "stale_version")
+            else:
+                fresh.append(group)
+        return fresh
+
+    def _micro_evaluate(
+        self, worker: GroupRolloutWorker, task: RolloutTask, version: Version
+    ) -> None:
+        """Evaluate the lesson at hand every so many batches, for people to look at."""
+        language = self._around.config.language
+        every = language.evaluation.micro_every_batches if language else 0
+        counted = self._around.counted
+        with counted.lock:
+            counted.batches += 1
+            is_due = every > 0 and counted.batches % every == 0
+        if language is None or not is_due:
+            return
+        seed = evaluation_seed(seed=self._around.config.seed, lesson=task.lesson)
+        _, batch = worker.evaluate_lesson(
+            task.lesson,
+            n_examples=language.evaluation.micro_examples,
+            eval_type="micro_eval",
+            rng=Draw(seed),
+            policy_version=version,
+            worker_id=self._around.worker_id,
+        )
+        if batch is not None:
+            self._count(batch)
+
+    def _count(self, batch: RolloutBatch) -> None:
+        counted, mode = self._around.counted, batch.metadata.mode
+        with counted.lock:
+            counted.tokens += batch.tokens
+            counted.episodes += len(batch.rollouts)
+            for rollout in batch.rollouts:
+                counted.statistics.add(
+                    Episode(
+                        environment=batch.metadata.lesson,
+                        total_return=rollout.reward,
+                        discounted_return=rollout.reward,
+                        length=rollout.own_tokens,
+                        outcome="truncated" if rollout.is_truncated else "terminated",
+                        mode=mode,
+                        policy_step=batch.policy_version[1],
+                    )
+                )
+        self.episodes += len(batch.rollouts)
+
+    def _drop(self, episodes: int, reason: str) -> None:
+        if episodes:
+            with self._around.counted.lock:
+                self._around.counted.dropped[reason] += episodes
+
+    def _tell_lost(self, task: RolloutTask, failure: RolldeckError) -> None:
+        self._around.events.add(
+            "outcome_lost",
+            f"The platform did not hear how {task.kind} of {task.lesson} ended: {failure}",
+            level="warning",
+            lesson=task.lesson,
+        )

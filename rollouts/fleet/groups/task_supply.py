@@ -1,0 +1,71 @@
+"""Get tasks for the loops of a worker, and keep those that there is no room for yet."""
+
+import threading
+import time
+from collections import deque
+from typing import Final
+
+from msgspec.structs import replace
+
+from rolldeck.lessons import RolloutTask, TaskRequest
+from rollouts.fleet.groups.curriculum import Curriculum
+from rollouts.fleet.language.engine import Version
+
+MOST_KEPT: Final = 4
+
+
+class TaskSupply:
+    """Tasks of one worker; its loops share it.
+
+    Training needs room in the buffer, evaluation does not. So without room the curriculum is
+    asked once for each version: an evaluation that is due comes at once, anything else is kept.
+    """
+
+    def __init__(self, curriculum: Curriculum, *, worker: str) -> None:
+        self._curriculum = curriculum
+        self._worker = worker
+        self._lock = threading.Lock()
+        self._kept: deque[RolloutTask] = deque()
+        self._asked_at: Version | None = None
+        self._ask_again_at = 0.0
+        self.reason = ""
+        """Why there is nothing to do, if so."""
+
+    def next(self, version: Version, *, has_room: bool) -> RolloutTask | None:
+        """Return something to do now, if there is anything.
+
+        Args:
+            version: That the worker acts with.
+            has_room: Whether a group may be begun.
+        """
+        with self._lock:
+            if has_room and self._kept:
+                return self._kept.popleft()
+            if time.monotonic() < self._ask_again_at:
+                return None
+            if not has_room and (version == self._asked_at or len(self._kept) >= MOST_KEPT):
+                return None
+            self._asked_at = version
+        request = TaskRequest(worker=self._worker, epoch=version[0], policy_step=version[1])
+        task = self._curriculum.next_task(request)
+        with self._lock:
+            if task.kind == "wait":
+                self.reason = task.reason
+                self._ask_again_at = time.monotonic() + task.wait_seconds
+                return None
+            self.reason = ""
+            if task.kind == "train" and not has_room:
+                self._kept.append(task)
+                return None
+        return task
+
+    def keep_rest(self, task: RolloutTask, *, begun: int) -> None:
+        """Keep the examples of a task that were not begun for later."""
+        if begun < task.examples:
+            rest = replace(
+                task,
+                first_example=task.first_example + begun,
+                examples=task.examples - begun,
+            )
+            with self._lock:
+                self._kept.appendleft(rest)

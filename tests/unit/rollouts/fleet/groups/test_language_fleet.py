@@ -1,0 +1,294 @@
+"""A whole language fleet in one process: weights in, groups and outcomes out."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rolldeck.lessons import RolloutTask
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.settings import FleetSettings
+from runs.core import run_config
+from runs.core.language_config import LanguageConfig
+from tests.unit.rollouts.fleet.groups.conftest import SHAPES
+from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
+from tests.unit.rollouts.fleet.small_platform import served
+
+Eventually = Callable[..., None]
+REVERSE = {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}
+SORT = {"spec": "task:sort", "kwargs": {"length": 2}}
+
+
+def odd(name: str) -> dict[str, Any]:
+    return {"spec": f"module:odd_token_environments:{name}"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Callable[..., FleetSettings]:
+    def make(
+        lessons: dict[str, Any],
+        *,
+        url: str = "http://127.0.0.1:9",
+        num_workers: int = 1,
+        max_staleness: int = 100,
+        **language: Any,
+    ) -> FleetSettings:
+        model = SHAPES | language.pop("model", {})
+        small = {"group_size": 4, "prompts_per_batch": 3, "keeps_zero_variance": True}
+        config = {
+            "language": {
+                "lessons": lessons,
+                "model": model,
+                "evaluation": {"examples": 64},
+                **small,
+                **language,
+            },
+            "fleet": {"num_workers": num_workers},
+            "buffer": {"max_staleness": max_staleness},
+        }
+        return FleetSettings(
+            platform_url=url,
+            token="t",
+            run="r",
+            run_config=run_config.to_builtins(run_config.parse(config)),
+            incarnation="1-aaaa",
+            spool_root=str(tmp_path / "spool"),
+            log_root=str(tmp_path / "logs"),
+        )
+
+    return make
+
+
+def at(url: str, settings: FleetSettings) -> FleetSettings:
+    return msgspec.structs.replace(settings, platform_url=url)
+
+
+def language_of(settings: FleetSettings) -> LanguageConfig:
+    assert settings.config.language is not None
+    return settings.config.language
+
+
+def test_groups_come_once_weights_are_published_and_say_what_drew_them(
+    settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    asked = settings({"reverse": REVERSE, "sort": SORT}, num_workers=2)
+    platform = LanguagePlatform(language_of(asked))
+    with served(platform) as url, LocalFleet(at(url, asked)):
+        eventually(lambda: platform.reports, 60.0)
+        time.sleep(0.5)
+        assert not platform.requests
+
+        platform.publish_weights(0)
+        eventually(lambda: len(platform.groups) >= 12, 60.0)
+        platform.publish_weights(1)
+        eventually(lambda: [w.active_step for w in platform.reports[-1].workers] == [1, 1], 60.0)
+        eventually(lambda: any(one.policy_step == 1 for one in platform.groups), 60.0)
+        eventually(lambda: any(report.episodes for report in platform.reports), 60.0)
+        eventually(lambda: "tokens/s" in platform.reports[-1].workers[0].verdict, 60.0)
+        report = platform.reports[-1]
+
+    assert report.state == "running"
+    for group in platform.groups:
+        assert group.sequences == 4
+        assert (group.epoch, group.env_id) == (1, None)
+        about = {name: msgspec.json.decode(text) for name, text in group.json.items()}
+        assert about["lesson"] in {"reverse", "sort"}
+        assert about["worker"].startswith(("w0@1-aaaa-", "w1@1-aaaa-"))
+        steps = [step for runs in about["policy_versions"] for _, step, _ in runs]
+        assert min(steps) == group.policy_step
+        masks, logprobs = group.rows["masks"].values, group.rows["inference_logprobs"].values
+        assert ((masks >= 0) == (logprobs < 0)).all()
+        own = int((masks >= 0).sum())
+        assert own == sum(tokens for runs in about["policy_versions"] for *_, tokens in runs)
+    examples = [msgspec.json.decode(group.json["example"]) for group in platform.groups]
+    assert len(set(examples)) == len(examples)
+    lessons = {window.environment for one in platform.reports for window in one.episodes}
+    assert lessons == {"reverse", "sort"}
+    keys = [outcome.key for _, outcome in platform.outcomes]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_fleet_never_begins_more_sequences_than_there_is_room_for(
+    settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    asked = settings({"reverse": REVERSE}, num_workers=2)
+    platform = LanguagePlatform(language_of(asked), room=30)
+    with served(platform) as url, LocalFleet(at(url, asked)):
+        platform.publish_weights(0)
+        # Two workers, groups of four: what is left of the room is less than a group each.
+        eventually(lambda: platform.sequences >= 24, 60.0)
+        time.sleep(2.0)
+        assert platform.sequences <= 30
+
+        platform.room = 60
+        eventually(lambda: platform.sequences > 30, 60.0)
+        time.sleep(1.0)
+
+    assert platform.sequences <= 60
+
+
+def test_an_evaluation_is_done_without_room_once_a_version_is_there(
+    settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    asked = settings({"reverse": REVERSE})
+    platform = LanguagePlatform(language_of(asked), room=0)
+    platform.tasks = [
+        RolloutTask(
+            kind="evaluate",
+            lesson="reverse",
+            examples=6,
+            generations=2,
+            seed=5,
+            evaluation="e-1",
+            fence=3,
+        )
+    ]
+    with served(platform) as url, LocalFleet(at(url, asked)):
+        platform.publish_weights(0)
+        eventually(lambda: platform.outcomes, 60.0)
+        time.sleep(1.0)
+
+    assert not platform.groups
+    ((lesson, outcome),) = platform.outcomes
+    assert (lesson, outcome.mode, outcome.evaluation, outcome.fence) == (
+        "reverse",
+        "eval",
+        "e-1",
+        3,
+    )
+    assert len(outcome.rewards) == 12
+    assert outcome.samples
+    windows = [window for one in platform.reports for window in one.episodes]
+    assert {window.mode for window in windows} <= {"eval"}
+
+
+def test_a_pause_a_resume_and_a_drain_are_carried_out(
+    settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    asked = settings({"reverse": REVERSE})
+    platform = LanguagePlatform(language_of(asked))
+    with served(platform) as url, LocalFleet(at(url, asked)):
+        platform.publish_weights(0)
+        eventually(lambda: platform.groups, 60.0)
+
+        platform.desired = "paused"
+        eventually(lambda: is_at_rest(platform), 60.0)
+        paused_at = len(platform.groups)
+        time.sleep(1.0)
+        assert len(platform.groups) == paused_at
+
+        platform.desired = "running"
+        eventually(lambda: len(platform.groups) > paused_at, 60.0)
+        platform.desired = "draining"
+        eventually(lambda: platform.reports[-1].state == "drained", 60.0)
+        worker = platform.reports[-1].workers[0]
+        assert worker.fragments_sent == worker.fragments_cut == len(platform.groups)
+
+        platform.desired = "stopped"
+        eventually(lambda: platform.reports[-1].state == "stopped", 60.0)
+
+
+def test_a_lesson_that_raises_is_told_and_the_others_go_on(
+    settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    asked = settings(
+        {"reverse": REVERSE, "raises": odd("Raises"), "nan": odd("NotANumber")},
+        model={"tokenizer": "bytes"},
+        strategy_options={"minimum_sample_probability": 0.3},
+    )
+    platform = LanguagePlatform(language_of(asked))
+    with served(platform) as url, LocalFleet(at(url, asked)):
+        platform.publish_weights(0)
+        eventually(lambda: {"environment_failed", "group_invalid"} <= set(platform.events()), 90.0)
+        before = len(platform.groups)
+        eventually(lambda: len(platform.groups) > before, 60.0)
+        eventually(lambda: "group_invalid" in platform.reports[-1].workers[0].dropped_steps, 60.0)
+
+    assert "ZeroDivisionError" in platform.messages("environment_failed")[0]
+    assert "its reward is nan" in platform.messages("group_invalid")[0]
+    failed = [one for lesson, one in platform.outcomes if lesson == "raises"]
+    assert all("ZeroDivisionError" in one.error for one in failed)
+    assert "worker_respawned" not in platform.events()
+
+
+def test_groups_outlive_an_absence_of_the_platform_and_come_once(
+    settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    asked = settings({"reverse": REVERSE})
+    platform = LanguagePlatform(language_of(asked))
+    with served(platform) as url, LocalFleet(at(url, asked)):
+        platform.publish_weights(0)
+        eventually(lambda: platform.groups, 60.0)
+        platform.status = 503
+        time.sleep(2.0)
+        before = len(platform.groups)
+        platform.status = 0
+        eventually(lambda: len(platform.groups) > before + 3, 60.0)
+        platform.desired = "draining"
+        eventually(lambda: platform.reports[-1].state == "drained", 60.0)
+        worker = platform.reports[-1].workers[0]
+
+    assert worker.fragments_cut == len(platform.groups)
+    examples = [msgspec.json.decode(group.json["example"]) for group in platform.groups]
+    assert len(set(examples)) == len(examples)
+
+
+def test_a_fleet_ends_within_two_seconds_in_the_middle_of_a_long_answer(
+    settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    asked = settings(
+        {"endless": odd("Endless") | {"sampling": {"max_tokens": 20_000}}},
+        model={"tokenizer": "bytes", "max_position_embeddings": 4096},
+    )
+    platform = LanguagePlatform(language_of(asked))
+    with served(platform) as url:
+        fleet = LocalFleet(at(url, asked))
+        with fleet:
+            platform.publish_weights(0)
+            eventually(lambda: any(slot.state == "stepping" for slot in worker_slots(fleet)), 60.0)
+            began = time.monotonic()
+        took = time.monotonic() - began
+
+    assert took < 4.0, "two seconds for the worker, the rest for the manager's own loops"
+
+
+def is_at_rest(platform: LanguagePlatform) -> bool:
+    report = platform.reports[-1]
+    (worker,) = report.workers
+    busy = [slot for slot in worker.slots if slot.state == "stepping"]
+    return report.state == "paused" and not busy and not worker.to_send
+
+
+def worker_slots(fleet: LocalFleet) -> list[Any]:
+    return [slot for worker in fleet.snapshot().workers for slot in worker.slots]
+
+
+def test_a_model_that_no_worker_can_build_fails_the_fleet_for_good(
+    settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    asked = settings({"reverse": REVERSE, "chinese": odd("Chinese")})
+    platform = LanguagePlatform(language_of(settings({"reverse": REVERSE})))
+    with served(platform) as url, LocalFleet(at(url, asked)):
+        eventually(lambda: platform.reports and platform.reports[-1].state == "failed", 60.0)
+
+    assert "tokenizer_unusable" in platform.events()
+    assert any(report.for_good for report in platform.reports)
+
+
+def test_weights_with_missing_tensors_are_refused_and_the_old_ones_draw_on(
+    settings: Callable[..., FleetSettings], eventually: Eventually
+) -> None:
+    asked = settings({"reverse": REVERSE})
+    platform = LanguagePlatform(language_of(asked))
+    with served(platform) as url, LocalFleet(at(url, asked)):
+        platform.publish_weights(0)
+        eventually(lambda: platform.groups, 60.0)
+        platform.publish(1)
+        eventually(lambda: "weights_refused" in platform.events(), 60.0)
+        eventually(lambda: "do not fit" in platform.reports[-1].workers[0].reason, 60.0)
+        assert platform.reports[-1].workers[0].active_step == 0
+        platform.publish_weights(2)
+        eventually(lambda: any(one.policy_step == 2 for one in platform.groups), 60.0)
