@@ -17,7 +17,7 @@ from rollouts.fleet.clean_start import clean_start
 from rollouts.fleet.errands import read_log
 from rollouts.fleet.groups.credits import Credits
 from rollouts.fleet.groups.curriculum import Curriculum
-from rollouts.fleet.groups.engine_policy import EnginePolicy
+from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
 from rollouts.fleet.groups.outbox import Outbox, Postman, PushGroups
 from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
 from rollouts.fleet.groups.task_loop import Counted, Surroundings, TaskLoop
@@ -94,7 +94,7 @@ class GroupWorkerWrapper:
         self._tasks = [TaskLoop(self._around, index=at) for at in range(BATCHES_IN_FLIGHT)]
         self._orders: Orders = IDLE
         self._worker: GroupRolloutWorker | None = None
-        self._policy: EnginePolicy | None = None
+        self._policy: LanguagePolicy | None = None
         self._refusal = ""
         self._is_hopeless = False
         self._measured = (time.monotonic(), 0, 0)
@@ -223,7 +223,7 @@ class GroupWorkerWrapper:
         language = config.language
         if language is None:
             raise PolicyDoesNotFit("language", "the run has no lessons")
-        self._policy = EnginePolicy.of(
+        self._policy = policy_of(
             language, device=config.fleet.device, rows=BATCHES_IN_FLIGHT * sequences_of(language)
         )
         self._weights.serve(self._policy)

@@ -59,6 +59,11 @@ def build(
     return Built(model.eval(), tokenizer)
 
 
+def tokenizer_for(language: LanguageConfig, *, checkpoints_folder: Path | None = None) -> Tokenizer:
+    """Return the run's tokenizer alone, for those who generate elsewhere; see `build`."""
+    return _tokenizer_of(language, _folder_of(language.model, checkpoints_folder))
+
+
 def shapes_of(model: ModelConfig, *, vocab_size: int) -> TransformerConfig:
     """Return the shapes of a fresh model.
 

@@ -1,0 +1,149 @@
+"""`rolldeck evaluate` is a process that needs a checkpoint and nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rollouts.fleet.groups.evaluate import InvalidLessons, main, read_lessons
+from rollouts.fleet.language.building import build
+from rollouts.fleet.language.checkpoints import save
+from rollouts.fleet.language.tokenizers import CharTokenizer, save_tokenizer
+from tests.unit.rollouts.fleet.groups.conftest import language
+
+ROOT = Path(__file__).resolve().parents[5]
+LESSONS = {
+    "reverse": {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}},
+    "sampled": {"spec": "task:reverse", "kwargs": {"length": 1, "letters": 3}},
+}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    model, tokenizer = build(language(LESSONS))
+    assert isinstance(tokenizer, CharTokenizer)
+    save(model, tmp_path / "small")
+    save_tokenizer(tokenizer, tmp_path / "small")
+    return tmp_path / "small"
+
+
+def run(*words: str) -> "subprocess.CompletedProcess[str]":
+    program = (
+        "import sys; from rolldeck.cli import main; code = main(sys.argv[1:]);"
+        "print([name for name in ('django', 'ray') if name in sys.modules], file=sys.stderr);"
+        "sys.exit(code)"
+    )
+    path = os.pathsep.join(str(ROOT / part) for part in ("", "platform", "client"))
+    return subprocess.run(
+        [sys.executable, "-c", program, "evaluate", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=os.environ | {"PYTHONPATH": path},
+        cwd=ROOT,
+    )
+
+
+def test_a_checkpoint_is_evaluated_in_a_process_without_web_and_cluster(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    lessons = tmp_path / "lessons.json"
+    lessons.write_text(json.dumps({"lessons": LESSONS}))
+    words = ["--checkpoint", str(checkpoint), "--lessons", str(lessons), "--examples", "8"]
+    ended = run(*words, "--generations", "4", "--temperature", "1", "--samples", "2", "--json")
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.splitlines()[-1] == "[]"
+    found = json.loads(ended.stdout)
+    assert list(found) == ["reverse", "sampled"]
+    for figures in found.values():
+        assert (figures["problems"], figures["generations"]) == (8, 4)
+        assert set(figures["pass_at"]) == {"1", "2", "4"}
+        assert figures["pass_at"]["1"] == pytest.approx(figures["success"]["estimate"])
+        assert len(figures["samples"]) == 2
+
+
+def evaluate(checkpoint: Path, lessons: Any = LESSONS, *more: str) -> int:
+    words = ["--checkpoint", str(checkpoint), "--lessons", json.dumps(lessons)]
+    return main([*words, "--examples", "4", *more])
+
+
+def test_a_table_shows_every_lesson_and_two_runs_show_the_same(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate(checkpoint, LESSONS, "--samples", "1") == 0
+    first = capsys.readouterr().out
+    assert evaluate(checkpoint, LESSONS, "--samples", "1") == 0
+
+    assert capsys.readouterr().out == first
+    head, *rows = first.splitlines()
+    assert head.split()[:3] == ["lesson", "problems", "success"]
+    assert [row.split()[:2] for row in rows[:2]] == [["reverse", "4"], ["sampled", "4"]]
+    assert " → " in first
+
+
+def test_one_lesson_that_fails_is_told_and_the_others_are_shown(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate(checkpoint, LESSONS | {"odd": {"spec": "task:chess"}}) == 1
+    said = capsys.readouterr()
+
+    assert "environment_unknown" in said.err
+    assert [line.split()[:2] for line in said.out.splitlines()[1:]] == [
+        ["reverse", "4"],
+        ["sampled", "4"],
+        ["odd", "0"],
+    ]
+
+
+def test_a_checkpoint_that_lacks_a_tensor_or_is_not_there_is_named(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(checkpoint / "model.safetensors")
+    del tensors["model.norm.weight"]
+    save_file(tensors, checkpoint / "model.safetensors")
+    assert evaluate(checkpoint) == 1
+    assert "model.norm.weight" in capsys.readouterr().err
+
+    assert evaluate(checkpoint / "absent") == 1
+    assert "config.json" in capsys.readouterr().err
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_tokenizer(CharTokenizer("abcdefghijklmnop>"), checkpoint)
+
+    assert evaluate(checkpoint) == 1
+    assert "the tokenizer has 18 tokens, the model knows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lessons", "says"),
+    [
+        ('{"a": {"spec": 3}}', "spec"),
+        ('{"a": {"spec": "task:sort", "size": 3}}', "size"),
+        ("{}", "there is none"),
+        ("{", "not JSON"),
+        ("nowhere.json", "nowhere.json"),
+    ],
+)
+def test_lessons_that_are_none_are_misuse(
+    lessons: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InvalidLessons, match=says):
+        read_lessons(lessons)
+    assert main(["--checkpoint", "x", "--lessons", lessons]) == 2
+    assert says in capsys.readouterr().err
+    with pytest.raises(SystemExit) as misuse:
+        main(["--checkpoint", "x", "--lessons", "{}", "--examples", "0"])
+    assert misuse.value.code == 2
