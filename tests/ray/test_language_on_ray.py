@@ -1,7 +1,6 @@
 """A language run on a real cluster: groups from actors of their own."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from small_platform import served  # noqa: E402 the path is made above
 
 from rollouts.fleet.settings import FleetSettings  # noqa: E402
 from runs.core import run_config  # noqa: E402
+from tests.ray.fleets import eventually  # noqa: E402
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES  # noqa: E402
 from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform  # noqa: E402
 
@@ -22,7 +22,7 @@ LESSONS = {"reverse": {"spec": "task:reverse", "kwargs": {"length": 2, "letters"
 
 
 def test_actors_sample_groups_with_the_weights_of_the_trainer(
-    ray_head: Any, tmp_path: Path, eventually: Callable[..., None]
+    ray_head: Any, tmp_path: Path
 ) -> None:
     import ray
 
@@ -64,9 +64,9 @@ def test_actors_sample_groups_with_the_weights_of_the_trainer(
             )
             launch(address=ray_head.address, namespace=namespace, name="words", settings=settings)
             platform.publish_weights(0)
-            eventually(lambda: len({group.json["worker"] for group in platform.groups}) == 2, 120.0)
+            eventually(lambda: len({group.json["worker"] for group in platform.groups}) == 2, 180.0)
             platform.publish_weights(1)
-            eventually(lambda: any(group.policy_step == 1 for group in platform.groups), 120.0)
+            eventually(lambda: any(group.policy_step == 1 for group in platform.groups), 180.0)
             kill(namespace=namespace, name="words")
     finally:
         ray.shutdown()
