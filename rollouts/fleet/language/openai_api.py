@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -68,7 +68,7 @@ class OpenAiApi:
                 Route("/v1/completions", self._complete, methods=["POST"]),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
             ],
-            exception_handlers={Refused: _refuse},
+            exception_handlers={Refused: _refuse, ClientDisconnect: _gone},
         )
 
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 the framework's
@@ -295,3 +295,8 @@ async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: AR
     assert isinstance(refusal, Refused)  # noqa: S101 registered for these
     headers = {"Retry-After": str(RETRY_SECONDS)} if refusal.status == 503 else None
     return JSONResponse(refusal.body(), refusal.status, headers)
+
+
+async def _gone(request: Request, hung_up: Exception) -> Response:  # noqa: ARG001 the framework's
+    """Answer nobody: 499, as proxies write down who did not wait."""
+    return Response(status_code=499)
