@@ -25,7 +25,9 @@ _FORM: Final = f"""
         UPDATE buffer_trajectorygroup g
         SET state = 'leased', batch_id = %(batch)s, position = p.place - 1
         FROM unnest(%(groups)s::bigint[]) WITH ORDINALITY AS p(id, place)
-        WHERE g.id = p.id AND g.run_id = %(run)s AND g.state = 'queued'
+        -- An array, and a state that fits no index: see `take_uses`.
+        WHERE g.id = ANY(%(groups)s::bigint[]) AND g.id = p.id AND g.run_id = %(run)s
+            AND COALESCE(g.state, '') = 'queued'
         RETURNING g.env_id, g.sequences, g.size_bytes, g.tokens, g.longest_tokens, g.epoch,
             g.policy_step
     ), made AS (

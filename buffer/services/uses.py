@@ -36,7 +36,10 @@ _TAKE: Final = """
         UPDATE buffer_fragmentchunk f SET
             uses = f.uses + 1,
             state = CASE WHEN f.uses + 1 >= %(max_reuse)s THEN 'leased' ELSE f.state END
-        FROM members WHERE f.id = members.id AND f.state = 'queued'
+        -- Before the table was ever analysed, the planner expects few queued rows, and would go
+        -- through all of them for each id. So the ids are an array, and no index fits the state.
+        FROM members WHERE f.id = ANY(ARRAY(SELECT id FROM members)) AND f.id = members.id
+            AND COALESCE(f.state, '') = 'queued'
         RETURNING f.id, f.state, f.version_min, f.environment, f.size_bytes,
             members.place, members.weight
     ), noted AS (

@@ -83,6 +83,8 @@ class Postgres:
         # fsync and synchronous_commit stay as they are: on.
         options = {
             "listen_addresses": "",
+            # What is hot is in memory, and disks have no heads any more: an index is worth it.
+            "random_page_cost": "1.1",
             "unix_socket_directories": str(self._socket_folder),
             "unix_socket_permissions": "0700",
             "max_connections": str(MAX_CONNECTIONS),

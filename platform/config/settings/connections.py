@@ -14,6 +14,9 @@ _RUNTIME_ENV_PARTS: Final = {
     *("env_vars", "working_dir", "py_modules", "excludes", "config"),
     *("pip", "uv", "conda", "image_uri"),
 }
+# Statements are prepared where the code says `prepare=True`, and nowhere else: Django's default,
+# None, would ignore those words.
+ONLY_ON_REQUEST: Final = 1 << 30
 _S3_OPTIONS: Final = {"endpoint": "endpoint_url", "region": "region_name"}
 
 
@@ -27,8 +30,11 @@ def database(url: str) -> dict[str, Any]:
         "PASSWORD": parts.get("password", ""),
         "HOST": parts.get("host", ""),
         "PORT": str(parts.get("port", "")),
-        # Requests take a connection from the pool and give it back when they end.
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": 24, "timeout": 10}},
+        "OPTIONS": {
+            # Requests take a connection from the pool and give it back when they end.
+            "pool": {"min_size": 1, "max_size": 24, "timeout": 10},
+            "prepare_threshold": ONLY_ON_REQUEST,
+        },
         "CONN_HEALTH_CHECKS": False,
         "TEST": {"NAME": "test_rolldeck"},
     }

@@ -5,4 +5,4 @@ from config.settings.base import *
 SECRET_KEY = "test-only"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # A test opens few connections, and each closes with its test.
-DATABASES["default"]["OPTIONS"] = {}
+del DATABASES["default"]["OPTIONS"]["pool"]
