@@ -26,6 +26,8 @@ from buffer.selectors.admission import admission as admission
 from buffer.selectors.admission import admission_remaining as admission_remaining
 from buffer.selectors.admission import holdings as holdings
 from buffer.selectors.admission import kind_of
+from buffer.selectors.trainer_pace import TrainerPace as TrainerPace
+from buffer.selectors.trainer_pace import trainer_pace as trainer_pace
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import InvalidGroup, read_msgpack
 from rolldeck.pacing import PauseRule

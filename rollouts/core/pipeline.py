@@ -18,6 +18,8 @@ WAITING: Final = ("waiting_room", "waiting_weights")
 SAMPLES_KEPT: Final = 512
 # Below this part of the time at work, no stage is worth naming.
 BUSY_SHARE: Final = 0.05
+MOSTLY_WAITING_SHARE: Final = 0.5
+SELDOM_WAITING_SHARE: Final = 0.2
 SEND_IS_BUSY_SHARE: Final = 0.9
 
 _BOUND: Final = {
@@ -108,6 +110,16 @@ def judge(shares: Mapping[str, float]) -> str:
     if not slowest or busy[slowest] < BUSY_SHARE:
         return ""
     return _BOUND[slowest].format(share=busy[slowest]) + "."
+
+
+def judge_trainer(waiting_share: float) -> str:
+    """Return one sentence on who waits for whom, by the part of its time that a trainer waits."""
+    said = f"The trainer waits {waiting_share:.0%} of its time for data"
+    if waiting_share >= MOSTLY_WAITING_SHARE:
+        return f"{said}: the fleet is the bottleneck."
+    if waiting_share <= SELDOM_WAITING_SHARE:
+        return f"{said}: the trainer is the bottleneck."
+    return f"{said}: fleet and trainer keep pace."
 
 
 def mean_shares(workers: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -37,6 +38,7 @@ from rollouts.wire import (
     RecordingRow,
     SlotState,
     TaskEpisodes,
+    TrainerPace,
     WorkerState,
 )
 from runs.core.lifecycle import RunStatus
@@ -229,6 +231,7 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     found = FleetWorker.objects.filter(fleet=fleet).order_by("index")
     workers = [_worker_state(worker, slots.get(worker.pk, []), now=now) for worker in found]
     shares = pipeline.mean_shares(one.shares for one in workers if one.state == "running")
+    pace = buffer_selectors.trainer_pace(run_id, now=now)
     return FleetState(
         desired=desired_of(_status_of(run)),
         observed=_shown(fleet.observed, fleet.observed_at, now=now),
@@ -242,6 +245,8 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
         verdict=pipeline.judge(shares),
         shares=shares,
         idle_share=pipeline.idle_share(shares),
+        trainer=None if pace is None else TrainerPace(**asdict(pace)),
+        bottleneck="" if pace is None else pipeline.judge_trainer(pace.waiting_share),
     )
 
 

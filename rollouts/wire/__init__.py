@@ -18,6 +18,7 @@ from rollouts.wire.fleets import (
     Recordings,
     SlotState,
     TaskEpisodes,
+    TrainerPace,
     WorkerState,
 )
 
@@ -40,5 +41,6 @@ __all__ = [
     "Recordings",
     "SlotState",
     "TaskEpisodes",
+    "TrainerPace",
     "WorkerState",
 ]

@@ -250,6 +250,19 @@ class FleetLog(Struct, frozen=True, kw_only=True):
     """Of the file on that node."""
 
 
+class TrainerPace(Struct, frozen=True, kw_only=True):
+    """How the run's trainers did in the last minute, or since their first batch in it."""
+
+    seconds: float
+    batches: int
+    waiting_share: float
+    """Part of the time, 0 to 1, in which a trainer had no batch to train on; mean of trainers."""
+    age_seconds: float | None
+    """Mean time from an item's arrival on the platform to when its batch was handed out."""
+    age_versions: float | None
+    """Versions by which the policy that sampled it trailed the run's then, on average."""
+
+
 class FleetState(Struct, frozen=True, kw_only=True):
     """What is wanted of a fleet and what was last seen of it."""
 
@@ -279,3 +292,7 @@ class FleetState(Struct, frozen=True, kw_only=True):
     """Mean of the running workers' shares."""
     idle_share: float | None = None
     """Part of the time in which no slot was allowed to act, for want of room or weights."""
+    trainer: TrainerPace | None = None
+    """Null: no trainer had a batch within the last minute."""
+    bottleneck: str = ""
+    """Whether the trainer waits for the fleet or the fleet for the trainer, in a sentence."""

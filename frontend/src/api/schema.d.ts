@@ -2144,6 +2144,10 @@ export interface components {
             };
             /** @default null */
             idle_share: number | null;
+            /** @default null */
+            trainer: components["schemas"]["TrainerPace"] | null;
+            /** @default  */
+            bottleneck: string;
         };
         /**
          * FollowerList
@@ -2993,6 +2997,17 @@ export interface components {
          */
         TrainerList: {
             results: components["schemas"]["TrainerRow"][];
+        };
+        /**
+         * TrainerPace
+         * @description How the run's trainers did in the last minute, or since their first batch in it.
+         */
+        TrainerPace: {
+            seconds: number;
+            batches: number;
+            waiting_share: number;
+            age_seconds: number | null;
+            age_versions: number | null;
         };
         /**
          * TrainerRegistered

@@ -204,6 +204,11 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
           {visible(fleet.verdict)}
         </p>
       )}
+      {fleet?.bottleneck && (
+        <p className="fleet-verdict" data-bottleneck>
+          {visible(fleet.bottleneck)}
+        </p>
+      )}
       {log && (
         <Suspense fallback={null}>
           <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />
