@@ -108,10 +108,12 @@ class Deck:
             if pid != self.process.pid and is_ours(pid) and all(word in line for word in words)
         )
 
-    def start_trainer(self, run: str, *more: str) -> "subprocess.Popen[bytes]":
+    def start_trainer(
+        self, run: str, *more: str, example: str = "ppo_cartpole"
+    ) -> "subprocess.Popen[bytes]":
         with (self.var / "trainer.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "examples/ppo_cartpole.py"]  # noqa: RUF005 reads as a command
+                [sys.executable, f"examples/{example}.py"]  # noqa: RUF005 reads as a command
                 + ["--url", self.url, "--run", run, "--token", ADMIN_TOKEN, *more],
                 cwd=ROOT,
                 env=environment(self.var, self.port),

@@ -1,0 +1,71 @@
+"""The examples learn on data of real fleets, through the whole platform.
+
+How far they get is shown in lockstep by test_learning.py; here it is enough that they get away
+from where they began, by more than luck would explain.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.deck import Deck, running_deck, wait_until
+
+LEARNS_WITHIN_SECONDS = 600.0
+"""About 90 s each on two cores with four times the work that they can do."""
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+    with running_deck(tmp_path_factory.mktemp("examples")) as deck:
+        yield deck
+
+
+def windows(deck: Deck, run: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = deck.get(f"/api/runs/{run}/episodes?limit=2000")["results"]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("preset", "example", "begins_below", "mark"),
+    [
+        # Doing nothing gets about -1,200 an episode; the mean of 20 strays by 80.
+        pytest.param("pendulum", "ppo_continuous", -900.0, -700.0, id="pendulum"),
+        # One of four cues is right by chance; the mean of 20 strays by 0.1.
+        pytest.param("recall", "ppo_recurrent", 0.6, 0.75, id="recall"),
+    ],
+)
+def test_an_example_learns_on_what_a_fleet_samples_for_it(
+    deck: Deck, preset: str, example: str, begins_below: float, mark: float
+) -> None:
+    deck.post("/api/runs", {"name": preset, "preset": preset, "start": True})
+    trainer = deck.start_trainer(preset, example=example)
+
+    def has_learned() -> bool:
+        assert trainer.poll() is None, (deck.var / "trainer.log").read_text()[-2000:]
+        recent = deck.get(f"/api/runs/{preset}/episodes?limit=1")["results"]
+        return bool(recent) and (recent[-1]["recent_return_mean"] or -1e9) >= mark
+
+    try:
+        wait_until(
+            has_learned, seconds=LEARNS_WITHIN_SECONDS, what=f"a mean return of {mark}", every=1.0
+        )
+        seen = windows(deck, preset)
+        first = next(row for row in seen if row["count"] and row["mode"] == "train")
+        run = deck.get(f"/api/runs/{preset}")
+        fleet = deck.get(f"/api/runs/{preset}/fleet")
+        ledger = deck.get(f"/api/runs/{preset}/ledger")["fragments"]
+        deck.post(f"/api/runs/{preset}/kill", {"reason": "it has learned"})
+    finally:
+        trainer.terminate()
+        trainer.wait(20)
+
+    assert first["return_mean"] < begins_below
+    # Several versions, each acted with by every worker of the fleet.
+    assert run["policy_step"] >= 5
+    assert len(fleet["workers"]) == 2
+    assert all(worker["active_step"] >= 1 for worker in fleet["workers"])
+    assert ledger["balanced"]
+    assert ledger["served"] > 0
