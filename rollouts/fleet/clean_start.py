@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 GPU_PATIENCE_SECONDS: Final = 20.0
 """How long a worker waits for a GPU's memory; a driver takes seconds to free a dead process'."""
 GPU_LOOK_SECONDS: Final = 0.5
+PROC: Final = Path("/proc")
 
 GpuMemory = Callable[[], tuple[int, int] | None]
 """Returns (total, used) bytes of this process' GPU; None where nobody knows."""
@@ -59,11 +60,16 @@ def clean_start(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = 
         )
 
 
-def end_leftovers(mine: Mark) -> list[str]:
-    """End every process of this user on this machine that lost its worker; return which and why."""
+def end_leftovers(mine: Mark, *, proc: Path = PROC) -> list[str]:
+    """End every process of this user on this machine that lost its worker; return which and why.
+
+    Args:
+        mine: Of the worker that starts.
+        proc: Where the kernel says in which namespace a process has its id.
+    """
     return [
         f"{process.pid} {_name(process)}: {reason}"
-        for process, reason in _leftovers(mine)
+        for process, reason in _leftovers(mine, proc)
         if _end(process)
     ]
 
@@ -85,14 +91,16 @@ def wait_for_gpu(share: float, gpu: GpuMemory) -> str:
         time.sleep(GPU_LOOK_SECONDS)
 
 
-def _leftovers(mine: Mark) -> Iterator[tuple[psutil.Process, str]]:
+def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
     owners: set[int] = set()
     for process in psutil.process_iter():
         try:
             mark = read_mark(process.environ().get(VARIABLE, ""))
         except (psutil.Error, OSError):
             continue  # another user's, or gone
-        if mark is None or process.pid == mine.owner_pid or not _counts_as_we_do(process.pid):
+        if mark is None or process.pid == mine.owner_pid:
+            continue
+        if not _counts_as_we_do(process.pid, proc):
             continue
         owner_lives = lives(mark, _started(mark.owner_pid))
         reason = why_ended(mark, mine=mine, owner_lives=owner_lives)
@@ -104,7 +112,7 @@ def _leftovers(mine: Mark) -> Iterator[tuple[psutil.Process, str]]:
             yield process, reason
 
 
-def _counts_as_we_do(pid: int) -> bool:
+def _counts_as_we_do(pid: int, proc: Path) -> bool:
     """Return whether process ids mean the same to a process as to this one.
 
     In a container of its own it was marked with an id that is somebody else's out here.
@@ -112,7 +120,8 @@ def _counts_as_we_do(pid: int) -> bool:
     if not sys.platform.startswith("linux"):
         return True
     try:
-        return Path(f"/proc/{pid}/ns/pid").readlink() == Path("/proc/self/ns/pid").readlink()
+        mine = (proc / "self" / "ns" / "pid").readlink()
+        return (proc / str(pid) / "ns" / "pid").readlink() == mine
     except OSError:
         return False
 

@@ -122,26 +122,37 @@ def test_processes_of_other_living_workers_and_my_own_go_on(
     assert [pid for pid in others if is_gone(pid)] == []
 
 
+def namespaces(proc: Path, *, of: list[int], name: str) -> None:
+    """Write what the kernel would say of processes that have their ids in one namespace."""
+    for pid in ("self", *of):
+        folder = proc / str(pid) / "ns"
+        folder.mkdir(parents=True)
+        (folder / "pid").symlink_to("pid:[1]" if pid == "self" else name)
+
+
 def test_a_process_in_a_container_of_its_own_is_not_judged_by_the_ids_out_here(
-    mine: Mark, eventually: Eventually
+    mine: Mark, start: Callable[[Mark], list[int]], tmp_path: Path
 ) -> None:
-    apart = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
-    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine makes no namespaces for us")
-    gone = replace(mine, owner_pid=1 << 22, incarnation="0-old")
-    # Only what runs inside has the mark.
-    inner = ["env", f"{VARIABLE}={gone}", sys.executable, "-c", "import time; time.sleep(600)"]
-    with subprocess.Popen([*apart, *inner]) as unshare:
-        eventually(lambda: psutil.Process(unshare.pid).children())
-        [inside] = psutil.Process(unshare.pid).children()
-        eventually(lambda: VARIABLE in inside.environ())
+    pids = start(replace(mine, owner_pid=1 << 22, incarnation="0-old"))
+    namespaces(tmp_path / "apart", of=pids, name="pid:[2]")
+    namespaces(tmp_path / "together", of=pids, name="pid:[1]")
 
-        end_leftovers(mine)
+    assert end_leftovers(mine, proc=tmp_path / "apart") == []
+    assert [pid for pid in pids if is_gone(pid)] == []
 
-        lived = not is_gone(inside.pid)
-        unshare.kill()
+    assert end_leftovers(mine, proc=tmp_path / "together")
+    for pid in pids:
+        wait_until_gone(pid)
 
-    assert lived
+
+def test_the_kernel_says_which_processes_count_as_this_one_does(
+    idle: subprocess.Popen[bytes],
+) -> None:
+    def namespace(pid: object) -> Path:
+        return (clean_start.PROC / str(pid) / "ns" / "pid").readlink()
+
+    assert str(namespace("self")).startswith("pid:[")
+    assert namespace(idle.pid) == namespace("self")
 
 
 def test_whatever_an_environment_started_dies_with_its_process(
