@@ -18,13 +18,15 @@ class RolloutsConfig(AppConfig):
         from buffer import selectors as buffer_selectors
         from rollouts import jobs, selectors
         from runs import live
-        from runs.services import changes
+        from runs.services import changes, config_checks
 
         def fleet_part(run_id: int) -> Any:
             return to_builtins(selectors.fleet_state(run_id, now=timezone.now()))
 
         live.register_part("fleet", fleet_part)
+        live.register_part("curriculum", selectors.curriculum_part)
         live.register_series("episodes", selectors.episode_series)
         live.register_series("metrics", selectors.metric_series)
         changes.subscribe(jobs.nudge)
+        config_checks.register(selectors.check_language)
         buffer_selectors.count_running_with(selectors.running_fragments)

@@ -43,6 +43,18 @@ def run_named(name: str) -> Run:
     return run
 
 
+def run_id_named(name: str) -> int:
+    """Return the id of the current run called `name`, without its configuration.
+
+    Raises:
+        RunNotFound: If there is none.
+    """
+    found = Run.objects.current().filter(name=name).values_list("pk", flat=True).first()
+    if found is None:
+        raise RunNotFound(f"there is no run {name!r}")
+    return found
+
+
 def served_steps(run_id: int) -> int:
     """Return how many batches of a run were handed out; 0 when it is gone."""
     with connection.cursor() as cursor:

@@ -22,8 +22,9 @@ from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
 from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
 from rollouts import services as rollout_services
+from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.reports import InvalidReport, StaleIncarnation
-from rollouts.selectors import NoFilm
+from rollouts.selectors import NoCurriculum, NoFilm
 from runs import selectors
 from runs.api.bodies import InvalidBody
 from runs.api.sessions import LoginFailed, TooManyLogins
@@ -134,6 +135,12 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     ),
     rollout_services.NoSuchLog: ApiError(404, "not_found", "Not found"),
     rollout_services.LogNotAsked: ApiError(404, "not_found", "Not found"),
+    rollout_services.InvalidOutcome: ApiError(400, "invalid", "Invalid request"),
+    rollout_services.LessonNotFound: ApiError(404, "not_found", "Not found"),
+    rollout_services.EvaluationNotFound: ApiError(404, "not_found", "Not found"),
+    rollout_services.EvaluationLeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
+    NoCurriculum: ApiError(409, "no_curriculum", "The run has no lessons"),
+    InvalidCurriculum: ApiError(409, "curriculum_unusable", "The curriculum cannot be used"),
     StaleIncarnation: ApiError(409, "stale_incarnation", "Another manager has taken over"),
 }
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from rollouts.api import attempts, logs, recordings, views
+from rollouts.api import attempts, lessons, logs, recordings, views
 
 urlpatterns = [
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),
@@ -19,5 +19,10 @@ urlpatterns = [
     ),
     path("runs/<slug:run>/episodes", views.EpisodesView.as_view()),
     path("runs/<slug:run>/episodes/summary", views.EpisodeSummaryView.as_view()),
+    path("runs/<slug:run>/lessons", lessons.LessonsView.as_view()),
+    path("runs/<slug:run>/lessons/tasks", lessons.LessonTasksView.as_view()),
+    path("runs/<slug:run>/lessons/history", lessons.LessonHistoryView.as_view()),
+    path("runs/<slug:run>/lessons/<str:lesson>/outcomes", lessons.LessonOutcomesView.as_view()),
+    path("runs/<slug:run>/evaluations", lessons.EvaluationsView.as_view()),
     path("runs/<slug:run>/metrics", views.MetricsView.as_view()),
 ]

@@ -6,12 +6,16 @@ Answers to one problem resemble each other, so it is the problems that are count
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from rollouts.core.curriculum.performance import Counts, Outcome
 from rollouts.core.curriculum.student import Z_95, wilson
+
+TRICKLE_ROUNDS: Final = 4
+"""A graduated lesson is evaluated in one of so many rounds."""
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -39,6 +43,26 @@ class EvaluationFigures(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
     truncated: int = 0
     seconds: float = 0.0
+
+
+def is_due(*, last: tuple[int, int] | None, now: tuple[int, int], every: int) -> bool:
+    """Return whether lessons are to be evaluated at this version.
+
+    Args:
+        last: Epoch and step of the version that the last round was due at; None before the
+            first, which is a baseline.
+        now: The same of the current version.
+        every: Steps between two rounds; an epoch begins with one, because its weights may be
+            restored ones.
+    """
+    if last is None or now[0] != last[0]:
+        return True
+    return now[1] - last[1] >= every
+
+
+def is_in_round(*, position: int, round_number: int, is_graduated: bool) -> bool:
+    """Return whether a lesson is evaluated in a round: every one, but graduated ones in turn."""
+    return not is_graduated or position % TRICKLE_ROUNDS == round_number % TRICKLE_ROUNDS
 
 
 def figures_of(

@@ -1,4 +1,4 @@
-"""What the platform remembers about fleets."""
+"""What the platform remembers about fleets and lessons."""
 
 from rollouts.models.attempts import WorkerAttempt
 from rollouts.models.fleets import (
@@ -14,16 +14,28 @@ from rollouts.models.fleets import (
     MetricSample,
     Recording,
 )
+from rollouts.models.lessons import (
+    Curriculum,
+    Evaluation,
+    Lesson,
+    LessonChange,
+    LessonOutcome,
+)
 
 __all__ = [
     "FLEET_STATES",
     "RECORDING_STATES",
     "SLOT_STATES",
     "WORKER_STATES",
+    "Curriculum",
     "EnvSlot",
     "EpisodeWindow",
+    "Evaluation",
     "Fleet",
     "FleetWorker",
+    "Lesson",
+    "LessonChange",
+    "LessonOutcome",
     "LogRequest",
     "MetricSample",
     "Recording",

@@ -1,6 +1,11 @@
 """Read what pages, fleets and the reconciler need to know of fleets and lessons."""
 
 from rollouts.selectors.attempts import attempts
+from rollouts.selectors.curricula import (
+    NoCurriculum,
+    check_language,
+    curriculum_of,
+)
 from rollouts.selectors.fleets import (
     LOG_WANTED_FOR,
     LOGS_AT_ONCE,
@@ -28,26 +33,43 @@ from rollouts.selectors.fleets import (
     runs_to_reconcile,
     weights_transfers,
 )
+from rollouts.selectors.lessons import (
+    LESSON_ROWS_AT_MOST,
+    MOST_WITH_SAMPLES,
+    curriculum_part,
+    evaluations,
+    lesson_changes,
+    lessons,
+)
 
 __all__ = [
+    "LESSON_ROWS_AT_MOST",
     "LOGS_AT_ONCE",
     "LOG_WANTED_FOR",
+    "MOST_WITH_SAMPLES",
     "RECORDINGS_AT_MOST",
     "ROWS_AT_MOST",
     "UNKNOWN_AFTER",
     "WINDOWS_AT_MOST",
+    "NoCurriculum",
     "NoFilm",
     "attempts",
+    "check_language",
     "control_of",
+    "curriculum_of",
+    "curriculum_part",
     "episode_series",
     "episode_summary",
     "episodes",
+    "evaluations",
     "film",
     "film_preview",
     "fleet_log",
     "fleet_state",
     "fleet_view",
     "has_launched",
+    "lesson_changes",
+    "lessons",
     "metric_series",
     "metrics",
     "recording",

@@ -1,11 +1,23 @@
 """Change what the platform remembers about fleets."""
 
+from rollouts.services.evaluations import (
+    EvaluationLeaseLost,
+    EvaluationNotFound,
+)
 from rollouts.services.launches import (
     begin_launch,
     launch_simulation,
     note_ended,
     note_placed,
     note_trouble,
+)
+from rollouts.services.lesson_outcomes import (
+    InvalidOutcome,
+    LessonNotFound,
+    take_outcome,
+)
+from rollouts.services.lesson_tasks import (
+    next_lesson_task,
 )
 from rollouts.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
 from rollouts.services.metrics import record_metrics
@@ -22,7 +34,11 @@ from rollouts.services.recordings import (
 from rollouts.services.reports import accept_report
 
 __all__ = [
+    "EvaluationLeaseLost",
+    "EvaluationNotFound",
+    "InvalidOutcome",
     "InvalidRecording",
+    "LessonNotFound",
     "LogNotAsked",
     "NoSuchLog",
     "RecordingNotFound",
@@ -34,11 +50,13 @@ __all__ = [
     "end_orphans",
     "give_up_recordings",
     "launch_simulation",
+    "next_lesson_task",
     "note_ended",
     "note_placed",
     "note_trouble",
     "reconcile",
     "record_metrics",
     "request_recordings",
+    "take_outcome",
     "update_recording",
 ]

@@ -25,7 +25,7 @@ from runs.core.lifecycle import (
 from runs.core.run_config import PRESETS, InvalidRunConfig, RunConfig
 from runs.models import Run, RunKind
 from runs.selectors import RunNotFound
-from runs.services import changes
+from runs.services import changes, config_checks
 from runs.services.events import record_event
 
 DEFAULT_RUN_NAME: Final = "default"
@@ -152,6 +152,7 @@ def configured(*, preset: str, config: dict[str, Any]) -> RunConfig:
         raise InvalidRunConfig(
             "language.inference", f"this deck offers no {server!r} (ROLLDECK_INFERENCE_SERVERS)"
         )
+    config_checks.check_all(parsed)
     return parsed
 
 

@@ -101,6 +101,8 @@ TEMPLATES: list[dict[str, Any]] = [
 # --- Environments: what runs may ask for beside what comes with the deck ---
 ROLLDECK_ENVIRONMENTS = env.words("ROLLDECK_ENVIRONMENTS")
 ROLLDECK_INFERENCE_SERVERS = inference_servers(env.text("ROLLDECK_INFERENCE_SERVERS"))
+# --- Curricula: strategies beside those that come with the deck ---
+ROLLDECK_STRATEGIES = env.words("ROLLDECK_STRATEGIES")
 
 # --- Data ---
 DATABASES = {"default": database(DATABASE_URL)}

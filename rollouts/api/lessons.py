@@ -1,0 +1,148 @@
+"""Give workers of language runs their tasks, take their outcomes, and show lessons."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+from rollouts import selectors, services
+from rollouts.wire import Evaluations, LessonHistory, Lessons
+from runs.api import bodies
+from runs.api.openapi import problems
+from runs.api.permissions import Readers, scoped
+from runs.selectors import run_id_named
+
+ROWS: Final = 100
+
+_LESSON = OpenApiParameter("lesson", str, description="Only of this lesson.")
+_LIMIT = OpenApiParameter(
+    "limit",
+    int,
+    description=f"Rows at most; 1 to {selectors.LESSON_ROWS_AT_MOST}, {ROWS} if absent.",
+)
+
+
+class LessonsView(APIView):
+    """The lessons of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lessons",
+        responses={200: Lessons, **problems(401, 403, 404, 409)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return the lessons of a language run, none before what it requires."""
+        return bodies.answer(selectors.lessons(run_id_named(run)))
+
+
+class LessonTasksView(APIView):
+    """What workers are to do next."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="lesson_task",
+        request=TaskRequest,
+        responses={200: RolloutTask, **problems(400, 401, 403, 404, 409)},
+        tags=["lessons"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Give a worker a due evaluation, or else a lesson to sample; or say why to wait."""
+        wanted = bodies.read(request, TaskRequest)
+        task = services.next_lesson_task(
+            run_id=run_id_named(run), request=wanted, now=timezone.now()
+        )
+        return bodies.answer(task)
+
+
+class LessonOutcomesView(APIView):
+    """How rollouts of a lesson ended."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="lesson_outcome",
+        request=LessonOutcome,
+        responses={200: OutcomeReceipt, **problems(400, 401, 403, 404, 409)},
+        tags=["lessons"],
+    )
+    def post(self, request: Request, run: str, lesson: str) -> HttpResponse:
+        """Count an outcome once, however often it is sent; say which lessons moved."""
+        outcome = bodies.read(request, LessonOutcome)
+        receipt = services.take_outcome(
+            run_id=run_id_named(run), lesson=lesson, outcome=outcome, now=timezone.now()
+        )
+        return bodies.answer(receipt)
+
+
+class LessonHistoryView(APIView):
+    """How lessons moved."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lesson_history",
+        parameters=[_LESSON, _LIMIT],
+        responses={200: LessonHistory, **problems(400, 401, 403, 404)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return what unlocked, graduated and came back, newest first, with the reasons."""
+        rows = selectors.lesson_changes(
+            run_id_named(run), lesson=_lesson_of(request), limit=_limit_of(request)
+        )
+        return bodies.answer(LessonHistory(results=rows))
+
+
+class EvaluationsView(APIView):
+    """Evaluations of lessons."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="evaluations",
+        parameters=[
+            _LESSON,
+            _LIMIT,
+            OpenApiParameter(
+                "samples",
+                int,
+                description="How many of the newest results bring answers to look at; 0 to "
+                f"{selectors.MOST_WITH_SAMPLES}, 1 if absent.",
+            ),
+        ],
+        responses={200: Evaluations, **problems(400, 401, 403, 404)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return evaluations, newest first."""
+        with_samples = bodies.whole_number(
+            request, "samples", default=1, at_least=0, at_most=selectors.MOST_WITH_SAMPLES
+        )
+        rows = selectors.evaluations(
+            run_id_named(run),
+            lesson=_lesson_of(request),
+            limit=_limit_of(request),
+            with_samples=with_samples or 0,
+        )
+        return bodies.answer(Evaluations(results=rows))
+
+
+def _lesson_of(request: Request) -> str:
+    lesson = request.query_params.get("lesson", "")
+    if "\x00" in lesson:
+        raise bodies.InvalidBody("lesson", "must not contain the NUL character")
+    return lesson
+
+
+def _limit_of(request: Request) -> int:
+    limit = bodies.whole_number(
+        request, "limit", default=ROWS, at_least=1, at_most=selectors.LESSON_ROWS_AT_MOST
+    )
+    return limit or 1

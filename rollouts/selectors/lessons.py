@@ -1,0 +1,175 @@
+"""Read what pages need to know of a run's lessons."""
+
+from typing import Any, Final
+
+import msgspec
+from django.db.models import QuerySet
+
+from rolldeck.lessons import Sample
+from rollouts.core.curriculum import LessonStatus, concentration
+from rollouts.core.evaluation import EvaluationFigures
+from rollouts.models import Curriculum, Evaluation, Lesson, LessonChange
+from rollouts.models.lessons import OPEN_EVALUATIONS
+from rollouts.selectors.curricula import NoCurriculum, RunCurriculum, curriculum_of, first_rows
+from rollouts.wire import (
+    CurriculumSummary,
+    EvaluationRow,
+    LessonChangeRow,
+    LessonRequirement,
+    LessonRow,
+    Lessons,
+)
+
+LESSON_ROWS_AT_MOST: Final = 500
+MOST_WITH_SAMPLES: Final = 20
+_LONG: Final = ("training", "evaluation", "last_evaluation__samples")
+
+
+def lessons(run_id: int) -> Lessons:
+    """Return the lessons of a run.
+
+    Raises:
+        NoCurriculum: If it has none.
+    """
+    curriculum = curriculum_of(run_id)
+    rows = _rows(run_id, curriculum)
+    shares = _shares(rows, curriculum)
+    by_name = {row.name: row for row in rows}
+    return Lessons(
+        summary=_summary(run_id, rows, shares, curriculum),
+        results=[_lesson_row(row, by_name, shares.get(row.name, 0.0), curriculum) for row in rows],
+    )
+
+
+def curriculum_part(run_id: int) -> dict[str, Any] | None:
+    """Return the summary for the live page; None for a run without lessons."""
+    try:
+        curriculum = curriculum_of(run_id)
+    except NoCurriculum:
+        return None
+    rows = _rows(run_id, curriculum)
+    summary = _summary(run_id, rows, _shares(rows, curriculum), curriculum)
+    built: dict[str, Any] = msgspec.to_builtins(summary)
+    return built
+
+
+def lesson_changes(run_id: int, *, lesson: str, limit: int) -> list[LessonChangeRow]:
+    """Return how lessons moved, newest first; of all lessons if none is named."""
+    found = LessonChange.objects.filter(run_id=run_id).order_by("-pk")
+    if lesson:
+        found = found.filter(lesson=lesson)
+    return [_shaped(LessonChangeRow, row) for row in found[:limit]]
+
+
+def evaluations(run_id: int, *, lesson: str, limit: int, with_samples: int) -> list[EvaluationRow]:
+    """Return evaluations, newest first; the newest finished ones bring their answers."""
+    found = Evaluation.objects.filter(run_id=run_id).order_by("-round", "position")
+    if lesson:
+        found = found.filter(lesson=lesson)
+    done = list(found.filter(state="done").values_list("pk", flat=True)[:with_samples])
+    samples = dict(Evaluation.objects.filter(pk__in=done).values_list("pk", "samples"))
+    rows = found.defer("samples")[:limit]
+    return [_evaluation_row(row, samples.get(row.pk, [])) for row in rows]
+
+
+def _rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
+    """Return the lessons in order, without what is long; where they begin if none was used."""
+    stored: QuerySet[Lesson] = Lesson.objects.filter(run_id=run_id).select_related(
+        "last_evaluation"
+    )
+    return list(stored.defer(*_LONG).order_by("position")) or first_rows(run_id, curriculum)
+
+
+def _shares(rows: list[Lesson], curriculum: RunCurriculum) -> dict[str, float]:
+    active = {row.name: row.weight for row in rows if row.status == LessonStatus.ACTIVE}
+    if active:
+        return curriculum.strategy.shares(active)
+    unlocked = [row.name for row in rows if row.status != LessonStatus.LOCKED]
+    return dict.fromkeys(unlocked, 1 / len(unlocked)) if unlocked else {}
+
+
+def _summary(
+    run_id: int, rows: list[Lesson], shares: dict[str, float], curriculum: RunCurriculum
+) -> CurriculumSummary:
+    row = Curriculum.objects.filter(run_id=run_id).first() or Curriculum(run_id=run_id)
+    waiting = Evaluation.objects.filter(run_id=run_id, state__in=OPEN_EVALUATIONS)
+    counts = {status: sum(one.status == status for one in rows) for status in LessonStatus}
+    successes = [one.success for one in rows if one.status == LessonStatus.ACTIVE]
+    spread = concentration(shares)
+    return CurriculumSummary(
+        revision=sum(one.outcomes for one in rows) + row.round + (row.completed_at is not None),
+        strategy=curriculum.language.strategy,
+        locked=counts[LessonStatus.LOCKED],
+        active=counts[LessonStatus.ACTIVE],
+        graduated=counts[LessonStatus.GRADUATED],
+        tasks=row.tasks,
+        round=row.round,
+        evaluations_open=waiting.count(),
+        completed_at=row.completed_at,
+        entropy=spread.entropy,
+        effective_lessons=spread.effective_lessons,
+        mean_success=sum(successes) / len(successes) if successes else None,
+    )
+
+
+def _lesson_row(
+    row: Lesson, rows: dict[str, Lesson], probability: float, curriculum: RunCurriculum
+) -> LessonRow:
+    config = curriculum.language.lessons[row.name]
+    same = ("name", "status", "changed_at", "has_regressed", "success", "examples", "samples")
+    return LessonRow(
+        **{name: getattr(row, name) for name in same},
+        spec=config.spec,
+        requires=[
+            LessonRequirement(lesson=one.lesson, min_success=one.min_success)
+            for one in config.requires
+        ],
+        stop_success=config.stop_success,
+        reason=_why(row, rows, curriculum),
+        probability=probability,
+        zero_variance_share=_share(row.zero_variance_groups, row.groups),
+        truncated_share=_share(row.truncated, row.samples),
+        duplicate_share=_share(row.duplicates, row.samples),
+        tokens_mean=_share(row.tokens, row.samples),
+        errors=row.errors,
+        last_error=row.last_error,
+        evaluation=_evaluation_row(row.last_evaluation, []) if row.last_evaluation else None,
+    )
+
+
+def _why(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str:
+    """Return why a lesson is where it is."""
+    if row.reason:
+        return row.reason
+    if row.status != LessonStatus.LOCKED:
+        return "requires nothing"
+    required = curriculum.language.lessons[row.name].requires
+    unlearnt = [one for one in required if rows[one.lesson].status != LessonStatus.GRADUATED]
+    shown = [
+        f"{one.lesson} ({rows[one.lesson].status}, success {rows[one.lesson].success:.2f}"
+        + (f" of {one.min_success:g})" if one.min_success else ")")
+        for one in unlearnt or required
+    ]
+    return f"waits for {', '.join(shown)}"
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _evaluation_row(row: Evaluation, samples: list[dict[str, Any]]) -> EvaluationRow:
+    same = (
+        *("lesson", "round", "state", "epoch", "due_step", "policy_step"),
+        *("created_at", "finished_at", "worker", "attempts", "reason"),
+    )
+    figures = msgspec.convert(row.figures, EvaluationFigures, strict=False) if row.figures else None
+    return EvaluationRow(
+        id=str(row.pk),
+        **{name: getattr(row, name) for name in same},
+        figures=figures,
+        samples=msgspec.convert(samples, list[Sample]),
+    )
+
+
+def _shaped(shape: type[Any], row: Any) -> Any:
+    return shape(**{name: getattr(row, name) for name in shape.__struct_fields__})

@@ -1,0 +1,130 @@
+"""Shape what pages are told of a run's lessons; workers speak :mod:`rolldeck.lessons`."""
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from rolldeck.lessons import Sample
+from rollouts.core.evaluation import EvaluationFigures
+
+Status = Literal["locked", "active", "graduated"]
+
+
+class LessonRequirement(Struct, frozen=True, kw_only=True):
+    """A lesson that comes first."""
+
+    lesson: str
+    min_success: float
+
+
+class EvaluationRow(Struct, frozen=True, kw_only=True):
+    """One evaluation of a lesson."""
+
+    id: str
+    lesson: str
+    round: int
+    state: Literal["queued", "leased", "done", "lost"]
+    epoch: int
+    due_step: int
+    """Version that it was due at."""
+    policy_step: int
+    """Version that was evaluated; −2 before that."""
+    created_at: datetime
+    finished_at: datetime | None
+    worker: str
+    attempts: int
+    reason: str
+    """Why it was lost."""
+    figures: EvaluationFigures | None
+    samples: list[Sample]
+    """Answers to look at; only of the newest evaluations."""
+
+
+class Evaluations(Struct, frozen=True, kw_only=True):
+    """Evaluations, newest first."""
+
+    results: list[EvaluationRow]
+
+
+class LessonRow(Struct, frozen=True, kw_only=True):
+    """One lesson of a run. Shares are parts of the whole; null where nothing was counted."""
+
+    name: str
+    spec: str
+    requires: list[LessonRequirement]
+    stop_success: float
+    status: Status
+    reason: str
+    """Why it is where it is, in a sentence."""
+    changed_at: datetime | None
+    has_regressed: bool
+    probability: float
+    """Of the next training task being of it."""
+    success: float
+    """As the strategy sees it."""
+    examples: int
+    """Problems handed out."""
+    samples: int
+    """Episodes of training."""
+    zero_variance_share: float | None
+    """Of its groups."""
+    truncated_share: float | None
+    """Of its episodes."""
+    duplicate_share: float | None
+    """Of its episodes."""
+    tokens_mean: float | None
+    """Of an episode, written by the policy."""
+    errors: int
+    last_error: str
+    evaluation: EvaluationRow | None
+    """The newest result, without its answers."""
+
+
+class CurriculumSummary(Struct, frozen=True, kw_only=True):
+    """What a run's lessons have in common."""
+
+    revision: int
+    """Rises whenever something about a lesson changes."""
+    strategy: str
+    locked: int
+    active: int
+    graduated: int
+    tasks: int
+    """Training tasks handed out."""
+    round: int
+    """Of evaluations, the newest one."""
+    evaluations_open: int
+    completed_at: datetime | None
+    entropy: float
+    """Of the draw, in nats."""
+    effective_lessons: float
+    mean_success: float | None
+    """Of the active lessons."""
+
+
+class Lessons(Struct, frozen=True, kw_only=True):
+    """The lessons of a run, none before what it requires."""
+
+    summary: CurriculumSummary
+    results: list[LessonRow]
+
+
+class LessonChangeRow(Struct, frozen=True, kw_only=True):
+    """A lesson that moved."""
+
+    id: int
+    at: datetime
+    lesson: str
+    source: Status
+    target: Status
+    reason: str
+    figures: dict[str, float]
+    epoch: int
+    policy_step: int
+
+
+class LessonHistory(Struct, frozen=True, kw_only=True):
+    """Moves of lessons, newest first."""
+
+    results: list[LessonChangeRow]

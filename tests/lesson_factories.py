@@ -1,0 +1,114 @@
+"""Make language runs and speak as their workers."""
+
+from typing import Any
+
+from rest_framework.test import APIClient
+
+from runs.models import Run
+from tests.factories import bearer, make_run
+
+
+def lesson(*requires: str, **fields: Any) -> dict[str, Any]:
+    """Return a lesson that requires others."""
+    return {
+        "spec": "task:reverse",
+        "kwargs": {"length": 2},
+        "requires": [{"lesson": name} for name in requires],
+        **fields,
+    }
+
+
+def language(lessons: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a configuration with small batches and evaluations of 32 problems."""
+    return {
+        "language": {
+            "lessons": lessons,
+            "group_size": 4,
+            "prompts_per_batch": 2,
+            "evaluation": {"examples": 32, "every_train_steps": 5, **fields.pop("evaluation", {})},
+            **fields,
+        },
+        "seed": 7,
+    }
+
+
+class Class:
+    """A language run that rolls out at version (1, 0), and how its workers speak to it."""
+
+    def __init__(self, lessons: dict[str, Any], *, name: str = "words", **fields: Any) -> None:
+        self.run: Run = make_run(name=name, config=language(lessons, **fields))
+        self.worker = bearer("worker", run=self.run)
+        self.reader = bearer("trainer", run=self.run)
+        self.keys = 0
+        self.publish(0)
+
+    def publish(self, step: int, *, epoch: int = 1) -> None:
+        """Let the run stand at another version."""
+        Run.objects.filter(pk=self.run.pk).update(epoch=epoch, policy_step=step)
+        self.epoch, self.step = epoch, step
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """Return the answer to a worker's request."""
+        url = f"/api/runs/{self.run.name}/{path}"
+        return APIClient().post(url, body, format="json", headers=self.worker)
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Return what a reader gets."""
+        url = f"/api/runs/{self.run.name}/{path}"
+        answer = APIClient().get(url, query, headers=self.reader)
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    def task(self, worker: str = "w0@1", **fields: Any) -> dict[str, Any]:
+        """Return the next task of a worker with the newest version."""
+        body = {"worker": worker, "epoch": self.epoch, "policy_step": self.step, **fields}
+        answer = self.post("lessons/tasks", body)
+        assert answer.status_code == 200, answer.content
+        given: dict[str, Any] = answer.json()
+        return given
+
+    def outcome(self, rewards: list[float], **fields: Any) -> dict[str, Any]:
+        """Return an outcome whose successes are its rewards above 0."""
+        self.keys += 1
+        return {
+            "key": f"outcome-{self.keys}",
+            "worker": "w0@1",
+            "mode": "train",
+            "epoch": self.epoch,
+            "policy_step": self.step,
+            "generations": 1,
+            "rewards": rewards,
+            "successes": [reward > 0 for reward in rewards],
+            **fields,
+        }
+
+    def tell(self, name: str, rewards: list[float], **fields: Any) -> Any:
+        """Return the answer to an outcome."""
+        return self.post(f"lessons/{name}/outcomes", self.outcome(rewards, **fields))
+
+    def finish(self, task: dict[str, Any], *, successes: int, **fields: Any) -> Any:
+        """Return the answer to the result of a leased evaluation."""
+        total = task["examples"] * task["generations"]
+        return self.tell(
+            task["lesson"],
+            [1.0] * successes + [0.0] * (total - successes),
+            **{
+                "mode": "eval",
+                "evaluation": task["evaluation"],
+                "fence": task["fence"],
+                "generations": task["generations"],
+                **fields,
+            },
+        )
+
+    def evaluate_all(self, *, successes: int) -> list[str]:
+        """Finish every evaluation that is due; return the lessons."""
+        done = []
+        while (task := self.task())["kind"] == "evaluate":
+            assert self.finish(task, successes=successes).status_code == 200
+            done.append(task["lesson"])
+        return done
+
+    def lessons(self) -> dict[str, dict[str, Any]]:
+        """Return the run's lessons by name, as pages see them."""
+        return {row["name"]: row for row in self.get("lessons")["results"]}
