@@ -419,6 +419,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/evaluations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return evaluations, newest first. */
+        get: operations["evaluations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/events": {
         parameters: {
             query?: never;
@@ -728,6 +745,74 @@ export interface paths {
         get: operations["ledger_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/lessons": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the lessons of a language run, none before what it requires. */
+        get: operations["lessons"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/lessons/{lesson}/outcomes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Count an outcome once, however often it is sent; say which lessons moved. */
+        post: operations["lesson_outcome"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/lessons/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return what unlocked, graduated and came back, newest first, with the reasons. */
+        get: operations["lesson_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/lessons/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Give a worker a due evaluation, or else a lesson to sample; or say why to wait. */
+        post: operations["lesson_task"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1793,6 +1878,24 @@ export interface components {
             start: boolean;
         };
         /**
+         * CurriculumSummary
+         * @description What a run's lessons have in common.
+         */
+        CurriculumSummary: {
+            revision: number;
+            strategy: string;
+            locked: number;
+            active: number;
+            graduated: number;
+            tasks: number;
+            round: number;
+            evaluations_open: number;
+            completed_at: string | null;
+            entropy: number;
+            effective_lessons: number;
+            mean_success: number | null;
+        };
+        /**
          * Detail
          * @description FastAPI's other errors.
          */
@@ -1994,6 +2097,54 @@ export interface components {
          */
         Episodes: {
             results: components["schemas"]["EpisodeRow"][];
+        };
+        /**
+         * EvaluationFigures
+         * @description What one evaluation of a lesson measured.
+         */
+        EvaluationFigures: {
+            problems: number;
+            generations: number;
+            successes: number;
+            success: components["schemas"]["Interval"];
+            pass_at: {
+                [key: string]: number;
+            };
+            reward: components["schemas"]["Interval"];
+            /** @default 0 */
+            tokens: number;
+            /** @default 0 */
+            truncated: number;
+            /** @default 0 */
+            seconds: number;
+        };
+        /**
+         * EvaluationRow
+         * @description One evaluation of a lesson.
+         */
+        EvaluationRow: {
+            id: string;
+            lesson: string;
+            round: number;
+            /** @enum {unknown} */
+            state: "done" | "leased" | "lost" | "queued";
+            epoch: number;
+            due_step: number;
+            policy_step: number;
+            created_at: string;
+            finished_at: string | null;
+            worker: string;
+            attempts: number;
+            reason: string;
+            figures: components["schemas"]["EvaluationFigures"] | null;
+            samples: components["schemas"]["Sample"][];
+        };
+        /**
+         * Evaluations
+         * @description Evaluations, newest first.
+         */
+        Evaluations: {
+            results: components["schemas"]["EvaluationRow"][];
         };
         /**
          * Event
@@ -2202,6 +2353,15 @@ export interface components {
             detail: Record<string, unknown>[];
         };
         /**
+         * Interval
+         * @description An estimate and its bounds, each exceeded with 5 % chance.
+         */
+        Interval: {
+            estimate: number;
+            low: number;
+            high: number;
+        };
+        /**
          * KindLedger
          * @description Where the items of one kind are; `dropped` counts by reason.
          */
@@ -2227,6 +2387,109 @@ export interface components {
             environments: components["schemas"]["EnvironmentLedger"][];
             audited_at: string | null;
             problem: string;
+        };
+        /**
+         * LessonChangeRow
+         * @description A lesson that moved.
+         */
+        LessonChangeRow: {
+            id: number;
+            at: string;
+            lesson: string;
+            /** @enum {unknown} */
+            source: "active" | "graduated" | "locked";
+            /** @enum {unknown} */
+            target: "active" | "graduated" | "locked";
+            reason: string;
+            figures: {
+                [key: string]: number;
+            };
+            epoch: number;
+            policy_step: number;
+        };
+        /**
+         * LessonHistory
+         * @description Moves of lessons, newest first.
+         */
+        LessonHistory: {
+            results: components["schemas"]["LessonChangeRow"][];
+        };
+        /**
+         * LessonOutcome
+         * @description Body of ``POST /api/runs/{run}/lessons/{lesson}/outcomes``: how a task's rollouts ended.
+         *
+         *         Problems stand in order and their answers beside each other: N = examples × generations.
+         */
+        LessonOutcomeRequest: {
+            key: string;
+            worker: string;
+            /** @enum {unknown} */
+            mode: "eval" | "micro_eval" | "train";
+            epoch: number;
+            policy_step: number;
+            generations: number;
+            rewards: number[];
+            successes: boolean[];
+            /** @default 0 */
+            tokens: number;
+            /** @default 0 */
+            truncated: number;
+            /** @default 0 */
+            zero_variance_groups: number;
+            /** @default 0 */
+            duplicates: number;
+            /** @default 0 */
+            seconds: number;
+            /** @default  */
+            evaluation: string;
+            /** @default 0 */
+            fence: number;
+            /** @default  */
+            error: string;
+            /** @default [] */
+            samples: components["schemas"]["Sample"][];
+        };
+        /**
+         * LessonRequirement
+         * @description A lesson that comes first.
+         */
+        LessonRequirement: {
+            lesson: string;
+            min_success: number;
+        };
+        /**
+         * LessonRow
+         * @description One lesson of a run. Shares are parts of the whole; null where nothing was counted.
+         */
+        LessonRow: {
+            name: string;
+            spec: string;
+            requires: components["schemas"]["LessonRequirement"][];
+            stop_success: number;
+            /** @enum {unknown} */
+            status: "active" | "graduated" | "locked";
+            reason: string;
+            changed_at: string | null;
+            has_regressed: boolean;
+            probability: number;
+            success: number;
+            examples: number;
+            samples: number;
+            zero_variance_share: number | null;
+            truncated_share: number | null;
+            duplicate_share: number | null;
+            tokens_mean: number | null;
+            errors: number;
+            last_error: string;
+            evaluation: components["schemas"]["EvaluationRow"] | null;
+        };
+        /**
+         * Lessons
+         * @description The lessons of a run, none before what it requires.
+         */
+        Lessons: {
+            summary: components["schemas"]["CurriculumSummary"];
+            results: components["schemas"]["LessonRow"][];
         };
         /**
          * LimitsAnswer
@@ -2372,6 +2635,15 @@ export interface components {
             status: "failure" | "success";
             /** @default null */
             error: string | null;
+        };
+        /**
+         * OutcomeReceipt
+         * @description What the platform did with an outcome.
+         */
+        OutcomeReceipt: {
+            is_new: boolean;
+            /** @default [] */
+            changes: string[];
         };
         /**
          * ChangeRun
@@ -2633,6 +2905,32 @@ export interface components {
             num_steps: number;
         };
         /**
+         * RolloutTask
+         * @description What a worker is to do next.
+         */
+        RolloutTask: {
+            /** @enum {unknown} */
+            kind: "evaluate" | "train" | "wait";
+            /** @default  */
+            lesson: string;
+            /** @default 0 */
+            first_example: number;
+            /** @default 0 */
+            examples: number;
+            /** @default 0 */
+            generations: number;
+            /** @default 0 */
+            seed: number;
+            /** @default  */
+            evaluation: string;
+            /** @default 0 */
+            fence: number;
+            /** @default  */
+            reason: string;
+            /** @default 0 */
+            wait_seconds: number;
+        };
+        /**
          * RunConfigSchema
          * @description The JSON Schema of a run's configuration, and ready-made ones.
          */
@@ -2749,6 +3047,16 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+        };
+        /**
+         * Sample
+         * @description One answer, for people to look at.
+         */
+        Sample: {
+            prompt: string;
+            response: string;
+            reward: number;
+            is_correct: boolean;
         };
         /**
          * ScoreReceipt
@@ -2941,6 +3249,15 @@ export interface components {
             length_percentiles: {
                 [key: string]: number;
             };
+        };
+        /**
+         * TaskRequest
+         * @description Body of ``POST /api/runs/{run}/lessons/tasks``: a worker is free.
+         */
+        TaskRequestRequest: {
+            worker: string;
+            epoch: number;
+            policy_step: number;
         };
         /**
          * TensorSpec
@@ -4729,6 +5046,66 @@ export interface operations {
             };
         };
     };
+    evaluations: {
+        parameters: {
+            query?: {
+                /** @description Only of this lesson. */
+                lesson?: string;
+                /** @description Rows at most; 1 to 500, 100 if absent. */
+                limit?: number;
+                /** @description How many of the newest results bring answers to look at; 0 to 20, 1 if absent. */
+                samples?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evaluations"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     runs_events: {
         parameters: {
             query?: {
@@ -5956,6 +6333,248 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lessons: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lessons"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lesson_outcome: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lesson: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LessonOutcomeRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutcomeReceipt"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lesson_history: {
+        parameters: {
+            query?: {
+                /** @description Only of this lesson. */
+                lesson?: string;
+                /** @description Rows at most; 1 to 500, 100 if absent. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LessonHistory"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lesson_task: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskRequestRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RolloutTask"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from pytest_django import SettingsWrapper
 from rest_framework.test import APIClient
 
 from runs.models import Run
@@ -118,7 +117,7 @@ class FirstOnly:
 NAME = f"{__name__}:FirstOnly"
 
 
-def test_a_strategy_that_an_administrator_registered_decides(settings: SettingsWrapper) -> None:
+def test_a_strategy_that_an_administrator_registered_decides(settings: Any) -> None:
     settings.ROLLDECK_STRATEGIES = [NAME]
     lessons = Class(
         {"a": lesson(), "b": lesson()}, strategy=NAME, strategy_options={"keenness": 2.0}
@@ -129,7 +128,7 @@ def test_a_strategy_that_an_administrator_registered_decides(settings: SettingsW
     assert lessons.lessons()["b"]["success"] == 0.25
 
 
-def test_a_registered_strategy_that_cannot_be_imported_says_so(settings: SettingsWrapper) -> None:
+def test_a_registered_strategy_that_cannot_be_imported_says_so(settings: Any) -> None:
     settings.ROLLDECK_STRATEGIES = ["no.such.module:Strategy"]
     config = language({"a": lesson()}, strategy="no.such.module:Strategy")
 
