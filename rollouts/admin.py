@@ -16,8 +16,12 @@ from rollouts.core import log_text
 from rollouts.models import (
     EnvSlot,
     EpisodeWindow,
+    Evaluation,
     Fleet,
     FleetWorker,
+    Lesson,
+    LessonChange,
+    LessonOutcome,
     LogRequest,
     MetricSample,
     Recording,
@@ -232,3 +236,52 @@ class LogRequestAdmin(ReadOnly):
     def text(self, row: LogRequest) -> SafeString:
         """Return the end of the log."""
         return as_written("\n".join(row.content))
+
+
+@admin.register(Lesson)
+class LessonAdmin(ReadOnly):
+    """Lessons of language runs."""
+
+    list_display = (
+        *("name", "run_link", "status", "success", "weight", "samples", "examples"),
+        *("zero_variance_groups", "errors", "changed_at", "reason"),
+    )
+    list_filter = ("status", "has_regressed", "run")
+    list_select_related = ("run",)
+    ordering = ("-run", "position")
+
+
+@admin.register(LessonChange)
+class LessonChangeAdmin(ReadOnly):
+    """Moves of lessons, and why."""
+
+    list_display = ("at", "run_link", "lesson", "source", "target", "policy_step", "reason")
+    list_filter = ("target", "run")
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(LessonOutcome)
+class LessonOutcomeAdmin(ReadOnly):
+    """What workers told of their tasks, micro-evaluations too."""
+
+    list_display = (
+        *("at", "run_link", "lesson", "mode", "counted", "samples", "successes", "reward_mean"),
+        *("policy_step", "worker", "error"),
+    )
+    list_filter = ("mode", "counted", "run")
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(Evaluation)
+class EvaluationAdmin(ReadOnly):
+    """Evaluations of lessons: due, leased and done."""
+
+    list_display = (
+        *("created_at", "run_link", "lesson", "round", "state", "due_step", "policy_step"),
+        *("worker", "fence", "attempts", "expires_at", "finished_at", "reason"),
+    )
+    list_filter = ("state", "run")
+    list_select_related = ("run",)
+    ordering = ("-created_at", "id")

@@ -21,6 +21,9 @@ const LOOKS: Record<string, Look> = {
   requested: { tone: "busy", sign: "◔", meaning: "Waiting for the next episode of a slot." },
   recording: { tone: "busy", sign: "◉", meaning: "The episode is being recorded." },
   ready: { tone: "good", sign: "✓", meaning: "There to be watched." },
+  locked: { tone: "quiet", sign: "◌", meaning: "Not sampled yet: what it requires is not learnt." },
+  active: { tone: "good", sign: "●", meaning: "Sampled and evaluated." },
+  graduated: { tone: "quiet", sign: "✓", meaning: "Learnt: not sampled any more, still evaluated." },
   degraded: { tone: "held", sign: "▲", meaning: "Some of its workers are down." },
   unknown: { tone: "quiet", sign: "?", meaning: "No proof of life for too long." },
 };

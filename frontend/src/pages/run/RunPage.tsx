@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { Link, useParams } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
-import type { EpisodeRow, FleetPart, LedgerPart, MetricRow, QueuePart, RunDetail, RunEvent } from "@/api/types";
+import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, MetricRow, QueuePart, RunDetail, RunEvent } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
@@ -11,6 +11,7 @@ import { EpisodePanel } from "@/pages/run/EpisodePanel";
 import { Events } from "@/pages/run/Events";
 import { Figures } from "@/pages/run/Figures";
 import { FleetTable } from "@/pages/run/FleetTable";
+import { Lessons } from "@/pages/run/Lessons";
 import { Ledger } from "@/pages/run/Ledger";
 import { MetricCharts, RunCharts } from "@/pages/run/RunCharts";
 import { Recordings } from "@/pages/run/Recordings";
@@ -42,6 +43,7 @@ function LiveRun({ name }: { name: string }) {
   const fleet = usePart<FleetPart>(topic, "fleet");
   const queue = usePart<QueuePart>(topic, "queue");
   const ledger = usePart<LedgerPart>(topic, "ledger");
+  const curriculum = usePart<CurriculumPart | null>(topic, "curriculum");
   const episodes = useSeries<EpisodeRow>(topic, "episodes");
   const events = useSeries<RunEvent>(topic, "events");
   const metrics = useSeries<MetricRow>(topic, "metrics");
@@ -63,6 +65,7 @@ function LiveRun({ name }: { name: string }) {
         <EpisodePanel run={run} />
         <Ledger run={run} ledger={ledger} />
         <FleetTable fleet={fleet} run={run} />
+        <Lessons run={run} curriculum={curriculum} />
         <Recordings run={run} workers={workers} />
         <MetricCharts rows={metrics} />
         <Events events={events} />

@@ -1,0 +1,135 @@
+import { Drawer } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { evaluationsQuery, historyQuery } from "@/api/lessons";
+import type { EvaluationRow, LessonChange, LessonRow } from "@/api/types";
+import { Chart } from "@/charts/Chart";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { duration, number, percent, policyStep, visible } from "@/format";
+import { evaluationColumns, inWords, passWords } from "@/pages/run/curriculum";
+
+function Facts({ lesson }: { lesson: LessonRow }) {
+  const figures = lesson.evaluation?.figures;
+  const facts: [string, string][] = [
+    ["Learnt at", number(lesson.stop_success)],
+    ["Success in training", percent(lesson.success)],
+    ["Problems handed out", number(lesson.examples)],
+    ["Samples", number(lesson.samples)],
+    ["Groups without variance", percent(lesson.zero_variance_share)],
+    ["Answers cut", percent(lesson.truncated_share)],
+    ["Duplicate answers", percent(lesson.duplicate_share)],
+    ["Tokens of an answer", number(lesson.tokens_mean)],
+    ...(figures
+      ? ([
+          ["Evaluated success", inWords(figures.success)],
+          [`Of ${figures.problems} problems`, passWords(figures.pass_at)],
+          ["Evaluated reward", inWords(figures.reward)],
+          ["Evaluation took", duration(figures.seconds)],
+        ] as [string, string][])
+      : []),
+  ];
+  return (
+    <dl className="film-facts">
+      {facts.map(([term, value]) => (
+        <div key={term}>
+          <dt>{term}</dt>
+          <dd className="num">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Curve({ name, rows }: { name: string; rows: EvaluationRow[] }) {
+  const columns = evaluationColumns(rows);
+  return (
+    <Chart
+      name={`Evaluated success of ${name}`}
+      x={columns.x}
+      isTime={false}
+      xLabel={columns.isRound ? "round" : "version"}
+      lines={[{ label: "success", values: columns.success, role: 1 }]}
+      band={{ low: columns.low, high: columns.high, label: "interval" }}
+      height={190}
+      empty="Not evaluated yet"
+    />
+  );
+}
+
+function Samples({ rows }: { rows: EvaluationRow[] }) {
+  const newest = rows.find(({ samples }) => samples.length > 0);
+  if (!newest) return <p className="faint">No answers were kept yet.</p>;
+  return (
+    <div className="table-scroll" tabIndex={0} role="group" aria-label={`Answers at version ${policyStep(newest.policy_step)}`}>
+      <table className="table">
+        <thead>
+          <tr>
+            <th scope="col">Prompt</th>
+            <th scope="col">Answer</th>
+            <th scope="col" className="num">
+              Reward
+            </th>
+            <th scope="col">Correct</th>
+          </tr>
+        </thead>
+        <tbody>
+          {newest.samples.map((sample, at) => (
+            // Answers have no name but their place.
+            // biome-ignore lint: see above.
+            <tr key={at}>
+              <td className="answer">{visible(sample.prompt)}</td>
+              <td className="answer">{visible(sample.response)}</td>
+              <td className="num">{number(sample.reward)}</td>
+              <td>{sample.is_correct ? "yes" : "no"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function History({ rows }: { rows: LessonChange[] }) {
+  if (rows.length === 0) return <p className="faint">It has not moved yet.</p>;
+  return (
+    <ol className="lesson-history" aria-label="History, newest first">
+      {rows.map((row) => (
+        <li key={row.id}>
+          <b>
+            {row.source} → {row.target}
+          </b>{" "}
+          <span className="small soft">
+            at version {policyStep(row.policy_step)}, <Age at={row.at} suffix=" ago" />
+          </span>
+          <div className="small">{visible(row.reason)}</div>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+type Props = { run: string; lesson: LessonRow; revision: number; onClose: () => void };
+
+/** Everything about one lesson: its evaluations over versions, answers, and how it moved. */
+export default function LessonDrawer({ run, lesson, revision, onClose }: Props) {
+  const evaluations = useQuery(evaluationsQuery(run, lesson.name, revision));
+  const history = useQuery(historyQuery(run, lesson.name, revision));
+  const error = evaluations.error ?? history.error;
+  return (
+    <Drawer opened onClose={onClose} position="right" size="xl" title={`Lesson ${lesson.name}`} closeButtonProps={{ "aria-label": "Close" }}>
+      <p className="soft">{visible(lesson.reason)}</p>
+      {error ? (
+        <ErrorState title="This lesson cannot be shown" error={error} />
+      ) : (
+        <>
+          <Curve name={lesson.name} rows={evaluations.data ?? []} />
+          <Facts lesson={lesson} />
+          <h3>Answers of the newest evaluation</h3>
+          <Samples rows={evaluations.data ?? []} />
+          <h3>History</h3>
+          <History rows={history.data ?? []} />
+        </>
+      )}
+    </Drawer>
+  );
+}

@@ -1,0 +1,123 @@
+import { Tooltip } from "@mantine/core";
+import { useThrottledValue } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense, useState } from "react";
+import { lessonsQuery } from "@/api/lessons";
+import type { CurriculumPart, LessonRow, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { StateChip } from "@/components/StateChip";
+import { count, number, percent, policyStep, visible } from "@/format";
+import { barOf, inWords, type Interval, summaryOf } from "@/pages/run/curriculum";
+
+const LessonDrawer = lazy(() => import("@/pages/run/LessonDrawer"));
+const LOOK_AT_MOST_EVERY_MS = 1000;
+
+/** A success rate, its interval, and the goal it has to reach. */
+export function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
+  const { left, width, at } = barOf(success);
+  const words = `Success ${inWords(success)}; learnt at ${number(goal)}`;
+  return (
+    <Tooltip label={words} events={{ hover: true, focus: true, touch: true }}>
+      <span className="interval" role="img" aria-label={words} tabIndex={0}>
+        <span className="interval-range" style={{ left, width }} />
+        <span className="interval-at" style={{ left: at }} />
+        <span className="interval-goal" style={{ left: barOf({ ...success, estimate: goal }).at }} />
+      </span>
+    </Tooltip>
+  );
+}
+
+function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
+  const figures = row.evaluation?.figures;
+  return (
+    <tr data-lesson={row.name}>
+      <td>
+        <button type="button" className="lesson-name" onClick={onOpen}>
+          {row.name}
+        </button>
+        <div className="small faint">{row.spec}</div>
+      </td>
+      <td>
+        <StateChip state={row.status} since={row.changed_at} />
+        {row.has_regressed && <div className="small held">worse than when it graduated</div>}
+      </td>
+      <td>{figures ? <SuccessBar success={figures.success} goal={row.stop_success} /> : <span className="faint">not evaluated yet</span>}</td>
+      <td className="num">{figures ? percent(figures.success.estimate) : "–"}</td>
+      <td className="num">{percent(row.probability)}</td>
+      <td className="num">{count(row.samples)}</td>
+      <td className="num">{percent(row.zero_variance_share)}</td>
+      <td className="num">
+        {row.evaluation ? policyStep(row.evaluation.policy_step) : "–"}
+        {row.evaluation?.finished_at && (
+          <div className="small faint nowrap">
+            <Age at={row.evaluation.finished_at} suffix=" ago" />
+          </div>
+        )}
+      </td>
+      <td className="small lesson-why">
+        {visible(row.reason)}
+        {row.errors > 0 && <div className="bad">{`${count(row.errors)} × ${visible(row.last_error)}`}</div>}
+      </td>
+    </tr>
+  );
+}
+
+const HEADS: [string, boolean][] = [
+  ["Lesson", false],
+  ["State", false],
+  ["Evaluated success", false],
+  ["", true],
+  ["Next", true],
+  ["Samples", true],
+  ["No variance", true],
+  ["At version", true],
+  ["Why", false],
+];
+
+function Table({ rows, onOpen }: { rows: LessonRow[]; onOpen: (name: string) => void }) {
+  return (
+    <div className="table-scroll" tabIndex={0} role="group" aria-label="Lessons, in the order they require">
+      <table className="table">
+        <thead>
+          <tr>
+            {HEADS.map(([head, isNumber]) => (
+              <th key={head} scope="col" className={isNumber ? "num" : undefined}>
+                {head || <span className="unseen">Success rate</span>}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <Line key={row.name} row={row} onOpen={() => onOpen(row.name)} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Known({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart }) {
+  const revision = useThrottledValue(curriculum.revision, LOOK_AT_MOST_EVERY_MS);
+  const { data, error } = useQuery(lessonsQuery(run.name, revision));
+  const [openName, setOpenName] = useState<string | null>(null);
+  const open = data?.results.find(({ name }) => name === openName);
+  return (
+    <Panel title="Curriculum" note={summaryOf(curriculum)} aside={<span className="small faint">{curriculum.strategy}</span>} className="span-12">
+      {error ? <ErrorState title="Lessons cannot be shown" error={error} /> : data && <Table rows={data.results} onOpen={setOpenName} />}
+      {open && (
+        <Suspense fallback={null}>
+          <LessonDrawer run={run.name} lesson={open} revision={revision} onClose={() => setOpenName(null)} />
+        </Suspense>
+      )}
+    </Panel>
+  );
+}
+
+/** The lessons of a language run: where each is, how well it goes, and why. */
+export function Lessons({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart | null | undefined }) {
+  if (run.kind !== "language" || !curriculum) return null;
+  return <Known run={run} curriculum={curriculum} />;
+}

@@ -1,0 +1,82 @@
+import { expect, test } from "vitest";
+import type { CurriculumPart, EvaluationRow } from "@/api/types";
+import { barOf, evaluationColumns, inWords, passWords, summaryOf } from "@/pages/run/curriculum";
+
+const figures = (estimate: number): EvaluationRow["figures"] => ({
+  problems: 32,
+  generations: 1,
+  successes: Math.floor(32 * estimate),
+  success: { estimate, low: estimate - 0.1, high: estimate + 0.1 },
+  pass_at: { "1": estimate },
+  reward: { estimate: 2 * estimate, low: 0, high: 1 },
+  tokens: 10,
+  truncated: 0,
+  seconds: 1,
+});
+
+const evaluation = (round: number, fields: Partial<EvaluationRow>): EvaluationRow => ({
+  id: String(round),
+  lesson: "a",
+  round,
+  state: "done",
+  epoch: 1,
+  due_step: round,
+  policy_step: round,
+  created_at: "2026-03-01T12:00:00Z",
+  finished_at: null,
+  worker: "w0",
+  attempts: 1,
+  reason: "",
+  figures: figures(0.5),
+  samples: [],
+  ...fields,
+});
+
+const curriculum: CurriculumPart = {
+  revision: 1,
+  strategy: "rolldeck",
+  locked: 2,
+  active: 3,
+  graduated: 0,
+  tasks: 9,
+  round: 1,
+  evaluations_open: 0,
+  completed_at: null,
+  entropy: 1,
+  effective_lessons: 2.72,
+  mean_success: 0.5,
+};
+
+test("an interval is drawn inside its bar, whatever the numbers say", () => {
+  expect(barOf({ estimate: 0.5, low: 0.25, high: 0.75 })).toEqual({ left: "25.0%", width: "50.0%", at: "50.0%" });
+  expect(barOf({ estimate: 1, low: 0.9, high: 1.2 }).at).toBe("100.0%");
+});
+
+test("an interval is told in words", () => {
+  expect(inWords({ estimate: 0.91, low: 0.857, high: 0.95 })).toBe("0.91, between 0.857 and 0.95");
+});
+
+test("a chart shows finished evaluations by version, oldest first", () => {
+  const rows = [evaluation(2, { policy_step: 20, figures: figures(0.75) }), evaluation(3, { state: "leased", figures: null }), evaluation(1, { policy_step: 0 })];
+  const { x, isRound, success, reward } = evaluationColumns(rows);
+  expect([x, isRound, success, reward]).toEqual([[0, 20], false, [0.5, 0.75], [1, 1.5]]);
+});
+
+test("where versions begin anew, rounds are the axis", () => {
+  const rows = [evaluation(2, { epoch: 2, policy_step: 7 }), evaluation(1, { policy_step: 40 })];
+  expect(evaluationColumns(rows)).toMatchObject({ x: [1, 2], isRound: true });
+});
+
+test("two rounds at one version are one point", () => {
+  expect(evaluationColumns([evaluation(2, { policy_step: 5 }), evaluation(1, { policy_step: 5 })]).x).toEqual([5]);
+});
+
+test("pass@k rises with k however the keys are sorted", () => {
+  expect(passWords({ "16": 0.9, "2": 0.5, "1": 0.3 })).toBe("pass@1 30 %, pass@2 50 %, pass@16 90 %");
+});
+
+test("a sentence sums the lessons up", () => {
+  expect(summaryOf(curriculum)).toBe("3 active, 2 locked · sampling spreads over 2.7");
+  expect(summaryOf({ ...curriculum, active: 1, graduated: 4 })).toBe("1 active, 4 learnt, 2 locked");
+  expect(summaryOf({ ...curriculum, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe("all 5 lessons are learnt");
+});

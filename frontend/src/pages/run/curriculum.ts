@@ -1,0 +1,75 @@
+/** Turn lessons and their evaluations into what is drawn of them. Pure. */
+
+import type { Column } from "@/charts/columns";
+import type { CurriculumPart, EvaluationRow } from "@/api/types";
+import { number, percent } from "@/format";
+
+export type Interval = { estimate: number; low: number; high: number };
+
+const part = (value: number): string => `${(100 * Math.min(1, Math.max(0, value))).toFixed(1)}%`;
+
+/** Where a bar from 0 to 1 shows an interval: CSS lengths. */
+export function barOf({ estimate, low, high }: Interval): { left: string; width: string; at: string } {
+  return { left: part(low), width: part(Math.max(0, high - low)), at: part(estimate) };
+}
+
+/** The interval in words: 0.91, between 0.86 and 0.95. */
+export function inWords({ estimate, low, high }: Interval): string {
+  return `${number(estimate)}, between ${number(low)} and ${number(high)}`;
+}
+
+export type EvaluationColumns = {
+  x: number[];
+  isRound: boolean;
+  success: Column;
+  low: Column;
+  high: Column;
+  reward: Column;
+};
+
+/**
+ * The columns of a lesson's chart, x rising.
+ *
+ * Versions are the x axis; where a trainer was restored they begin anew, and rounds take their place.
+ */
+export function evaluationColumns(rows: EvaluationRow[]): EvaluationColumns {
+  const done = rows.filter(({ figures }) => figures !== null).sort((a, b) => a.round - b.round);
+  const isRound = new Set(done.map(({ epoch }) => epoch)).size > 1;
+  const seen = new Set<number>();
+  const shown = done.filter((row) => {
+    const x = isRound ? row.round : row.policy_step;
+    return seen.has(x) ? false : seen.add(x);
+  });
+  const column = (pick: (figures: NonNullable<EvaluationRow["figures"]>) => number): Column =>
+    shown.map(({ figures }) => (figures ? pick(figures) : null));
+  return {
+    x: shown.map((row) => (isRound ? row.round : row.policy_step)),
+    isRound,
+    success: column((figures) => figures.success.estimate),
+    low: column((figures) => figures.success.low),
+    high: column((figures) => figures.success.high),
+    reward: column((figures) => figures.reward.estimate),
+  };
+}
+
+/** pass@k as words, the k rising: pass@1 62 %, pass@4 80 %. */
+export function passWords(passAt: Record<string, number>): string {
+  return Object.entries(passAt)
+    .map(([k, rate]) => [Number(k), rate] as const)
+    .sort(([a], [b]) => a - b)
+    .map(([k, rate]) => `pass@${k} ${percent(rate)}`)
+    .join(", ");
+}
+
+/** One sentence about all lessons. */
+export function summaryOf({ locked, active, graduated, effective_lessons, completed_at }: CurriculumPart): string {
+  if (completed_at) return `all ${graduated} lessons are learnt`;
+  const states = [
+    [active, "active"],
+    [graduated, "learnt"],
+    [locked, "locked"],
+  ] as const;
+  const counted = states.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
+  const spread = active > 1 ? ` · sampling spreads over ${number(effective_lessons, 2)}` : "";
+  return counted.join(", ") + spread;
+}

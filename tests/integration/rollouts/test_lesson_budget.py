@@ -1,0 +1,84 @@
+"""What lessons cost does not grow with their number: measured in CPU time, with wide margins."""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+
+from rolldeck.lessons import LessonOutcome, TaskRequest
+from rollouts import services
+from rollouts.core.curriculum import draw
+from rollouts.models import Evaluation, Lesson
+from rollouts.selectors import curriculum_of
+from tests.factories import NOON
+from tests.lesson_factories import Class, lesson
+
+pytestmark = pytest.mark.django_db
+LESSONS = 1_000
+OUTCOME_CPU_MS = 5.0
+STRATEGY_CPU_MS = 1.0
+MARGIN = 4.0
+
+
+@pytest.fixture
+def lessons() -> Class:
+    """A thousand lessons, each third one requiring the two before it, long under way."""
+    names = {
+        f"l{place}": lesson(*([f"l{place - 1}", f"l{place - 2}"] if place % 3 == 2 else []))
+        for place in range(LESSONS)
+    }
+    given = Class(names, strategy_options={"minimum_sample_probability": 0.0005})
+    given.task()
+    Evaluation.objects.all().delete()
+    return given
+
+
+def cpu_ms(work: Callable[[int], object], times: int) -> float:
+    taken = []
+    for turn in range(times):
+        before = time.process_time()
+        work(turn)
+        taken.append(1000 * (time.process_time() - before))
+    return statistics.median(taken)
+
+
+def test_an_outcome_costs_the_lessons_it_touches(lessons: Class) -> None:
+    def tell(turn: int) -> None:
+        outcome = LessonOutcome(
+            key=f"outcome-{turn}",
+            worker="w0@1",
+            mode="train",
+            epoch=1,
+            policy_step=0,
+            generations=8,
+            rewards=[0.0, 1.0] * 32,
+            successes=[False, True] * 32,
+        )
+        services.take_outcome(run_id=lessons.run.pk, lesson="l4", outcome=outcome, now=NOON)
+
+    cpu_ms(tell, 40)  # until the performance is as long as it gets
+    spent = cpu_ms(lambda turn: tell(1_000 + turn), 60)
+
+    assert spent < MARGIN * OUTCOME_CPU_MS, f"{spent:.2f} ms"
+
+
+def test_a_draw_among_a_thousand_lessons_is_no_work_for_the_strategy(lessons: Class) -> None:
+    strategy = curriculum_of(lessons.run.pk).strategy
+    rows = Lesson.objects.filter(run=lessons.run, status="active").values_list("name", "weight")
+    weights = {name: weight + place / LESSONS for place, (name, weight) in enumerate(rows)}
+    assert len(weights) > 600
+
+    spent = cpu_ms(lambda turn: draw(strategy.shares(weights), (turn % 97) / 97), 50)
+
+    assert spent < MARGIN * STRATEGY_CPU_MS, f"{spent:.2f} ms"
+
+
+def test_a_task_reads_one_number_of_each_lesson(lessons: Class) -> None:
+    request = TaskRequest(worker="w0@1", epoch=1, policy_step=0)
+
+    spent = cpu_ms(
+        lambda _: services.next_lesson_task(run_id=lessons.run.pk, request=request, now=NOON), 30
+    )
+
+    assert spent < MARGIN * 10, f"{spent:.2f} ms"
