@@ -1,0 +1,139 @@
+"""A person sees where each lesson of a language run is, and why."""
+
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import in_the_shell
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+NAME = "words"
+LESSONS: dict[str, Any] = {
+    "reverse-2": {"spec": "task:reverse", "kwargs": {"length": 2}, "stop_success": 0.8},
+    "reverse-4": {
+        "spec": "task:reverse",
+        "kwargs": {"length": 4},
+        "requires": [{"lesson": "reverse-2"}],
+    },
+    "reverse-8": {
+        "spec": "task:reverse",
+        "kwargs": {"length": 8},
+        "requires": [{"lesson": "reverse-4", "min_success": 0.6}],
+    },
+    "sums": {"spec": "task:addition", "kwargs": {"digits": 2}},
+}
+HOSTILE = "<b id=hostile>21</b>\u202e"
+
+
+# All in one transaction, so that no reconciler ever sees a run that wants a fleet.
+SEED = """
+from django.db import transaction
+from django.utils import timezone
+from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
+from rollouts.services import next_lesson_task, take_outcome
+from runs import services
+from runs.models import Run
+
+now, samples = timezone.now(), [
+    Sample(prompt="ab=", response="ba", reward=1.0, is_correct=True),
+    Sample(prompt="12=", response=HOSTILE, reward=0.0, is_correct=False),
+]
+mixed = [True, False, True, True, False, False, True, False] * 4
+
+def tell(lesson, successes, step, mode="train", **fields):
+    rewards = [float(one) for one in successes]
+    key = f"{lesson}-{mode}-{step}-{fields.pop('turn', 0)}"
+    outcome = LessonOutcome(key=key, worker="w0@1", mode=mode, epoch=1, policy_step=step,
+                            rewards=rewards, successes=successes, **fields)
+    take_outcome(run_id=run.pk, lesson=lesson, outcome=outcome, now=now)
+
+def evaluate(step, counts):
+    Run.objects.filter(pk=run.pk).update(status="running", epoch=1, policy_step=step)
+    wanted = TaskRequest(worker="w0@1", epoch=1, policy_step=step)
+    while True:
+        task = next_lesson_task(run_id=run.pk, request=wanted, now=now)
+        if task.kind != "evaluate":
+            break
+        successes = [place < counts[task.lesson] for place in range(64)]
+        tell(task.lesson, successes, step, "eval", generations=1, evaluation=task.evaluation,
+             fence=task.fence, samples=samples)
+
+with transaction.atomic():
+    run = services.create(name=NAME, config=CONFIG, actor="tests", now=now)
+    evaluate(0, {"reverse-2": 30, "sums": 5})
+    for turn in range(6):
+        tell("reverse-2", mixed, 0, generations=8, turn=turn)
+        tell("sums", [False] * 30 + [True, False], 0, generations=8, turn=turn)
+    evaluate(20, {"reverse-2": 63, "sums": 22})
+    tell("reverse-4", mixed, 20, generations=8)
+    evaluate(40, {"reverse-2": 63, "reverse-4": 31, "sums": 41})
+    Run.objects.filter(pk=run.pk).update(status="stopped")
+_, token = services.mint_token(name="w", scopes=["worker"], run_id=run.pk, now=now)
+print(token)
+"""
+
+
+@pytest.fixture(scope="module")
+def token(deck: Deck) -> str:
+    """Make a run whose lessons are under way; return a token of its workers."""
+    config = {"language": {"lessons": LESSONS, "evaluation": {"examples": 64}}}
+    given = f"NAME, CONFIG, HOSTILE = {NAME!r}, {config!r}, {HOSTILE!r}\n"
+    # What runs inside functions finds names only in the globals of the shell's code.
+    code = f"exec(compile({given + SEED!r}, 'seed', 'exec'), {{}})"
+    return in_the_shell(deck, code).split()[-1]
+
+
+def fail(deck: Deck, token: str, lesson: str) -> None:
+    """Tell, as a worker does, that a lesson gave nothing."""
+    body = {
+        "key": "failed",
+        "worker": "w0@1",
+        "mode": "train",
+        "epoch": 1,
+        "policy_step": 40,
+        "generations": 1,
+        "rewards": [],
+        "successes": [],
+        "error": "no such file",
+    }
+    path = f"{deck.url}/api/runs/{NAME}/lessons/{lesson}/outcomes"
+    headers = {"Authorization": f"Bearer {token}"}
+    httpx.post(path, json=body, headers=headers, timeout=30).raise_for_status()
+
+
+def lesson(page: Page, name: str) -> Locator:
+    return page.locator(f"[data-lesson='{name}']")
+
+
+def test_lessons_are_shown_with_their_state_and_why_and_move_live(
+    signed_in: Page, deck: Deck, token: str
+) -> None:
+    signed_in.goto(f"/runs/{NAME}")
+    panel = signed_in.get_by_role("region", name="Curriculum")
+
+    expect(panel).to_contain_text("2 active, 1 learnt, 1 locked")
+    expect(lesson(signed_in, "reverse-2").locator("[data-state='graduated']")).to_be_visible()
+    expect(lesson(signed_in, "reverse-2")).to_contain_text("evaluation succeeded 63 times of 64")
+    expect(lesson(signed_in, "reverse-8")).to_contain_text("waits for reverse-4 (active, success")
+    bar = lesson(signed_in, "sums").get_by_role("img")
+    words = "Success 0.641, between 0.538 and 0.732; learnt at 0.9"
+    expect(bar).to_have_attribute("aria-label", words)
+
+    # What a worker tells now is here without a reload.
+    fail(deck, token, "sums")
+    expect(lesson(signed_in, "sums")).to_contain_text("no such file")
+
+    signed_in.get_by_role("button", name="sums").click()
+    drawer = signed_in.get_by_role("dialog", name="Lesson sums")
+    expect(drawer.get_by_role("img", name="Evaluated success of sums: 3 points")).to_be_visible()
+    expect(drawer).to_contain_text("<b id=hostile>21</b>⟨U+202E⟩")
+    expect(signed_in.locator("#hostile")).to_have_count(0)
+    drawer.get_by_role("button", name="Close").click()
+    signed_in.get_by_role("button", name="reverse-4").click()
+    expect(signed_in.get_by_role("dialog", name="Lesson reverse-4")).to_contain_text(
+        "locked → active at version 20"
+    )
