@@ -1,7 +1,7 @@
 """Show what came in and where it is; payloads are read for one row at a time and in part."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.core.paginator import Paginator
@@ -23,20 +23,24 @@ from buffer.models import (
 )
 from buffer.selectors import fragment_preview, group_preview
 
+COUNTED_AT_MOST: Final = 10_000
+"""Rows of a list that are counted; of a longer one the first pages are shown."""
 
-class UncountedPaginator(Paginator):  # type: ignore[type-arg]
-    """Pages of a table that is too large to be counted."""
+
+class BoundedPaginator(Paginator):  # type: ignore[type-arg]
+    """Pages of a table that may be too large to be counted."""
 
     @cached_property
     def count(self) -> int:
-        """Return a number that is never reached."""
-        return 1_000_000
+        """Return how many rows there are; one more than are counted if there are more."""
+        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        return rows.order_by().values("pk")[: COUNTED_AT_MOST + 1].count()
 
 
 class ReadOnlyAdmin(ModelAdmin):
     """Look and filter; never add, change or delete."""
 
-    paginator = UncountedPaginator
+    paginator = BoundedPaginator
     show_full_result_count = False
     list_per_page = 50
     actions: tuple[str, ...] | None = None

@@ -1,6 +1,6 @@
 """Show fleets in the admin: to look at, not to change."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from buffer.admin import UncountedPaginator
+from buffer.admin import BoundedPaginator
 from rollouts import selectors
 from rollouts.core import log_text
 from rollouts.models import (
@@ -53,13 +53,25 @@ def rows_of(models: Iterable[type[Model]], **lookup: Any) -> SafeString:
     return SafeString(SafeString(" · ").join(links))
 
 
+def rounded(name: str) -> Callable[[Any], str]:
+    """Return a column of a list that shows a number to four digits."""
+
+    @admin.display(description=name.replace("_", " "), ordering=name)
+    def shown(row: Any) -> str:
+        value = getattr(row, name)
+        return "-" if value is None else f"{value:,.4g}"
+
+    return shown
+
+
 class ReadOnly(ReadOnlyAdmin):
     """Rows that fleets and trainers write, found by the name of their run.
 
-    The tables grow with every report: a list takes one page by an index and counts nothing.
+    The tables grow with every report: a list takes one page by an index and counts no more rows
+    than anyone turns pages for.
     """
 
-    paginator = UncountedPaginator
+    paginator = BoundedPaginator
     search_fields: tuple[str, ...] = ("run__name",)
     search_help_text = "The name of a run, or how it begins"
     run_lookup = "run"
@@ -102,7 +114,7 @@ class FleetWorkerAdmin(ReadOnly):
     """Rollout workers."""
 
     list_display = (
-        *("index", "run_link", "state", "heartbeat_at", "node", "env_steps_per_second"),
+        *("index", "run_link", "state", "heartbeat_at", "node", rounded("env_steps_per_second")),
         *("active_step", "to_send", "restarts", "reason", "verdict"),
     )
     list_filter = ("state", "fleet__run")
@@ -169,8 +181,8 @@ class EpisodeWindowAdmin(ReadOnly):
     """Windows of ended episodes."""
 
     list_display = (
-        *("at", "run_link", "environment", "worker", "mode", "count", "return_mean"),
-        *("length_mean", "terminated", "truncated", "aborted", "policy_step"),
+        *("at", "run_link", "environment", "worker", "mode", "count", rounded("return_mean")),
+        *(rounded("length_mean"), "terminated", "truncated", "aborted", "policy_step"),
     )
     list_filter = ("mode", "run")
     list_select_related = ("run",)
@@ -192,7 +204,7 @@ class RecordingAdmin(ReadOnly):
     """Episodes that somebody asked to see; the film is a link, or its text."""
 
     list_display = (
-        *("requested_at", "run_link", "state", "worker", "slot", "episode_return"),
+        *("requested_at", "run_link", "state", "worker", "slot", rounded("episode_return")),
         *("episode_length", "outcome", "policy_step", "media_type", "size_bytes"),
         *("requested_by", "reason"),
     )

@@ -259,6 +259,7 @@ WHITENOISE_IMMUTABLE_FILE_TEST = r"^/static/app/assets/.+-[\w-]{8}\.\w+$"
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
+FORMAT_MODULE_PATH = "config.formats"
 
 LOGGING: dict[str, Any] = {
     "version": 1,

@@ -8,6 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from buffer.admin import COUNTED_AT_MOST
 from rolldeck.errands import Filmed, LogLines, RecordingUpdate
 from rolldeck.wire import SlotReport
 from rollouts import services
@@ -109,10 +110,23 @@ def test_a_list_takes_as_many_statements_however_many_rows_it_shows(
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_list_counts_nothing(admin: Client, table: str) -> None:
+def test_a_list_counts_no_more_rows_than_it_shows_pages_of(admin: Client, table: str) -> None:
     sql = statements(admin, f"/admin/rollouts/{table}/?q=pole")
+    counts = [one for one in sql if "COUNT(" in one.upper() and f"rollouts_{table}" in one]
 
-    assert [one for one in sql if "COUNT(" in one.upper() and f"rollouts_{table}" in one] == []
+    assert counts
+    assert [one for one in counts if f"LIMIT {COUNTED_AT_MOST + 1}" not in one] == []
+
+
+def test_a_list_says_how_many_rows_there_are(admin: Client) -> None:
+    fill("second", workers=3)
+
+    page = admin.get("/admin/rollouts/recording/").content.decode()
+    assert re.search(r"\b4\s+results", page)
+
+
+def test_times_are_shown_to_the_second(admin: Client) -> None:
+    assert "2026-01-01 12:00:00" in listed(admin, "recording", "")
 
 
 def test_the_end_of_a_log_is_shown_as_text(admin: Client) -> None:
