@@ -237,7 +237,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--advantages", default="grpo", choices=[*RULES])
     parser.add_argument("--tis", type=float, metavar="C", help="truncate importance weights at C")
-    parser.add_argument("--learning-rate", type=float, default=Settings.learning_rate)
+    parser.add_argument("--learning-rate", type=float, default=Settings().learning_rate)
     parser.add_argument("--checkpoints", type=Path, help="folder to save the newest version in")
     parser.add_argument("--models", type=Path, help="folder of the checkpoints that runs name")
     parser.add_argument("--resume", action="store_true", help="go on from the published weights")

@@ -203,3 +203,12 @@ def test_mistakes_on_the_command_line_are_named(
         parse_args()
 
     assert message in capsys.readouterr().err
+
+
+def test_the_run_alone_need_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["grpo", "--run", "words"])
+
+    args = parse_args()
+
+    assert (args.run, args.advantages, args.tis) == ("words", "grpo", None)
+    assert args.learning_rate == Settings().learning_rate
