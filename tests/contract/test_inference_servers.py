@@ -47,7 +47,6 @@ class Place:
 
     connect: MakeServer
     heard: list[str] = field(default_factory=list)
-    is_shared: bool = True
 
 
 def in_process(tmp_path: Path, parts: ExitStack) -> Place:
@@ -56,7 +55,7 @@ def in_process(tmp_path: Path, parts: ExitStack) -> Place:
         parts.callback(server.close)
         return server
 
-    return Place(connect, is_shared=False)
+    return Place(connect)
 
 
 def ours_over_http(tmp_path: Path, parts: ExitStack) -> Place:
@@ -93,12 +92,12 @@ def connected(parts: ExitStack, settings: InferenceServerSettings) -> MakeServer
     return connect
 
 
-PLACES = {
-    "in process": in_process,
+SHARED = {
     "rolldeck serve": ours_over_http,
     "vLLM": beside("vllm", VllmStandIn),
     "SGLang": beside("sglang", SglangStandIn),
 }
+PLACES = {"in process": in_process} | SHARED
 
 
 @pytest.fixture(params=PLACES.values(), ids=PLACES.keys())
@@ -238,9 +237,8 @@ def test_it_says_when_it_is_ready(server: InferenceServer) -> None:
     assert server.wait_until_ready(timeout_seconds=30, stop=NEVER)
 
 
+@pytest.mark.parametrize("place", SHARED.values(), ids=SHARED.keys(), indirect=True)
 def test_workers_that_share_a_server_replace_its_weights_once(place: Place) -> None:
-    if not place.is_shared:
-        pytest.skip("it belongs to one worker")
     workers = [place.connect() for _ in range(3)]
     tensors = dict(named_tensors(model(1)))
     running = [

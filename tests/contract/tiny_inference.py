@@ -1,0 +1,58 @@
+"""Our inference server on a tiny checkpoint, as others speak to it, with all that it was asked."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
+
+from examples import tiny_checkpoint
+from rollouts.fleet.language import checkpoints
+from rollouts.fleet.language.engine import Engine
+from rollouts.fleet.language.openai_api import OpenAiApi
+from rollouts.fleet.language.serving import EngineThread
+from rollouts.fleet.language.sglang_api import SglangApi
+from rollouts.fleet.language.tokenizers import load_tokenizer
+from rollouts.fleet.language.transformer import Transformer
+from tests.stand_ins.inference_servers import listening
+
+CONTEXT = 128
+
+
+@dataclass(slots=True)
+class TinyInference:
+    """Where it listens, what draws, and the bodies that it got."""
+
+    model: Transformer
+    folder: Path
+    url: str = ""
+    heard: list[dict[str, Any]] = field(default_factory=list)
+
+
+@contextmanager
+def tiny_inference(folder: Path) -> Iterator[TinyInference]:
+    """Write the checkpoint into `folder` and serve it; the same weights every time."""
+    tiny_checkpoint.write(folder)
+    model, tokenizer = checkpoints.load(folder), load_tokenizer(folder)
+    thread = EngineThread(Engine(model, rows=32, version=(1, 0)), context=CONTEXT)
+    api = OpenAiApi(thread, tokenizer=tokenizer, model="tiny", context=CONTEXT)
+    api.app.routes.extend(SglangApi(api, tokenizer).routes)
+    served = TinyInference(model, folder)
+
+    async def note(request: Request, answer: RequestResponseEndpoint) -> Response:
+        content = await request.body()
+        if content:
+            served.heard.append({"path": request.url.path, "body": json.loads(content)})
+        return await answer(request)
+
+    api.app.add_middleware(BaseHTTPMiddleware, dispatch=note)
+    try:
+        with listening(api.app) as served.url:
+            yield served
+    finally:
+        thread.close()
