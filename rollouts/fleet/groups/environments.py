@@ -58,7 +58,7 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     """Return a new environment.
 
     Args:
-        spec: ``task:<name>``, or ``module:<import.path>:<Class>`` of a class
+        spec: ``task:<name>``, ``verifiers:<id>``, or ``module:<import.path>:<Class>`` of a class
             that an administrator has registered: a :class:`GroupEnvironment`, or a
             :class:`rollouts.core.tasks.Task`.
         kwargs: Keyword arguments for its constructor.
@@ -88,8 +88,12 @@ def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     kind, _, name = spec.partition(":")
     if kind == "task":
         return TaskEnvironment(_task(spec, kwargs))
+    if kind == "verifiers":
+        from rollouts.fleet.groups.verifiers_environment import VerifiersEnvironment
+
+        return VerifiersEnvironment(name, kwargs)
     if kind != "module":
-        raise UnknownEnvironment(f"{spec}: token environments are task: and module:")
+        raise UnknownEnvironment(f"{spec}: token environments are task:, verifiers: and module:")
     built = _registered(spec, name, kwargs)
     return TaskEnvironment(built) if hasattr(built, "reply") else built
 

@@ -1,0 +1,150 @@
+"""The policy as a client of the `verifiers` package, and what the policy said through it.
+
+Imports the package, so only workers whose lesson wants it import this module.
+"""
+
+import asyncio
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any
+
+from verifiers.clients import Client
+from verifiers.types import Response, ResponseMessage
+
+from rollouts.fleet.groups.policy_context import PolicyContext
+from rollouts.fleet.language.engine import Answer, Version
+from rollouts.fleet.settings import derive_seed
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What one rollout read and wrote so far; columns are ``[T]``."""
+
+    seed: int
+    prompt: str = ""
+    text: str = ""
+    """All of it, without the ends of answers."""
+    tokens: list[int] = field(default_factory=list)
+    is_own: list[bool] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[Version | None] = field(default_factory=list)
+    turns: int = 0
+    is_truncated: bool = False
+
+    def hear(self, told: list[int], text: str) -> None:
+        """Read what precedes the next answer."""
+        self.tokens += told
+        self.is_own += [False] * len(told)
+        self.logprobs += [0.0] * len(told)
+        self.versions += [None] * len(told)
+        self.text = text
+        self.prompt = self.prompt or text
+
+    def say(self, answer: Answer, text: str) -> None:
+        """Write an answer."""
+        self.tokens += answer.tokens
+        self.is_own += [True] * len(answer.tokens)
+        self.logprobs += answer.logprobs
+        self.versions += answer.versions
+        self.text += text
+        self.turns += 1
+        self.is_truncated = answer.finish == "length"
+
+
+class PolicyClient(Client):
+    """Lets the policy take the turns of one rollout, token by token as it goes on from itself."""
+
+    def __init__(self, policy: PolicyContext, conversation: Conversation, pool: Executor) -> None:
+        super().__init__(policy)
+        self._policy, self._pool = policy, pool
+        self.conversation = conversation
+
+    def setup_client(self, config: Any) -> Any:
+        """Refuse a configuration: the policy is given."""
+        raise TypeError(f"the policy is given, not configured by {config!r}")
+
+    async def to_native_tool(self, tool: Any) -> Any:
+        """Refuse tools: no template of ours writes them."""
+        raise TypeError(f"{tool.name}: tools are not offered to the policy")
+
+    async def to_native_prompt(self, messages: Any) -> tuple[str, dict[str, Any]]:
+        """Return the conversation as text that the next answer follows."""
+        if isinstance(messages, str):
+            return messages, {}
+        turns = [{"role": message.role, "content": _plain(message.content)} for message in messages]
+        if [turn["role"] for turn in turns] == ["text"]:
+            return turns[0]["content"], {}
+        return self._policy.tokenizer.render(turns), {}
+
+    async def get_native_response(
+        self,
+        prompt: str,
+        model: str,  # noqa: ARG002 there is one
+        sampling_args: Any,  # noqa: ARG002 the lesson says how answers are drawn
+        tools: Any = None,  # noqa: ARG002 refused above
+        **_: Any,
+    ) -> Answer:
+        """Let the policy go on from `prompt`.
+
+        Raises:
+            ValueError: If the prompt is not what was said so far and something after it.
+        """
+        talk = self.conversation
+        if not prompt.startswith(talk.text):
+            raise ValueError("the environment rewrote what the policy had said")
+        told = self._policy.tokenizer.encode(prompt.removeprefix(talk.text))
+        if talk.tokens and told and talk.tokens[-1] == told[0] == self._policy.tokenizer.end:
+            # The template ends the answer; the policy had done so itself.
+            told = told[1:]
+        if len(talk.tokens) + len(told) >= self._policy.context_tokens:
+            raise _overlong(f"{len(talk.tokens) + len(told)} tokens")
+        talk.hear(told, prompt)
+        asked = self._policy.ask(
+            talk.tokens, answers=1, seed=derive_seed(talk.seed, str(talk.turns))
+        )
+        loop = asyncio.get_running_loop()
+        [[answer]] = await loop.run_in_executor(self._pool, self._policy.generate, [asked])
+        return answer
+
+    async def raise_from_native_response(self, response: Answer) -> None:
+        """Accept every answer."""
+
+    async def from_native_response(self, response: Answer) -> Response:
+        """Write an answer down and return it as a message."""
+        text = self._policy.tokenizer.decode(response.tokens)
+        self.conversation.say(response, text)
+        is_cut = self.conversation.is_truncated
+        message = ResponseMessage(
+            content=text, finish_reason="length" if is_cut else "stop", is_truncated=is_cut
+        )
+        return Response(
+            id=f"turn-{self.conversation.turns}",
+            created=int(time.time()),
+            model="policy",
+            message=message,
+        )
+
+    async def close(self) -> None:
+        """Have nothing to close."""
+
+
+def _plain(content: Any) -> str:
+    """Return the text of a message.
+
+    Raises:
+        ValueError: If there is something else in it.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    kinds = {part.type for part in content}
+    if kinds - {"text"}:
+        raise ValueError(f"messages with {', '.join(sorted(kinds - {'text'}))} cannot be read")
+    return "".join(part.text for part in content)
+
+
+def _overlong(text: str) -> Exception:
+    from verifiers.errors import OverlongPromptError
+
+    error: Exception = OverlongPromptError(text)
+    return error

@@ -1,0 +1,173 @@
+"""Environments of the `verifiers` package as lessons: their data, their turns, their rubric."""
+
+import asyncio
+import re
+import signal
+from collections.abc import Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from rollouts.fleet.groups.batches import Mode, Rollout, RolloutGroup
+from rollouts.fleet.groups.environments import Sampled, Wanted
+from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
+from rollouts.fleet.groups.policy_context import PolicyContext
+from rollouts.fleet.inference import InferenceFailed
+from rollouts.fleet.settings import derive_seed
+
+if TYPE_CHECKING:
+    from rollouts.fleet.groups.verifiers_client import PolicyClient
+
+IDENTITY: Final = re.compile(r"[\w-]+(/[\w-]+)?")
+CORRECT_FROM: Final = 0.5
+"""Reward of a rollout that counts as correct: the package's own `pass_threshold`."""
+TURNS_AT_A_TIME: Final = 64
+LEFT_ALONE: Final = SimpleNamespace(
+    signal=lambda *_: None,
+    SIGINT=signal.SIGINT,
+    SIGTERM=signal.SIGTERM,
+    SIG_DFL=signal.SIG_DFL,
+    default_int_handler=signal.default_int_handler,
+)
+"""What that package sees in place of the module `signal`."""
+
+
+class VerifiersEnvironment:
+    """An environment that `verifiers.load_environment` gives, as the package's 0.1 has it.
+
+    It plays as it would for any client: all rollouts of a batch side by side, its rubric scores
+    each group. Sampling parameters are the lesson's. Environments with tools are refused.
+    """
+
+    def __init__(self, identity: str, kwargs: Mapping[str, Any]) -> None:
+        """Load it.
+
+        Args:
+            identity: ``name`` or ``owner/name`` of an environment that is installed.
+            kwargs: For its `load_environment`.
+
+        Raises:
+            LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing``
+                or ``environment_failed``.
+        """
+        self._identity = identity
+        self._environment = _loaded(identity, kwargs)
+        if getattr(self._environment, "tool_defs", None):
+            raise LessonFailed("environment_failed", f"verifiers:{identity} wants tools: not yet")
+        self._rows = {
+            "train": self._environment.get_dataset(),
+            "eval": self._environment.get_eval_dataset(),
+        }
+
+    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+        """Return the groups of the wanted problems; see :class:`GroupEnvironment`.
+
+        The rows of a dataset are drawn in an order of their own for each time through it.
+        """
+        turns = min(TURNS_AT_A_TIME, len(wanted.numbers) * wanted.generations)
+        with ThreadPoolExecutor(max(1, turns)) as pool:
+            found = asyncio.run(self._all(policy, wanted, pool))
+        groups = [group for group in found if isinstance(group, RolloutGroup)]
+        faults = [fault for fault in found if isinstance(fault, Fault)]
+        return Sampled(groups=groups, faults=faults)
+
+    async def _all(
+        self, policy: PolicyContext, wanted: Wanted, pool: Executor
+    ) -> list[RolloutGroup | Fault]:
+        rows = [self._row(number, wanted) for number in wanted.numbers]
+        return await asyncio.gather(*[self._group(policy, wanted, row, pool) for row in rows])
+
+    def _row(self, number: int, wanted: Wanted) -> int:
+        """Return which row of the dataset a problem is."""
+        size = len(self._rows[wanted.mode])
+        time, place = divmod(number, size)
+        order = np.random.default_rng(derive_seed(wanted.problem_seed, wanted.mode, time))
+        return int(order.permutation(size)[place])
+
+    async def _group(
+        self, policy: PolicyContext, wanted: Wanted, row: int, pool: Executor
+    ) -> RolloutGroup | Fault:
+        from rollouts.fleet.groups.verifiers_client import Conversation, PolicyClient
+
+        key = _key(self._identity, wanted.mode, row)
+        clients = [
+            PolicyClient(policy, Conversation(derive_seed(wanted.seed, key, index)), pool)
+            for index in range(wanted.generations)
+        ]
+        problem = dict(self._rows[wanted.mode][row])
+        states = await asyncio.gather(
+            *[self._environment.rollout(problem, client, "policy", {}) for client in clients]
+        )
+        for state in states:
+            fault = _fault(key, state)
+            if fault:
+                return fault
+        await self._environment.rubric.score_group(states)
+        for state in states:
+            await self._environment.rubric.cleanup(state)
+        pairs = zip(clients, states, strict=True)
+        return RolloutGroup(example=key, rollouts=[_rollout(*pair) for pair in pairs])
+
+
+def _loaded(identity: str, kwargs: Mapping[str, Any]) -> Any:
+    spec = f"verifiers:{identity}"
+    if not IDENTITY.fullmatch(identity):
+        raise LessonFailed("environment_unknown", f"{spec} is no name of an environment")
+    # Not before a lesson wants it: it brings half of the world.
+    import verifiers
+
+    if not hasattr(verifiers, "load_environment"):
+        raise LessonFailed(
+            "dependency_missing", f"{spec} needs verifiers 0.1: this one has no load_environment"
+        )
+    from verifiers.envs import environment
+
+    # It takes over the process's signals, which are the worker's, and fails outside main threads.
+    environment.signal = LEFT_ALONE
+    try:
+        return verifiers.load_environment(identity, **kwargs)
+    except Exception as error:
+        cause = error.__cause__
+        kind = {ModuleNotFoundError: "environment_unknown", TypeError: "environment_kwargs"}.get(
+            type(cause), "environment_failed"
+        )
+        raise LessonFailed(kind, f"{spec}: {error}") from error
+
+
+def _key(identity: str, mode: Mode, row: int) -> str:
+    return f"verifiers:{identity}:{mode}:{row}"
+
+
+def _fault(key: str, state: Mapping[str, Any]) -> Fault | None:
+    """Return why a rollout is no good, if it is not.
+
+    Raises:
+        SamplingStopped: If the worker is to stop.
+        InferenceFailed: If the server fails.
+    """
+    error = state.get("error")
+    cause = getattr(error, "__cause__", None)
+    if isinstance(cause, SamplingStopped | InferenceFailed):
+        raise cause
+    if error is not None:
+        return Fault("rollout_failed", f"{key}: {cause or error!r}"[:2000])
+    if not state["trajectory"]:
+        return Fault("prompt_too_long", f"{key}: the prompt leaves no room in the context")
+    return None
+
+
+def _rollout(client: "PolicyClient", state: Mapping[str, Any]) -> Rollout:
+    talk = client.conversation
+    return Rollout(
+        tokens=talk.tokens,
+        is_own=talk.is_own,
+        logprobs=talk.logprobs,
+        versions=talk.versions,
+        reward=float(state["reward"]),
+        is_correct=float(state["reward"]) >= CORRECT_FROM,
+        is_truncated=talk.is_truncated or bool(state.get("is_truncated")),
+        prompt=talk.prompt,
+        response=talk.text.removeprefix(talk.prompt),
+    )

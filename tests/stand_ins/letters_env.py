@@ -1,0 +1,46 @@
+"""An environment as people write them for `verifiers`, here for its stand-in."""
+
+from typing import Any
+
+from verifiers.envs.environment import Environment, Rubric
+from verifiers.types import Message
+
+
+def rows(first: int, count: int, length: int = 2) -> list[dict[str, Any]]:
+    """Return problems; the answer is their letter."""
+    letters = ["abcdefghij"[(first + number) % 10] for number in range(count)]
+    return [
+        {"prompt": [{"role": "user", "content": one * length}], "answer": one} for one in letters
+    ]
+
+
+def letters_share(completion: list[Message], answer: str, **_: Any) -> float:
+    """Return the share of the letter in the first answer."""
+    said = completion[0].content
+    return float(said.count(answer) / max(1, len(said)))
+
+
+def go_on(messages: list[Message]) -> list[Message]:
+    """Ask again."""
+    del messages
+    return [Message("user", "again")]
+
+
+def rewrite(messages: list[Message]) -> list[Message]:
+    """Change what was said, as some environments do with thoughts."""
+    messages[-1].content = "z"
+    return go_on(messages)
+
+
+def load_environment(
+    *, turns: int = 1, length: int = 2, rewrites: bool = False, tools: bool = False
+) -> Environment:
+    """Return the environment."""
+    return Environment(
+        dataset=rows(0, 5, length),
+        eval_dataset=rows(5, 3, length),
+        rubric=Rubric([letters_share]),
+        max_turns=turns,
+        reply=rewrite if rewrites else go_on,
+        tool_defs=["a tool"] if tools else None,
+    )

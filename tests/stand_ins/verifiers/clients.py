@@ -1,0 +1,52 @@
+"""The client that an environment asks."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from verifiers.errors import Error, ModelError
+
+
+class Client(ABC):
+    """Turns messages into what a server takes, and answers into messages."""
+
+    def __init__(self, client_or_config: Any) -> None:
+        self._client = client_or_config
+
+    @abstractmethod
+    def setup_client(self, config: Any) -> Any: ...
+
+    @abstractmethod
+    async def to_native_tool(self, tool: Any) -> Any: ...
+
+    @abstractmethod
+    async def to_native_prompt(self, messages: Any) -> tuple[Any, dict[str, Any]]: ...
+
+    @abstractmethod
+    async def get_native_response(
+        self, prompt: Any, model: str, sampling_args: Any, tools: Any = None, **kwargs: Any
+    ) -> Any: ...
+
+    @abstractmethod
+    async def raise_from_native_response(self, response: Any) -> None: ...
+
+    @abstractmethod
+    async def from_native_response(self, response: Any) -> Any: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    async def get_response(
+        self, prompt: Any, model: str, sampling_args: Any, tools: Any = None, **kwargs: Any
+    ) -> Any:
+        """Return the answer to a prompt; whatever goes wrong is the model's error."""
+        try:
+            native, more = await self.to_native_prompt(prompt)
+            found = await self.get_native_response(
+                native, model, sampling_args, tools, **more, **kwargs
+            )
+            await self.raise_from_native_response(found)
+            return await self.from_native_response(found)
+        except Error:
+            raise
+        except Exception as error:
+            raise ModelError from error
