@@ -28,7 +28,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve demo bench gpu-check test check format schema test-frontend test-python chromium clean
+.PHONY: help setup serve demo demo-grpo bench gpu-check test check format schema test-frontend test-python chromium clean
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ serve: setup ## Run the platform in the foreground (ROLLDECK_PORT, ROLLDECK_VAR,
 
 demo: setup ## Watch a policy learn; ARGS="--exit" ends when it has
 	@$(BIN)/python manage.py demo $(ARGS)
+
+demo-grpo: setup ## Watch a language model work through lessons; ARGS as for demo
+	@$(BIN)/python manage.py demo grpo $(ARGS)
 
 bench: $(INSTALLED) ## Measure beside the peers: ROWS=P1,P2 PAIRS=5 FULL=1 WORKERS=2 ALONE=1 PROFILE=1
 	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) \

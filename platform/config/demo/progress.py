@@ -1,24 +1,20 @@
-"""Read how far the demo's run has come."""
+"""Say how far a demo's run has come, whatever it learns."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Protocol
 
 from django.db import DatabaseError, connection
 
 from buffer.selectors import queue_depth
-from rollouts.selectors import episodes, fleet_state
+from rollouts.selectors import fleet_state
 from runs.models import Run
-
-# The mean that counts is that of this many episodes.
-WINDOW_EPISODES: Final = 20
-TARGET_RETURN: Final = 450.0
-ROWS_PER_READ: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """One look at the run.
+class RunState:
+    """What every run has.
 
     Attributes:
         status: State of the run.
@@ -26,11 +22,8 @@ class Progress:
         workers_running: Rollout workers at work.
         workers: Rollout workers in all.
         env_steps: Steps of all environments since the start.
-        episodes: Episodes that ended.
-        recent_return: Mean return of the last 20 episodes; None before the first.
-        best_recent_return: The highest that mean has been since there were 20.
-        queued: Fragments that wait for the trainer.
-        threshold: Fragments above which workers wait.
+        queued: Items that wait for the trainer.
+        threshold: Items above which workers wait.
         policy_step: Current policy version; negative before the first weights.
         served_steps: Batches handed to the trainer.
     """
@@ -40,79 +33,102 @@ class Progress:
     workers_running: int = 0
     workers: int = 0
     env_steps: int = 0
-    episodes: int = 0
-    recent_return: float | None = None
-    best_recent_return: float | None = None
     queued: int = 0
     threshold: float = 0.0
     policy_step: int = -2
     served_steps: int = 0
 
+
+class Progress(Protocol):
+    """One look at what a run learns."""
+
+    @property
+    def run(self) -> RunState:
+        """The run itself."""
+        ...
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything has been rolled out."""
+        ...
+
     @property
     def has_reached_target(self) -> bool:
-        """Whether the policy has learnt what it should."""
-        return self.best_recent_return is not None and self.best_recent_return >= TARGET_RETURN
+        """Whether it has learnt what it should; stays true."""
+        ...
 
-    def phase(self, *, trainer_exit_code: int | None) -> str:
-        """Return in words what is going on."""
-        if self.has_reached_target:
-            return "learnt"
-        if trainer_exit_code is not None:
-            return "the trainer is started again"
-        if self.policy_step < 0:
-            return "the trainer registers"
-        if not self.episodes:
-            return f"the fleet starts ({self.fleet})"
-        return "learning" if self.status == "running" else self.status
+    @property
+    def share(self) -> float:
+        """How much of the way to the target is done, in [0, 1]."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """Where it is, in half a line; also says what is missing."""
+        ...
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """Where it is, as names and values."""
+        ...
+
+    @property
+    def news(self) -> Sequence[str]:
+        """All that has happened since the start, oldest first; never grows shorter."""
+        ...
+
+
+class Learning(Protocol):
+    """Reads what one run has learnt, again and again."""
+
+    def read(self, run: RunState) -> Progress:
+        """Return the progress of a run that is in this state."""
+        ...
 
 
 class ProgressReader:
     """Looks at one run again and again; keeps the last look while the database is away."""
 
-    def __init__(self, run_id: int) -> None:
+    def __init__(self, run_id: int, learning: Learning) -> None:
         self._run_id = run_id
-        self._last_row: int | None = 0
-        self._episodes = 0
-        self._recent: float | None = None
-        self._best: float | None = None
-        self._last = Progress()
+        self._learning = learning
+        self._last: Progress | None = None
 
-    def read(self, *, now: datetime) -> Progress:
-        """Return the run's progress as of now."""
+    def read(self, *, now: datetime) -> Progress | None:
+        """Return the run's progress as of now; None before the first look."""
         try:
-            self._last = self._look(now)
+            self._last = self._learning.read(run_state(self._run_id, now=now))
         except DatabaseError:
             connection.close()
         return self._last
 
-    def _look(self, now: datetime) -> Progress:
-        self._read_episodes()
-        run = Run.objects.get(pk=self._run_id)
-        queue = queue_depth(self._run_id)
-        fleet = fleet_state(self._run_id, now=now)
-        return Progress(
-            status=run.status,
-            fleet=fleet.observed,
-            workers_running=sum(worker.state == "running" for worker in fleet.workers),
-            workers=len(fleet.workers),
-            env_steps=fleet.env_steps_total,
-            episodes=self._episodes,
-            recent_return=self._recent,
-            best_recent_return=self._best,
-            queued=queue.queued,
-            threshold=queue.threshold,
-            policy_step=run.policy_step,
-            served_steps=run.served_steps,
-        )
 
-    def _read_episodes(self) -> None:
-        while True:
-            rows = episodes(self._run_id, after=self._last_row, limit=ROWS_PER_READ)
-            for row in rows:
-                self._last_row = row.id
-                self._episodes += row.count
-                self._recent = row.recent_return_mean
-                if self._episodes >= WINDOW_EPISODES and row.recent_return_mean is not None:
-                    self._best = max(self._best or row.recent_return_mean, row.recent_return_mean)
-            if len(rows) < ROWS_PER_READ:
-                return
+def run_state(run_id: int, *, now: datetime) -> RunState:
+    """Return the state of a run as of now."""
+    run = Run.objects.get(pk=run_id)
+    queue = queue_depth(run_id)
+    fleet = fleet_state(run_id, now=now)
+    return RunState(
+        status=run.status,
+        fleet=fleet.observed,
+        workers_running=sum(worker.state == "running" for worker in fleet.workers),
+        workers=len(fleet.workers),
+        env_steps=fleet.env_steps_total,
+        queued=queue.queued,
+        threshold=queue.threshold,
+        policy_step=run.policy_step,
+        served_steps=run.served_steps,
+    )
+
+
+def phase(progress: Progress, *, trainer_exit_code: int | None) -> str:
+    """Return in words what is going on."""
+    if progress.has_reached_target:
+        return "learnt"
+    if trainer_exit_code is not None:
+        return "the trainer is started again"
+    if progress.run.policy_step < 0:
+        return "the trainer registers"
+    if not progress.has_begun:
+        return f"the fleet starts ({progress.run.fleet})"
+    return "learning" if progress.run.status == "running" else progress.run.status

@@ -3,7 +3,7 @@
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
@@ -13,7 +13,6 @@ from runs.core.lifecycle import RunVerb
 from runs.models import Run
 
 USER_NAME: Final = "demo"
-PRESET: Final = "cartpole"
 RUN_NAME: Final = "demo-{number}"
 
 
@@ -34,10 +33,20 @@ class Scenario:
     login_path: str
 
 
-def prepare(*, now: datetime) -> Scenario:
-    """Make a user if there is none yet, and a new run through the dashboard's own services."""
+def prepare(*, preset: str, config: dict[str, Any] | None = None, now: datetime) -> Scenario:
+    """Make a user if there is none yet, and a new run through the dashboard's own services.
+
+    Args:
+        preset: What the run is configured by; may be empty.
+        config: Fields of a run configuration, laid over the preset.
+        now: Time of creation.
+
+    Raises:
+        UnknownPreset: If there is no such preset.
+        InvalidRunConfig: If the configuration is wrong.
+    """
     user = _demo_user()
-    run = services.create(name=_free_name(), kind="fleet", preset=PRESET, created_by=user, now=now)
+    run = services.create(name=_free_name(), preset=preset, config=config, created_by=user, now=now)
     services.ask(run_id=run.pk, verb=RunVerb.START, actor=f"user:{USER_NAME}", now=now)
     _, token = services.mint_token(
         name=f"trainer of {run.name}", scopes=["trainer"], run_id=run.pk, created_by=user, now=now

@@ -5,13 +5,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.utils import timezone
 
-from config.demo.progress import TARGET_RETURN, Progress, ProgressReader
+from config.demo.progress import Progress, ProgressReader, phase
 from config.demo.scenario import Scenario, prepare
+from config.demo.subjects import Subject
 from config.demo.view import Frame, View
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import Folders
@@ -20,6 +21,9 @@ from config.embedded.services import Services
 DECK_STARTS_WITHIN_SECONDS: Final = 120.0
 LOOK_EVERY_SECONDS: Final = 0.5
 TRAINER_AGAIN_AFTER_SECONDS: Final = 1.0
+# Long enough for a loaded machine to start Python and torch, and find a web process that is back.
+EARLY_DEATH_SECONDS: Final = 60.0
+EARLY_DEATHS_AT_MOST: Final = 10
 READY_WORDS: Final = "Ready on"
 
 
@@ -27,24 +31,38 @@ class Demo:
     """The deck and the trainer as children, and their progress in a view.
 
     Args:
+        subject: What is shown.
+        view: Where it is shown.
         exits: Whether to end once the mark is reached or missed.
-        limit_seconds: When the mark is missed, counted from the start.
+        limit_seconds: When the mark is missed, counted from the start; None for the subject's.
+        config: A run configuration in place of the subject's preset.
     """
 
-    def __init__(self, view: View, *, exits: bool, limit_seconds: float) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        view: View,
+        *,
+        exits: bool,
+        limit_seconds: float | None = None,
+        config: dict[str, Any] | None = None,
+    ) -> None:
+        self._subject = subject
         self._view = view
         self._exits = exits
-        self._limit_seconds = limit_seconds
+        self._limit_seconds = subject.limit_seconds if limit_seconds is None else limit_seconds
+        self._config = config
         self._folders = Folders(settings.ROLLDECK_VAR)
         self._began_at = time.monotonic()
         self._children: list[Child] = []
         self._environment: dict[str, str] = {}
 
-    def run(self) -> bool:
-        """Return whether the policy reached the mark; without `exits`, only after Ctrl-C.
+    def run(self) -> str:
+        """Return what is missing to the mark, empty if it is reached; only with `exits`.
 
         Raises:
-            StartFailed: If the deck does not start, or ends by itself.
+            StartFailed: If the deck does not start or ends by itself, or the trainer cannot work.
+            InvalidRunConfig: If the configuration is wrong.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.default_int_handler)
@@ -62,27 +80,39 @@ class Demo:
         self._environment = services.child_environment(
             base_folder=settings.BASE_DIR, var=settings.ROLLDECK_VAR
         )
-        scenario = prepare(now=timezone.now())
+        scenario = self._prepare()
         self._view.say(f"Run {scenario.run_name} is launched; a trainer begins")
         return deck, scenario
 
-    def _watch(self, deck: Child, scenario: Scenario) -> bool:
-        reader = ProgressReader(scenario.run_id)
-        trainer = _Trainer(self._child, scenario)
-        report = _Report(self._view)
+    def _prepare(self) -> Scenario:
+        preset = "" if self._config else self._subject.preset
+        return prepare(preset=preset, config=self._config, now=timezone.now())
+
+    def _watch(self, deck: Child, scenario: Scenario) -> str:
+        reader = ProgressReader(scenario.run_id, self._subject.learning(scenario.run_id))
+        trainer = _Trainer(self._child, self._subject.trainer, scenario)
+        report = _Report(self._view, limit_seconds=self._limit_seconds)
+        url = settings.ROLLDECK_PUBLIC_URL + scenario.login_path
         with self._view as view:
             while True:
                 if deck.exit_code is not None:
                     raise StartFailed(f"the deck has ended:\n{deck.last_lines()}")
                 trainer.keep_running()
                 progress = reader.read(now=timezone.now())
-                elapsed = time.monotonic() - self._began_at
-                phase = progress.phase(trainer_exit_code=trainer.exit_code)
-                url = settings.ROLLDECK_PUBLIC_URL + scenario.login_path
-                view.show(Frame(phase=phase, elapsed_seconds=elapsed, progress=progress, url=url))
-                report.look(progress, elapsed, limit_seconds=self._limit_seconds)
-                if self._exits and report.verdict is not None:
-                    return report.verdict
+                if progress is not None:
+                    elapsed = time.monotonic() - self._began_at
+                    view.show(
+                        Frame(
+                            title=self._subject.title,
+                            phase=phase(progress, trainer_exit_code=trainer.exit_code),
+                            elapsed_seconds=elapsed,
+                            progress=progress,
+                            url=url,
+                        )
+                    )
+                    report.look(progress, elapsed)
+                if self._exits and report.missing is not None:
+                    return report.missing
                 time.sleep(LOOK_EVERY_SECONDS)
 
     def _wait_for(self, deck: Child) -> None:
@@ -123,12 +153,18 @@ class Demo:
 
 
 class _Trainer:
-    """The example trainer; started again where it stopped, should it die."""
+    """The example trainer; started again where it stopped, should it die.
 
-    def __init__(self, child: Callable[..., Child], scenario: Scenario) -> None:
+    Raises:
+        StartFailed: From `keep_running`, if it dies again and again as soon as it is started.
+    """
+
+    def __init__(self, child: Callable[..., Child], file: str, scenario: Scenario) -> None:
         self._start = child
+        self._file = file
         self._scenario = scenario
         self._again_at: float | None = None
+        self._early_deaths = 0
         self._child = self._begin()
 
     @property
@@ -140,16 +176,24 @@ class _Trainer:
         """Start it again, a moment after it died."""
         if self.exit_code is None:
             return
+        now = time.monotonic()
         if self._again_at is None:
-            self._again_at = time.monotonic() + TRAINER_AGAIN_AFTER_SECONDS
-        elif time.monotonic() >= self._again_at:
+            self._again_at = now + TRAINER_AGAIN_AFTER_SECONDS
+            self._count_death(lived_seconds=now - self._child.started_at)
+        elif now >= self._again_at:
             self._again_at = None
             self._child = self._begin("--resume")
+
+    def _count_death(self, *, lived_seconds: float) -> None:
+        is_early = lived_seconds < EARLY_DEATH_SECONDS
+        self._early_deaths = self._early_deaths + 1 if is_early else 0
+        if self._early_deaths >= EARLY_DEATHS_AT_MOST:
+            raise StartFailed(f"the trainer cannot work:\n{self._child.last_lines()}")
 
     def _begin(self, *words: str) -> Child:
         return self._start(
             "trainer",
-            str(settings.BASE_DIR / "examples" / "ppo_cartpole.py"),
+            str(settings.BASE_DIR / "examples" / self._file),
             *words,
             ROLLDECK_URL=settings.ROLLDECK_PUBLIC_URL,
             ROLLDECK_RUN=self._scenario.run_name,
@@ -159,26 +203,26 @@ class _Trainer:
 
 
 class _Report:
-    """Says each milestone once."""
+    """Says what is new, each thing once, and whether the mark is reached."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, *, limit_seconds: float) -> None:
         self._view = view
-        self._said_first_episode = False
-        self.verdict: bool | None = None
+        self._limit_seconds = limit_seconds
+        self._said = 0
+        self.missing: str | None = None
+        """Empty once the mark is reached; what is missing once the limit is over."""
 
-    def look(self, progress: Progress, elapsed: float, *, limit_seconds: float) -> None:
+    def look(self, progress: Progress, elapsed_seconds: float) -> None:
         """Say what is new."""
-        if progress.episodes and not self._said_first_episode:
-            self._said_first_episode = True
-            self._view.say(f"First episode {elapsed:.1f} seconds after the command")
-        if self.verdict is None and progress.has_reached_target:
-            self.verdict = True
-            self._view.say(
-                f"Mean return {progress.best_recent_return:.1f} over the last 20 episodes, "
-                f"{elapsed:.1f} seconds after the command and {progress.env_steps} env steps"
-            )
-        elif self.verdict is None and elapsed > limit_seconds:
-            self.verdict = False
-            self._view.say(
-                f"Mean return {TARGET_RETURN:g} was not reached within {limit_seconds:g} seconds"
-            )
+        after = f"{elapsed_seconds:.1f} seconds after the command"
+        for line in progress.news[self._said :]:
+            self._view.say(f"{line}, {after}")
+        self._said = max(self._said, len(progress.news))
+        if self.missing is not None:
+            return
+        if progress.has_reached_target:
+            self.missing = ""
+            self._view.say(f"Learnt {after}: {progress.summary}")
+        elif elapsed_seconds > self._limit_seconds:
+            self.missing = f"{progress.summary} after {self._limit_seconds:g} seconds"
+            self._view.say(f"The mark was missed: {self.missing}")

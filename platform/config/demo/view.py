@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from config.demo.progress import TARGET_RETURN, Progress
+from config.demo.progress import Progress
 
 LINE_EVERY_SECONDS: Final = 10.0
 
@@ -19,12 +19,14 @@ class Frame:
     """What one view shows.
 
     Attributes:
+        title: What is learnt, and how.
         phase: What is going on, in words.
         elapsed_seconds: Since the command.
         progress: How far the run is.
         url: Where to look, with a sign-in that works once.
     """
 
+    title: str
     phase: str
     elapsed_seconds: float
     progress: Progress
@@ -116,40 +118,33 @@ def link_line(frame: Frame) -> str:
 
 def line_of(frame: Frame) -> str:
     """Return a frame as one line."""
-    seen = frame.progress
+    run = frame.progress.run
     return (
-        f"{frame.elapsed_seconds:5.0f} s  {frame.phase}: {seen.env_steps} env steps, "
-        f"{seen.episodes} episodes, mean return {_number(seen.recent_return)} of "
-        f"{TARGET_RETURN:g}, version {seen.policy_step}, {seen.queued} queued, "
-        f"{seen.workers_running}/{seen.workers} workers"
+        f"{frame.elapsed_seconds:5.0f} s  {frame.phase}: {frame.progress.summary}, "
+        f"version {run.policy_step}, {run.queued} queued, "
+        f"{run.workers_running}/{run.workers} workers"
     )
 
 
 def panel_of(frame: Frame) -> Panel:
     """Return a frame as a table in a box."""
-    seen = frame.progress
+    seen, run = frame.progress, frame.progress.run
     table = Table.grid(padding=(0, 3))
     table.add_column(style="dim", min_width=14)
     table.add_column()
     minutes, seconds = divmod(int(frame.elapsed_seconds), 60)
     rows = {
         "phase": f"{frame.phase}   {minutes}:{seconds:02}",
-        "mean return": f"{_number(seen.recent_return)} of {TARGET_RETURN:g}, last 20 episodes",
-        "episodes": f"{seen.episodes:,}   env steps {seen.env_steps:,}",
-        "policy version": f"{seen.policy_step}   batches served {seen.served_steps}",
-        "queue": f"{seen.queued} of {seen.threshold:g} fragments",
-        "workers": f"{seen.workers_running} of {seen.workers} running   fleet {seen.fleet}",
+        **seen.rows,
+        "policy version": f"{run.policy_step}   batches served {run.served_steps}",
+        "queue": f"{run.queued} of {run.threshold:g}",
+        "workers": f"{run.workers_running} of {run.workers} running   fleet {run.fleet}",
     }
     for name, value in rows.items():
         table.add_row(name, value)
-    bar = ProgressBar(total=TARGET_RETURN, completed=max(0.0, seen.recent_return or 0.0))
     return Panel(
-        Group(table, bar),
-        title="Rolldeck: CartPole with PPO",
+        Group(table, ProgressBar(total=1.0, completed=seen.share)),
+        title=f"Rolldeck: {frame.title}",
         subtitle="Ctrl-C stops everything",
         border_style="green" if seen.has_reached_target else "blue",
     )
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"

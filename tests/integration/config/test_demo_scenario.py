@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from django.contrib.auth.models import User
 
+from config.demo.lessons import Curricula
 from config.demo.progress import ProgressReader
+from config.demo.returns import Returns
 from config.demo.scenario import prepare
 from runs.models import ApiToken, Run
 from runs.services import user_of_one_time_token
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_each_demo_has_a_run_of_its_own_and_the_same_user() -> None:
-    first, second = prepare(now=NOW), prepare(now=NOW)
+    first, second = prepare(preset="cartpole", now=NOW), prepare(preset="cartpole", now=NOW)
 
     assert [first.run_name, second.run_name] == ["demo-1", "demo-2"]
     assert Run.objects.get(name="demo-1").status == "queued"
@@ -23,7 +25,7 @@ def test_each_demo_has_a_run_of_its_own_and_the_same_user() -> None:
 
 
 def test_the_trainers_token_is_good_for_this_run_alone() -> None:
-    scenario = prepare(now=NOW)
+    scenario = prepare(preset="cartpole", now=NOW)
     token = ApiToken.objects.get()
 
     assert (token.run_id, token.scopes) == (scenario.run_id, ["trainer"])
@@ -31,7 +33,7 @@ def test_the_trainers_token_is_good_for_this_run_alone() -> None:
 
 
 def test_the_link_signs_the_demos_user_in() -> None:
-    path, _, after = prepare(now=NOW).login_path.partition("?next=")
+    path, _, after = prepare(preset="cartpole", now=NOW).login_path.partition("?next=")
 
     user = user_of_one_time_token(path.rpartition("/")[2])
     assert user is not None
@@ -40,8 +42,27 @@ def test_the_link_signs_the_demos_user_in() -> None:
 
 
 def test_a_new_run_has_come_nowhere() -> None:
-    progress = ProgressReader(prepare(now=NOW).run_id).read(now=NOW)
+    run_id = prepare(preset="cartpole", now=NOW).run_id
+    progress = ProgressReader(run_id, Returns(run_id)).read(now=NOW)
 
-    assert (progress.status, progress.episodes, progress.recent_return) == ("queued", 0, None)
-    assert progress.threshold == 48
+    assert progress is not None
+    assert (progress.run.status, progress.news) == ("queued", ())
+    assert progress.run.threshold == 48
+    assert not progress.has_begun
     assert not progress.has_reached_target
+
+
+def test_a_new_language_run_has_learnt_nothing() -> None:
+    run_id = prepare(preset="curriculum", now=NOW).run_id
+    progress = ProgressReader(run_id, Curricula(run_id)).read(now=NOW)
+
+    assert progress is not None
+    assert progress.summary == "0 of 3 wanted lessons have graduated"
+    assert len(progress.rows) == 4
+    assert progress.news == ()
+
+
+def test_a_configuration_of_ones_own_makes_the_run() -> None:
+    scenario = prepare(preset="", config={"seed": 7}, now=NOW)
+
+    assert Run.objects.get(pk=scenario.run_id).config["seed"] == 7

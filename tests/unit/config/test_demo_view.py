@@ -5,49 +5,62 @@ import io
 import pytest
 from rich.console import Console
 
-from config.demo.progress import Progress
+from config.demo.progress import Progress, RunState, phase
+from config.demo.returns import ReturnsProgress
 from config.demo.view import Frame, LiveView, PlainView, line_of
 
 URL = "http://127.0.0.1:8000/login/once/abc?next=/runs/demo-1"
-HALFWAY = Progress(
-    status="running",
-    fleet="running",
-    workers_running=2,
-    workers=2,
-    env_steps=20_000,
+HALFWAY = ReturnsProgress(
+    run=RunState(
+        status="running",
+        fleet="running",
+        workers_running=2,
+        workers=2,
+        env_steps=20_000,
+        queued=7,
+        threshold=48.0,
+        policy_step=9,
+        served_steps=9,
+    ),
     episodes=310,
     recent_return=123.45,
     best_recent_return=130.0,
-    queued=7,
-    threshold=48.0,
-    policy_step=9,
-    served_steps=9,
 )
 
 
 def frame(elapsed_seconds: float = 61.0, progress: Progress = HALFWAY) -> Frame:
-    return Frame(phase="learning", elapsed_seconds=elapsed_seconds, progress=progress, url=URL)
+    return Frame(
+        title="CartPole with PPO",
+        phase="learning",
+        elapsed_seconds=elapsed_seconds,
+        progress=progress,
+        url=URL,
+    )
 
 
 @pytest.mark.parametrize(
-    ("progress", "trainer_exit_code", "phase"),
+    ("progress", "trainer_exit_code", "said"),
     [
-        (Progress(), None, "the trainer registers"),
-        (Progress(policy_step=0, fleet="starting"), None, "the fleet starts (starting)"),
+        (ReturnsProgress(), None, "the trainer registers"),
+        (
+            ReturnsProgress(run=RunState(policy_step=0, fleet="starting")),
+            None,
+            "the fleet starts (starting)",
+        ),
         (HALFWAY, None, "learning"),
         (HALFWAY, 1, "the trainer is started again"),
-        (Progress(best_recent_return=450.0), 1, "learnt"),
+        (ReturnsProgress(best_recent_return=450.0), 1, "learnt"),
     ],
 )
 def test_the_phase_is_said_in_words(
-    progress: Progress, trainer_exit_code: int | None, phase: str
+    progress: ReturnsProgress, trainer_exit_code: int | None, said: str
 ) -> None:
-    assert progress.phase(trainer_exit_code=trainer_exit_code) == phase
+    assert phase(progress, trainer_exit_code=trainer_exit_code) == said
 
 
 @pytest.mark.parametrize(("best", "reached"), [(None, False), (449.9, False), (450.0, True)])
 def test_the_mark_is_the_best_mean_of_twenty(best: float | None, reached: bool) -> None:
-    assert Progress(best_recent_return=best).has_reached_target is reached
+    assert ReturnsProgress(best_recent_return=best).has_reached_target is reached
 
 
 def test_a_line_holds_the_numbers() -> None:
@@ -55,7 +68,7 @@ def test_a_line_holds_the_numbers() -> None:
         "   61 s  learning: 20000 env steps, 310 episodes, mean return 123.5 of 450, "
         "version 9, 7 queued, 2/2 workers"
     )
-    assert "mean return – of 450" in line_of(frame(progress=Progress()))
+    assert "mean return – of 450" in line_of(frame(progress=ReturnsProgress()))
 
 
 def test_a_log_gets_the_link_once_and_a_line_every_ten_seconds() -> None:
@@ -78,6 +91,7 @@ def test_a_narrow_terminal_gets_one_box_and_an_unbroken_link_above_it() -> None:
         view.say("First episode")
 
     shown = out.getvalue()
+    assert "Rolldeck: CartPole with PPO" in shown
     assert "123.5 of 450" in shown
     assert shown.count(URL) == 1
     assert "First episode" in shown

@@ -1,40 +1,72 @@
 """Show a policy that learns through every part of the system."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
 from config.demo.show import Demo
+from config.demo.subjects import SUBJECTS
 from config.demo.view import LiveView, PlainView, View
 from config.embedded.children import StartFailed
+from runs.core.run_config import InvalidRunConfig
 
 
 class Command(BaseCommand):
-    """Start a deck, launch a CartPole run, train, and show the progress."""
+    """Start a deck, launch a run, train, and show the progress."""
 
-    help = "Start a deck, launch a CartPole run, train it with PPO, and show the progress."
+    help = "Start a deck, launch a run, train it, and show the progress."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add what the demo knows."""
         parser.add_argument(
+            "subject",
+            nargs="?",
+            default="cartpole",
+            choices=[*SUBJECTS],
+            help="cartpole with PPO, or lessons in text with grpo",
+        )
+        parser.add_argument(
             "--exit", action="store_true", help="end at the mark (exit code 0) or at the limit (1)"
         )
         parser.add_argument(
-            "--limit-seconds", type=float, default=600.0, help="when the mark is missed"
+            "--limit-seconds",
+            type=float,
+            help="when the mark is missed; 600 for cartpole, 1200 for grpo",
+        )
+        parser.add_argument(
+            "--config", type=Path, metavar="FILE", help="run configuration (JSON) of your own"
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run until the mark with ``--exit``, and until Ctrl-C without."""
         console = Console()
         view: View = LiveView(console) if console.is_terminal else PlainView(console)
-        demo = Demo(view, exits=options["exit"], limit_seconds=options["limit_seconds"])
+        demo = Demo(
+            SUBJECTS[options["subject"]],
+            view,
+            exits=options["exit"],
+            limit_seconds=options["limit_seconds"],
+            config=_read(options["config"]) if options["config"] else None,
+        )
         try:
-            reached = demo.run()
-        except StartFailed as error:
+            missing = demo.run()
+        except (StartFailed, InvalidRunConfig) as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
             return
-        if not reached:
-            raise CommandError("the demo missed its mark")
+        if missing:
+            raise CommandError(f"the demo missed its mark: {missing}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        read = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--config: {error}") from error
+    if not isinstance(read, dict):
+        raise CommandError("--config: not a JSON object")
+    return read

@@ -1,0 +1,163 @@
+"""The demo tells each move of a lesson, and knows when enough has been learnt."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from config.demo.lessons import LessonsProgress
+from config.demo.progress import RunState
+from rollouts.core.evaluation import EvaluationFigures, Interval
+from rollouts.wire import EvaluationRow, LessonChangeRow, LessonRow
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LEARNT = (("one", "graduated"), ("two", "graduated"), ("three", "graduated"))
+
+
+def evaluation(lesson: str, success: float) -> EvaluationRow:
+    return EvaluationRow(
+        id="0",
+        lesson=lesson,
+        round=1,
+        state="done",
+        epoch=1,
+        due_step=0,
+        policy_step=0,
+        created_at=NOW,
+        finished_at=NOW,
+        worker="w",
+        attempts=1,
+        reason="",
+        figures=EvaluationFigures(
+            problems=256,
+            generations=1,
+            successes=int(256 * success),
+            success=Interval(success, success, success),
+            pass_at={1: success},
+            reward=Interval(success, success, success),
+        ),
+        samples=[],
+    )
+
+
+def lesson(name: str, success: float | None = None, *, samples: int = 64) -> LessonRow:
+    return LessonRow(
+        name=name,
+        spec="task:reverse",
+        requires=[],
+        stop_success=0.9,
+        status="active",
+        reason="requires nothing",
+        changed_at=None,
+        has_regressed=False,
+        probability=0.25,
+        success=0.5,
+        examples=8,
+        samples=samples,
+        zero_variance_share=None,
+        truncated_share=None,
+        duplicate_share=None,
+        tokens_mean=None,
+        errors=0,
+        last_error="",
+        evaluation=None if success is None else evaluation(name, success),
+    )
+
+
+def moves(*targets: tuple[str, str]) -> tuple[LessonChangeRow, ...]:
+    """Return changes to the targets named, each from where it can come from."""
+    sources = {"active": "locked", "graduated": "active"}
+    return tuple(
+        LessonChangeRow(
+            id=number,
+            at=NOW,
+            lesson=name,
+            source=sources[target],  # type: ignore[arg-type]
+            target=target,  # type: ignore[arg-type]
+            reason="because",
+            figures={},
+            epoch=1,
+            policy_step=25 * number,
+        )
+        for number, (name, target) in enumerate(targets)
+    )
+
+
+def fell_back(name: str) -> LessonChangeRow:
+    return LessonChangeRow(
+        id=9,
+        at=NOW,
+        lesson=name,
+        source="graduated",
+        target="active",
+        reason="evaluation fell",
+        figures={},
+        epoch=1,
+        policy_step=100,
+    )
+
+
+def test_every_move_is_told_with_its_reason() -> None:
+    progress = LessonsProgress(
+        changes=(*moves(("one", "active"), ("one", "graduated")), fell_back("one"))
+    )
+
+    assert progress.news == (
+        "one unlocks at version 0 (because)",
+        "one graduates at version 25 (because)",
+        "one falls back at version 100 (evaluation fell)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("graduated", "success", "reached"),
+    [
+        (LEARNT, 0.9, True),
+        (LEARNT, 0.89, False),
+        (LEARNT, None, False),
+        (LEARNT[:2], 1.0, False),
+        ((*LEARNT[:2], LEARNT[0]), 1.0, False),
+        ((), 1.0, False),
+    ],
+)
+def test_three_lessons_and_the_first_of_them_are_the_mark(
+    graduated: tuple[tuple[str, str], ...], success: float | None, reached: bool
+) -> None:
+    progress = LessonsProgress(
+        lessons=(lesson("three"), lesson("one", success), lesson("two"), lesson("four")),
+        changes=moves(*graduated),
+    )
+
+    assert progress.has_reached_target is reached
+
+
+def test_a_lesson_that_fell_back_has_graduated_once() -> None:
+    progress = LessonsProgress(
+        lessons=(lesson("one", 0.95), lesson("two", 0.4), lesson("three")),
+        changes=(*moves(*LEARNT), fell_back("two")),
+    )
+
+    assert progress.has_reached_target
+    assert progress.share == 1.0
+
+
+def test_a_run_of_one_lesson_needs_only_that() -> None:
+    progress = LessonsProgress(lessons=(lesson("one", 0.95),), changes=moves(LEARNT[0]))
+
+    assert progress.has_reached_target
+    assert progress.summary == "1 of 1 wanted lessons have graduated, one evaluated at 95.0%"
+
+
+def test_a_run_without_lessons_yet_has_reached_nothing() -> None:
+    assert not LessonsProgress().has_reached_target
+    assert LessonsProgress().summary == "0 of 0 wanted lessons have graduated"
+
+
+def test_it_has_begun_with_the_first_answers() -> None:
+    assert not LessonsProgress(lessons=(lesson("one", samples=0),)).has_begun
+    assert LessonsProgress(lessons=(lesson("one"),)).has_begun
+
+
+def test_a_lesson_is_a_row_of_the_table() -> None:
+    rows = LessonsProgress(run=RunState(), lessons=(lesson("one", 0.973),)).rows
+
+    assert rows["one"].split() == ["active", "evaluated", "97.3%", "drawn", "25.0%"]
