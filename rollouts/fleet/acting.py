@@ -37,6 +37,10 @@ class WeightsDoNotFit(ValueError):
         return cls(f"names or shapes differ: {', '.join(named)}{rest}", flaws)
 
 
+class WeightsNotTaken(RuntimeError):
+    """What draws did not take weights for now: it is away, or refuses them; worth another try."""
+
+
 class PolicyDoesNotFit(ValueError):
     """The configured policy cannot act in the environment; `field` is what to change."""
 

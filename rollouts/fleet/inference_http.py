@@ -110,12 +110,19 @@ class HttpInferenceServer:
                 return False
 
     def close(self) -> None:
-        """Close the sockets; the server goes on."""
-        asyncio.run_coroutine_threadsafe(self._http.aclose(), self._loop).result(5.0)
+        """Hang up and close the sockets; the server goes on."""
+        asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop).result(5.0)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._runner.join(5.0)
         self._loop.close()
         self._control.close()
+
+    async def _hang_up(self) -> None:
+        under_way = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        await self._http.aclose()
 
     def _route(self) -> WeightsRoute:
         kind, folder = self._settings.kind, self._settings.weights_directory

@@ -9,12 +9,14 @@ from itertools import islice
 from typing import Any, Final
 
 from rolldeck.wire import InvalidMessage, WeightsTransfers
-from rollouts.fleet.acting import TakesWeights, WeightsDoNotFit
+from rollouts.fleet.acting import TakesWeights, WeightsDoNotFit, WeightsNotTaken
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.weights import Version, WeightsOffer, WeightsRecord, WeightsUnavailable
 
 RETRY_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 1.0
+FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.5, 30.0
+"""Before a version that was not taken is tried again; doubled each time."""
 PARAMETERS_TOLD: Final = 64
 """Parameters that the event about a refusal names."""
 
@@ -26,6 +28,7 @@ class _Prepared:
     version: Version
     policy: TakesWeights
     weights: Any
+    draw_with: Callable[[Version], None]
 
 
 class WeightsLoader:
@@ -52,12 +55,16 @@ class WeightsLoader:
         self._offer: WeightsOffer | None = None
         self._record: WeightsRecord | None = None
         self._policy: TakesWeights | None = None
+        self._draw_with: Callable[[Version], None] = _in_place
         self._prepared: _Prepared | None = None
         self._active: Version | None = None
         self._tried: Version | None = None
         """The last version that needs no further turn: prepared or refused."""
         self._refused: tuple[Version, str] | None = None
         self._told_lost: Version | None = None
+        self._missed: tuple[Version, float] | None = None
+        """A version that was not taken, and when it may be tried again."""
+        self._wait_seconds = FIRST_WAIT_SECONDS
         self._busy_since: float | None = None
         self._open: set[Version] = set()
         """Versions that were offered and have met none of their fates yet."""
@@ -86,7 +93,7 @@ class WeightsLoader:
 
     @property
     def refusal(self) -> str:
-        """Why the newest version is not acted with; empty unless the policy refused it."""
+        """Why the newest version is not acted with; empty unless it was refused."""
         refused = self._refused
         return refused[1] if refused and refused[0] == self.staged else ""
 
@@ -106,24 +113,47 @@ class WeightsLoader:
         self._wake.set()
         return offer.version
 
-    def serve(self, policy: TakesWeights) -> None:
-        """Prepare weights for `policy` from now on: it has none yet."""
+    def serve(
+        self, policy: TakesWeights, *, draw_with: Callable[[Version], None] | None = None
+    ) -> None:
+        """Prepare weights for `policy` from now on: it has none yet.
+
+        Args:
+            policy: Adopts them.
+            draw_with: Called next, where adopting is not all: what draws gets them under this
+                version. May take its time, and raise WeightsDoNotFit or WeightsNotTaken.
+        """
         with self._lock:
             self._policy, self._prepared = policy, None
-            self._active = self._tried = self._refused = None
+            self._draw_with = draw_with or _in_place
+            self._active = self._tried = self._refused = self._missed = None
         self._wake.set()
 
     def adopt(self) -> bool:
-        """Let the policy act with the version that is ready, if there is one."""
+        """Let the policy act with the version that is ready, if there is one.
+
+        Until that has come true, the earlier version acts and `active` says so.
+        """
         if self._prepared is None:
             return False
         with self._lock:
             ready, self._prepared = self._prepared, None
-            if ready is None:
+        if ready is None:
+            return False
+        try:
+            ready.policy.adopt(ready.weights)
+            ready.draw_with(ready.version)
+        except WeightsDoNotFit as misfit:
+            self._refuse(ready.version, misfit)
+            return False
+        except WeightsNotTaken as failure:
+            self._miss(ready.version, failure)
+            return False
+        with self._lock:
+            if ready.policy is not self._policy:
                 return False
             self._settle("adopted", ready.version)
-        ready.policy.adopt(ready.weights)
-        self._active = ready.version
+            self._active, self._refused, self._missed = ready.version, None, None
         return True
 
     def turn(self) -> None:
@@ -170,6 +200,12 @@ class WeightsLoader:
         record, policy = self._record, self._policy
         if record is None or policy is None or record.version == self._tried:
             return
+        if (
+            self._missed
+            and self._missed[0] == record.version
+            and time.monotonic() < self._missed[1]
+        ):
+            return
         try:
             weights = policy.prepare(record.tensors)
         except ValueError as misfit:
@@ -180,7 +216,7 @@ class WeightsLoader:
             if policy is not self._policy:
                 self._wake.set()
                 return
-            self._prepared = _Prepared(record.version, policy, weights)
+            self._prepared = _Prepared(record.version, policy, weights, self._draw_with)
             self._tried = record.version
             if self._offer is not None:
                 self._wake.set()
@@ -201,6 +237,20 @@ class WeightsLoader:
             parameters=told,
         )
 
+    def _miss(self, version: Version, failure: WeightsNotTaken) -> None:
+        """Try a version again later; say once that this is needed."""
+        is_new = self._missed is None or self._missed[0] != version
+        self._wait_seconds = (
+            FIRST_WAIT_SECONDS if is_new else min(MOST_WAIT_SECONDS, 2 * self._wait_seconds)
+        )
+        text = f"the weights of version {version[1]} were not taken, tried again: {failure}"
+        with self._lock:
+            self._missed = version, time.monotonic() + self._wait_seconds
+            self._tried, self._refused = None, (version, text)
+        if is_new:
+            said = text[0].upper() + text[1:]
+            self._events.add("weights_refused", said, level="warning", version=list(version))
+
     def _tell_lost(self, version: Version, failure: Exception) -> None:
         """Say once for a version that it cannot be had; it is tried again all the same."""
         if self._told_lost != version:
@@ -218,6 +268,10 @@ class WeightsLoader:
         self._open -= over
         self._counts[fate] += version in over
         self._counts["superseded"] += len(over - {version})
+
+
+def _in_place(version: Version) -> None:
+    """Have nothing to do: who adopted the weights acts with them."""
 
 
 def _received(offer: WeightsOffer) -> WeightsRecord:

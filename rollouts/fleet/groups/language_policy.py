@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import torch
 from numpy.typing import NDArray
 
+from rollouts.fleet.acting import WeightsNotTaken
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference import InferenceServer
 from rollouts.fleet.inference_servers import inference_server_for
@@ -42,7 +43,12 @@ class LanguagePolicy(Protocol):
         """Take weights; `draw_with` follows in the same thread and says what they are called."""
 
     def draw_with(self, version: Version) -> None:
-        """Draw with the weights that were adopted last, under their name."""
+        """Draw with the weights that were adopted last, under their name.
+
+        Raises:
+            WeightsNotTaken: If what draws is away, or refuses them for now.
+            WeightsDoNotFit: If they are not the model's.
+        """
 
 
 def policy_of(language: LanguageConfig, *, device: str, rows: int) -> LanguagePolicy:
@@ -117,9 +123,13 @@ class ServedPolicy:
         """Hand them over; a server that has this version from another worker keeps it.
 
         Raises:
-            InferenceFailed: If the server cannot be reached.
-            WeightsDoNotFit: If the server refuses them.
+            WeightsNotTaken: If the server cannot be reached, or says no.
+            WeightsDoNotFit: If it says that they are not its model's.
         """
         adopted, self._adopted = self._adopted, None
-        if adopted is not None:
+        if adopted is None:
+            return
+        try:
             self.server.update_weights(adopted, version)
+        except RuntimeError as failure:  # a client that was closed meanwhile raises a bare one
+            raise WeightsNotTaken(str(failure)) from failure

@@ -226,7 +226,7 @@ class GroupWorkerWrapper:
         self._policy = policy_of(
             language, device=config.fleet.device, rows=BATCHES_IN_FLIGHT * sequences_of(language)
         )
-        self._weights.serve(self._policy)
+        self._weights.serve(self._policy, draw_with=self._policy.draw_with)
         return GroupRolloutWorker(
             language,
             server=self._policy.server,
@@ -245,10 +245,7 @@ class GroupWorkerWrapper:
 
     def _adopt(self) -> None:
         """Let a version draw as soon as it is there: what is under way goes on with it."""
-        with self._building:
-            policy = self._policy
-            if policy is not None and self._weights.adopt() and self._weights.active is not None:
-                policy.draw_with(self._weights.active)
+        self._weights.adopt()
         self._wake()
 
     def _wake(self) -> None:

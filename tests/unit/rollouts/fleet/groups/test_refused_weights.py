@@ -1,0 +1,192 @@
+"""An inference server that does not take a version costs nothing but time."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rolldeck.wire import FleetEvent
+from rollouts.fleet.groups.language_policy import ServedPolicy
+from rollouts.fleet.inference_http import HttpInferenceServer
+from rollouts.fleet.language.building import build
+from rollouts.fleet.language.checkpoints import named_tensors
+from rollouts.fleet.language.tokenizers import ByteTokenizer
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.weights_loader import WeightsLoader
+from runs.core import run_config
+from runs.core.inference_servers import InferenceServerSettings
+from tests.stand_ins.inference_servers import VllmStandIn, listening
+from tests.unit.rollouts.fleet.groups.conftest import SHAPES
+from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
+from tests.unit.rollouts.fleet.language.small_models import small_model
+from tests.unit.rollouts.fleet.small_platform import served as served_platform
+
+Eventually = Callable[..., None]
+
+
+class Moody(VllmStandIn):
+    """A server that says no for a while."""
+
+    says_no = False
+
+    def load(self) -> str:
+        """Read the folder, unless it does not want to."""
+        return "CUDA error: out of memory" if self.says_no else super().load()
+
+    @property
+    def tries(self) -> int:
+        """How often it was told to read its folder."""
+        return self.heard.count("/collective_rpc reload_weights")
+
+
+class Served:
+    """A server, the loader of a worker that draws with it, and a thread that turns the loader."""
+
+    def __init__(self, folder: Path) -> None:
+        self.stand_in = Moody(folder, small_model(seed=0), ByteTokenizer())
+        self.events = EventLog()
+        self.told: list[FleetEvent] = []
+
+    def connect(self, url: str, folder: Path) -> None:
+        settings = InferenceServerSettings(
+            kind="vllm", url=url, model="small", weights_directory=str(folder)
+        )
+        self.server = HttpInferenceServer(settings)
+        policy = ServedPolicy(self.server, ByteTokenizer(), 256)
+        self.loader = WeightsLoader(self.events, announce_ready=self.adopt)
+        self.loader.serve(policy, draw_with=policy.draw_with)
+        self._ends = threading.Event()
+        self._turning = threading.Thread(target=self._turn)
+        self._turning.start()
+
+    def adopt(self) -> None:
+        self.loader.adopt()
+
+    def publish(self, step: int) -> None:
+        tensors = {name: value.numpy() for name, value in named_tensors(small_model(seed=step))}
+        self.loader.offer(WeightsRecord(epoch=1, step=step, tensors=tensors))
+
+    def refusals(self) -> list[FleetEvent]:
+        self.told += self.events.take()
+        return [event for event in self.told if event.kind == "weights_refused"]
+
+    def close(self) -> None:
+        self._ends.set()
+        self.loader.close()
+        self._turning.join(30)
+        self.server.close()
+
+    def _turn(self) -> None:
+        while not self._ends.is_set():
+            self.loader.turn()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    with listening(made.stand_in.app()) as url:
+        made.connect(url, tmp_path)
+        yield made
+        made.close()
+    made.stand_in.thread.close()
+
+
+def test_a_version_that_the_server_refuses_is_told_once_and_tried_again(
+    served: Served, eventually: Eventually
+) -> None:
+    served.publish(1)
+    eventually(lambda: served.loader.active == (1, 1), 60.0)
+    served.stand_in.says_no = True
+    before = served.stand_in.tries
+    served.publish(2)
+    eventually(lambda: served.stand_in.tries >= before + 2, 60.0)
+
+    assert served.loader.active == served.server.version == (1, 1)
+    assert "version 2 were not taken" in served.loader.refusal
+    assert "out of memory" in served.loader.refusal
+
+    served.stand_in.says_no = False
+    eventually(lambda: served.loader.active == (1, 2), 60.0)
+    assert served.server.version == (1, 2)
+    assert served.loader.refusal == ""
+    [told] = served.refusals()
+    assert (told.level, told.details["version"]) == ("warning", [1, 2])
+    fates = served.loader.transfers
+    assert (fates.adopted, fates.refused, fates.superseded) == (2, 0, 0)
+
+
+def test_a_newer_version_does_not_wait_for_one_that_was_refused(
+    served: Served, eventually: Eventually
+) -> None:
+    served.stand_in.says_no = True
+    served.publish(1)
+    eventually(lambda: served.refusals(), 60.0)
+    assert served.loader.active is None
+
+    served.stand_in.says_no = False
+    served.publish(2)
+    eventually(lambda: served.loader.active == (1, 2), 60.0)
+
+    assert served.loader.transfers.adopted == 1
+    assert served.server.version == (1, 2)
+
+
+def test_a_fleet_says_which_version_draws_until_its_server_takes_the_next(
+    tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {
+        "language": {
+            "lessons": {"reverse": {"spec": "task:reverse", "kwargs": {"length": 2}}},
+            "model": SHAPES,
+            "inference": "moody",
+            "group_size": 4,
+            "prompts_per_batch": 2,
+            "keeps_zero_variance": True,
+            "evaluation": {"examples": 64},
+        },
+        "fleet": {"num_workers": 1},
+        "buffer": {"max_staleness": 100},
+    }
+    parsed = run_config.parse(config)
+    assert parsed.language is not None
+    platform = LanguagePlatform(parsed.language)
+    built = build(parsed.language)
+    stand_in = Moody(tmp_path, built.model, built.tokenizer)
+    with listening(stand_in.app()) as server, served_platform(platform) as url:
+        offered = {
+            "kind": "vllm",
+            "url": server,
+            "model": "small",
+            "weights_directory": str(tmp_path),
+        }
+        monkeypatch.setenv("ROLLDECK_INFERENCE_SERVERS", json.dumps({"moody": offered}))
+        settings = FleetSettings(
+            platform_url=url,
+            token="t",
+            run="r",
+            run_config=run_config.to_builtins(parsed),
+            incarnation="1-aaaa",
+            spool_root=str(tmp_path / "spool"),
+            log_root=str(tmp_path / "logs"),
+        )
+        with LocalFleet(settings):
+            platform.publish_weights(0)
+            eventually(lambda: platform.groups, 60.0)
+            stand_in.says_no = True
+            platform.publish_weights(1)
+            eventually(lambda: "weights_refused" in platform.events(), 60.0)
+            eventually(lambda: "not taken" in platform.reports[-1].workers[0].reason, 60.0)
+            worker = platform.reports[-1].workers[0]
+            assert (worker.state, worker.active_step, worker.staged_step) == ("running", 0, 1)
+            stand_in.says_no = False
+            eventually(lambda: platform.reports[-1].workers[0].active_step == 1, 90.0)
+            eventually(lambda: any(one.policy_step == 1 for one in platform.groups), 60.0)
+    stand_in.thread.close()
+
+    assert "loop_crashed" not in platform.events()
+    assert list(platform.events()).count("weights_refused") == 1
