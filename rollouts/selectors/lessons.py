@@ -6,7 +6,7 @@ import msgspec
 from django.db.models import QuerySet
 
 from rolldeck.lessons import Sample
-from rollouts.core.curriculum import LessonStatus, concentration
+from rollouts.core.curriculum import LessonStatus, concentration, drawn
 from rollouts.core.evaluation import EvaluationFigures
 from rollouts.models import Curriculum, Evaluation, Lesson, LessonChange
 from rollouts.models.lessons import OPEN_EVALUATIONS
@@ -82,10 +82,8 @@ def _rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
 
 def _shares(rows: list[Lesson], curriculum: RunCurriculum) -> dict[str, float]:
     active = {row.name: row.weight for row in rows if row.status == LessonStatus.ACTIVE}
-    if active:
-        return curriculum.strategy.shares(active)
-    unlocked = [row.name for row in rows if row.status != LessonStatus.LOCKED]
-    return dict.fromkeys(unlocked, 1 / len(unlocked)) if unlocked else {}
+    learnt = [row.name for row in rows if row.status == LessonStatus.GRADUATED]
+    return drawn(curriculum.strategy, active, graduated=learnt) if active or learnt else {}
 
 
 def _summary(

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F
 
 from rolldeck.lessons import RolloutTask, TaskRequest
-from rollouts.core.curriculum import LessonStatus, concentration, draw
+from rollouts.core.curriculum import LessonStatus, concentration, draw, drawn
 from rollouts.core.lesson_draws import draw_point, training_seed
 from rollouts.models import Curriculum, Lesson, MetricSample
 from rollouts.selectors.curricula import RunCurriculum, curriculum_of
@@ -83,23 +83,23 @@ def _training(run_id: int, name: str, curriculum: RunCurriculum) -> RolloutTask:
 def _shares(
     row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: datetime
 ) -> dict[str, float]:
-    """Return the probability of each lesson that may be drawn.
-
-    Where none is active, all that were ever unlocked are drawn alike: a trainer that goes on gets
-    its groups, and evaluations notice if a lesson is forgotten.
-    """
-    lessons = Lesson.objects.filter(run_id=run.pk).order_by("position")
-    active = lessons.filter(status=LessonStatus.ACTIVE).values_list("name", "weight", "success")
-    found = list(active)
-    _note_completion(row, is_complete=not found, now=now)
-    if not found:
-        unlocked = lessons.exclude(status=LessonStatus.LOCKED).values_list("name", flat=True)
-        names = list(unlocked)
-        return dict.fromkeys(names, 1 / len(names))
-    shares = curriculum.strategy.shares({name: weight for name, weight, _ in found})
+    """Return the probability of each lesson that may be drawn."""
+    unlocked = (
+        Lesson.objects.filter(run_id=run.pk)
+        .exclude(status=LessonStatus.LOCKED)
+        .order_by("position")
+        .values_list("name", "weight", "success", "status")
+    )
+    found = list(unlocked)
+    weights = {name: weight for name, weight, _, status in found if status == LessonStatus.ACTIVE}
+    learnt = [name for name, _, _, status in found if status == LessonStatus.GRADUATED]
+    _note_completion(row, is_complete=not weights, now=now)
+    shares = drawn(curriculum.strategy, weights, graduated=learnt)
+    if not weights:
+        return shares
     if (row.measured_epoch, row.measured_step) != (run.epoch, run.policy_step):
         row.measured_epoch, row.measured_step = run.epoch, run.policy_step
-        successes = [success for _, _, success in found]
+        successes = [success for name, _, success, _ in found if name in weights]
         _measure(run, shares, mean_success=sum(successes) / len(successes), now=now)
     return shares
 

@@ -7,6 +7,7 @@
   better. Failure is no success: a lesson that fails for ever unlocks nothing.
 - Sampling goes by the variance p(1−p) of success, which is what a group of rollouts can learn
   from, and by a bonus for what was hardly tried. The floor is a floor, whatever the others weigh.
+- A part of the draws may go to what has graduated, lest a small model forget it.
 - Only counts of batches matter, never the order inside a batch.
 """
 
@@ -29,19 +30,23 @@ class RolldeckStrategy:
     """See the module."""
 
     minimum_sample_probability: float = 0.05
-    """Least probability of an active lesson."""
+    """Least probability of an active lesson, among the active ones."""
     min_success: float = 0.5
     """Least success of a required lesson that has not graduated, whatever it says itself."""
     evaluation_samples: int = 256
     """Samples of a full evaluation."""
     reactivates: bool = True
     """Whether a graduated lesson that got worse is sampled again."""
+    rehearsal: float = 0.0
+    """Share of the draws that graduated lessons have together while others are active; below 1."""
 
     def check(self, lessons: Lessons) -> None:
         """Refuse floors that cannot hold, and goals that no evaluation could show."""
         for option in ("minimum_sample_probability", "min_success"):
             if not 0 <= getattr(self, option) <= 1:
                 raise InvalidCurriculum(option, "must be between 0 and 1")
+        if not 0 <= self.rehearsal < 1:
+            raise InvalidCurriculum("rehearsal", "must be at least 0 and below 1")
         if self.minimum_sample_probability * len(lessons) > 1:
             raise InvalidCurriculum(
                 "minimum_sample_probability",

@@ -27,6 +27,9 @@ class Change:
 class Strategy(Protocol):
     """Decides from what was measured; keeps nothing, so any worker may ask.
 
+    One that has an attribute `rehearsal` above 0 gives that share of the draws to lessons that
+    have graduated; see :func:`drawn`.
+
     Whoever coordinates keeps the weight of each active lesson beside its progress, so that a
     batch costs the lesson it belongs to and those that require it, and a draw one division a
     lesson::
@@ -34,7 +37,7 @@ class Strategy(Protocol):
         for change in changes(strategy, lessons, standing, touched=[name]):
             standing[change.lesson] = standing[change.lesson].moved(change.target)
         weights[name] = strategy.weight(lessons[name], standing[name])
-        following = draw(strategy.shares(weights), point)
+        following = draw(drawn(strategy, weights, graduated=graduated), point)
     """
 
     def check(self, lessons: Lessons) -> None:
@@ -80,9 +83,35 @@ def active(standing: Standing) -> list[str]:
 
 
 def probabilities(strategy: Strategy, lessons: Lessons, standing: Standing) -> dict[str, float]:
-    """Return the probability of each active lesson, from nothing but progress."""
-    names = active(standing)
-    return strategy.shares({name: strategy.weight(lessons[name], standing[name]) for name in names})
+    """Return the probability of each lesson that is drawn, from nothing but progress.
+
+    Empty if no lesson is active.
+    """
+    weights = {name: strategy.weight(lessons[name], standing[name]) for name in active(standing)}
+    learnt = [name for name, one in standing.items() if one.status is LessonStatus.GRADUATED]
+    return drawn(strategy, weights, graduated=learnt) if weights else {}
+
+
+def drawn(
+    strategy: Strategy, weights: Mapping[str, float], *, graduated: Collection[str]
+) -> dict[str, float]:
+    """Return the probability of each lesson that is drawn; they sum to 1.
+
+    Where none is active, graduated lessons are drawn alike: a trainer that goes on gets its
+    groups, and evaluations notice if a lesson is forgotten.
+
+    Args:
+        strategy: Who decides; its `rehearsal`, if it has one, is the share of the draws that
+            graduated lessons have, each as much as the others.
+        weights: Of the active lessons.
+        graduated: The others that may be drawn; at least one lesson in all.
+    """
+    rehearsal: float = getattr(strategy, "rehearsal", 0.0) if weights else 1.0
+    if not graduated or not rehearsal:
+        return strategy.shares(weights)
+    fresh = strategy.shares(weights) if weights else {}
+    shares = {name: (1 - rehearsal) * share for name, share in fresh.items()}
+    return shares | dict.fromkeys(graduated, rehearsal / len(graduated))
 
 
 def changes(

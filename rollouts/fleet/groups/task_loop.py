@@ -161,8 +161,8 @@ class TaskLoop:
         finally:
             room.settle(sequences=begun, handed_over=handed_over)
         if batch is not None:
-            for change in worker.update_training_stats(task.lesson, batch):
-                self._around.events.add("lesson_moved", change, lesson=task.lesson)
+            # Whoever keeps the lessons tells how they moved.
+            worker.update_training_stats(task.lesson, batch)
             self._micro_evaluate(worker, task, version)
 
     def _sampled(

@@ -76,6 +76,18 @@ def test_lessons_are_drawn_by_their_shares() -> None:
     assert 0 < drawn["hopeless"] < 15
 
 
+def test_what_has_graduated_keeps_the_share_that_the_run_says() -> None:
+    lessons = Class({"new": lesson(), "learnt": lesson()}, strategy_options={"rehearsal": 0.3})
+    training_tasks(lessons, 1)
+    Lesson.objects.filter(name="learnt").update(status="graduated", weight=0)
+
+    given = Counter(task["lesson"] for task in training_tasks(lessons, 100))
+
+    shown = lessons.lessons()
+    assert (shown["learnt"]["probability"], shown["new"]["probability"]) == (0.3, 0.7)
+    assert 15 < given["learnt"] < 45
+
+
 def test_a_worker_waits_until_there_are_weights_of_this_epoch() -> None:
     lessons = Class({"a": lesson()})
 
