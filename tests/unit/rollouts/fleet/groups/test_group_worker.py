@@ -193,7 +193,7 @@ def test_characters_that_the_tokenizer_lacks_cost_their_problems_only(bench: Mak
         (odd("Raises"), "environment_failed", "ZeroDivisionError: no train for 64"),
         (odd("Absent"), "environment_unknown", "not registered"),
         ({"spec": "task:chess"}, "environment_unknown", "task:reverse"),
-        ({"spec": "lean:x"}, "environment_unknown", "task: and module:"),
+        ({"spec": "lean:x"}, "environment_unknown", "task:, verifiers: and module:"),
         ({"spec": "task:reverse", "kwargs": {"size": 3}}, "environment_kwargs", "size"),
         (odd("Raises") | {"kwargs": {"size": 3}}, "environment_kwargs", "size"),
     ],
