@@ -14,7 +14,6 @@ from django.db import connections
 from pytest_django.live_server_helper import LiveServer
 
 from rolldeck.trainer import Trainer
-from rollouts.fleet.actors import workers_for
 from rollouts.fleet.settings import FleetSettings
 from rollouts.fleet.simulated_workers import SimulatedWorkers
 from runs.core import run_config
@@ -120,6 +119,9 @@ def test_a_simulation_that_is_misspelt_is_refused(settings: Any) -> None:
 
 
 def test_a_simulated_run_needs_no_cluster_for_its_workers() -> None:
+    # Ray reads its token when it is imported: not before a cluster of the tests has set one.
+    from rollouts.fleet.actors import workers_for
+
     parsed = run_config.parse(SIMULATED)
     fleet = FleetSettings(
         platform_url="http://127.0.0.1:9",
