@@ -69,7 +69,7 @@ def _parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     runs = command("runs", "list runs, newest first", command=_list_runs, shown=_runs_table)
     runs.add_argument("--status", help="only those in this status")
     launch = command("launch", "create a run and start it", command=_launch, shown=_run_line)
-    launch.add_argument("--preset", required=True, help="configuration to start from: cartpole")
+    launch.add_argument("--preset", required=True, help="to start from: cartpole, curriculum, …")
     launch.add_argument("--name", required=True, help="letters, digits, - and _")
     launch.add_argument(
         "--config", type=_json_object, metavar="JSON", help="object merged over the preset"
