@@ -51,7 +51,8 @@ class Shape:
                 "device": "cpu",
             },
             "buffer": {
-                "batch_size": self.workers * self.envs,
+                # Room is batch size × (staleness + 1) fragments in all: minutes of a fast fleet.
+                "batch_size": 8 * self.workers * self.envs,
                 "max_staleness": 1024,
                 "off_policy_tolerance": 1024,
             },
