@@ -1,6 +1,5 @@
 import "@mantine/core/styles.css";
-import "@/theme/roles.css";
-import "@/theme/base.css";
+import "@/theme/index.css";
 import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";

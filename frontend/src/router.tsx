@@ -42,6 +42,43 @@ const run = createRoute({
   path: "/runs/$name",
   component: lazyRouteComponent(() => import("@/pages/run/RunPage"), "RunPage"),
 });
+const runTabs = [
+  createRoute({
+    getParentRoute: () => run,
+    path: "/",
+    component: lazyRouteComponent(() => import("@/pages/run/overview/OverviewTab"), "OverviewTab"),
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "metrics",
+    component: lazyRouteComponent(() => import("@/pages/run/metrics/MetricsTab"), "MetricsTab"),
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "queue",
+    component: lazyRouteComponent(() => import("@/pages/run/queue/QueueTab"), "QueueTab"),
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "fleet",
+    component: lazyRouteComponent(() => import("@/pages/run/fleet/FleetTab"), "FleetTab"),
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "episodes",
+    component: lazyRouteComponent(() => import("@/pages/run/episodes/EpisodesTab"), "EpisodesTab"),
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "curriculum",
+    component: lazyRouteComponent(() => import("@/pages/run/curriculum/CurriculumTab"), "CurriculumTab"),
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "logs",
+    component: lazyRouteComponent(() => import("@/pages/run/logs/LogsTab"), "LogsTab"),
+  }),
+] as const;
 
 function NotFound() {
   return (
@@ -56,7 +93,7 @@ function NotFound() {
 }
 
 export const router = createRouter({
-  routeTree: root.addChildren([login, shell.addChildren([home, runs, launch, run])]),
+  routeTree: root.addChildren([login, shell.addChildren([home, runs, launch, run.addChildren(runTabs)])]),
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeletons heights={[64, 330, 230]} />,
 });

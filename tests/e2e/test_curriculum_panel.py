@@ -112,7 +112,7 @@ def lesson(page: Page, name: str) -> Locator:
 def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     signed_in: Page, deck: Deck, token: str
 ) -> None:
-    signed_in.goto(f"/runs/{NAME}")
+    signed_in.goto(f"/runs/{NAME}/curriculum")
     panel = signed_in.get_by_role("region", name="Curriculum")
 
     expect(panel).to_contain_text("2 active, 1 learnt, 1 locked")

@@ -32,9 +32,13 @@ def fleet(deck: Deck) -> Iterator[HandPlayedFleet]:
 
 @pytest.fixture
 def run_page(signed_in: Page, fleet: HandPlayedFleet) -> Page:
-    signed_in.goto(f"/runs/{fleet.name}")
+    signed_in.goto(f"/runs/{fleet.name}/fleet")
     signed_in.locator("[data-worker='1']").wait_for()
     return signed_in
+
+
+def open_tab(page: Page, name: str) -> None:
+    page.get_by_role("navigation", name="Parts of").get_by_role("link", name=name).click()
 
 
 def stays_text(page: Page, shown: Locator) -> None:
@@ -120,6 +124,7 @@ def test_a_recording_that_failed_says_why(run_page: Page, fleet: HandPlayedFleet
 
 
 def test_recent_episodes_are_summed_up(run_page: Page, fleet: HandPlayedFleet) -> None:
+    open_tab(run_page, "Episodes")
     episodes = run_page.get_by_role("region", name="Episodes", exact=True)
     expect(episodes).to_contain_text("No episode ended in the last 5 minutes")
     expect(episodes).to_contain_text(f"--run {fleet.name}")
@@ -162,6 +167,7 @@ def test_more_workers_are_requested_until_they_are_there(
     fleet.workers = 3
     expect(run_page.locator("[data-size=applied]")).to_be_visible()
     expect(run_page.locator("[data-worker='2']")).to_be_visible()
+    open_tab(run_page, "Logs")
     changed = run_page.get_by_label("Events, newest first").get_by_role("listitem").first
     expect(changed).to_contain_text("num_workers 2 → 3")
     expect(changed).to_contain_text("more data")
@@ -179,7 +185,7 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     page: Page, deck: Deck, fleet: HandPlayedFleet
 ) -> None:
     sign_in(page, OPERATOR)
-    page.goto(f"/runs/{fleet.name}")
+    page.goto(f"/runs/{fleet.name}/fleet")
     button = page.locator("[data-resize]")
     before = button.inner_text()
     # Somebody takes the right away while the page is open.

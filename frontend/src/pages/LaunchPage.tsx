@@ -1,3 +1,4 @@
+import "@/pages/launch.css";
 import { Button, Group, Select, Switch, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";

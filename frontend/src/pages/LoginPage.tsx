@@ -1,3 +1,4 @@
+import "@/pages/login.css";
 import { Button, PasswordInput, TextInput } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";

@@ -1,8 +1,10 @@
-import { Button, Menu, useMantineColorScheme } from "@mantine/core";
-import { Link, useMatchRoute } from "@tanstack/react-router";
+import { ActionIcon, Button, Menu, useMantineColorScheme } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { Menu as MenuIcon } from "lucide-react";
 import { useSession, useSignOut } from "@/api/session";
 import { LiveIndicator } from "@/shell/LiveIndicator";
 import { Mark } from "@/shell/Mark";
+import { PLACES } from "@/shell/places";
 
 function UserMenu({ onHelp }: { onHelp: () => void }) {
   const session = useSession();
@@ -50,28 +52,37 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
   );
 }
 
+/** The places, where the screen has no room for the rail. */
+function PlacesMenu() {
+  return (
+    <Menu position="bottom-start" width={200}>
+      <Menu.Target>
+        <ActionIcon variant="default" size="lg" className="narrow-only" aria-label="Places">
+          <MenuIcon size={18} aria-hidden="true" />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {PLACES.map((place) => (
+          <Menu.Item key={place.to} component={Link} to={place.to} leftSection={<place.icon size={16} aria-hidden="true" />}>
+            {place.label}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
 export function Header({ onHelp }: { onHelp: () => void }) {
-  const run = useMatchRoute()({ to: "/runs/$name" });
-  const isOnRun = run !== false && run.name !== "new";
   return (
     <header className="header">
-      <div className="header-inner">
-        <Link to="/runs" className="brand" aria-label="Rolldeck, all runs">
-          <Mark size={22} />
-          <span className="wide-only">Rolldeck</span>
-        </Link>
-        <nav aria-label="Main" style={{ display: "flex", gap: "1.1rem" }}>
-          <Link to="/runs" className="nav-link" data-within={isOnRun || undefined} activeOptions={{ exact: true, includeSearch: false }}>
-            Runs
-          </Link>
-          <Link to="/runs/new" className="nav-link" activeOptions={{ exact: true }}>
-            Launch
-          </Link>
-        </nav>
-        <span className="spacer" />
-        <LiveIndicator />
-        <UserMenu onHelp={onHelp} />
-      </div>
+      <PlacesMenu />
+      <Link to="/runs" className="brand" aria-label="Rolldeck, all runs">
+        <Mark size={22} />
+        <span className="wide-only">Rolldeck</span>
+      </Link>
+      <span className="spacer" />
+      <LiveIndicator />
+      <UserMenu onHelp={onHelp} />
     </header>
   );
 }

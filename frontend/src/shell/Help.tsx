@@ -1,9 +1,9 @@
 import { Kbd, Modal } from "@mantine/core";
+import { PLACES } from "@/shell/places";
 
 const KEYS: [string[], string][] = [
   [["?"], "This help"],
-  [["g", "r"], "Go to the runs"],
-  [["g", "n"], "Launch a new run"],
+  ...PLACES.map(({ key, label }): [string[], string] => [["g", key], `Go to: ${label}`]),
   [["/"], "Filter the list"],
   [["p"], "On a run: pause it, or resume it"],
   [["Shift", "D"], "Switch between light and dark"],

@@ -8,7 +8,9 @@ import { ErrorState } from "@/components/ErrorState";
 import { startLive, stopLive } from "@/live/live";
 import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
+import { Rail } from "@/shell/Rail";
 import { focusFilter, useShortcuts } from "@/shell/keyboard";
+import { PLACES } from "@/shell/places";
 
 /** Everything around a page: who is signed in, the header, the keys. */
 export function Shell() {
@@ -34,8 +36,7 @@ export function Shell() {
 
   useShortcuts({
     "?": () => setHelp(true),
-    "g r": () => void navigate({ to: "/runs" }),
-    "g n": () => void navigate({ to: "/runs/new" }),
+    ...Object.fromEntries(PLACES.map(({ key, to }) => [`g ${key}`, () => void navigate({ to })])),
     "/": focusFilter,
     D: () => setColorScheme(scheme === "dark" ? "light" : "dark"),
   });
@@ -54,9 +55,12 @@ export function Shell() {
         Skip to the content
       </a>
       <Header onHelp={() => setHelp(true)} />
-      <main className="page" id="main">
-        <Outlet />
-      </main>
+      <div className="deck">
+        <Rail />
+        <main className="page" id="main">
+          <Outlet />
+        </main>
+      </div>
       <Help opened={help} onClose={() => setHelp(false)} />
     </>
   );

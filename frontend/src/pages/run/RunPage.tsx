@@ -1,5 +1,6 @@
+import "@/pages/run/run.css";
 import { Button } from "@mantine/core";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, Outlet, useParams } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
 import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, MetricRow, QueuePart, RunDetail, RunEvent } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
@@ -7,15 +8,10 @@ import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
 import { usePast } from "@/live/past";
-import { EpisodePanel } from "@/pages/run/EpisodePanel";
-import { Events } from "@/pages/run/Events";
-import { Figures } from "@/pages/run/Figures";
-import { FleetTable } from "@/pages/run/FleetTable";
-import { Lessons } from "@/pages/run/Lessons";
-import { Ledger } from "@/pages/run/Ledger";
-import { MetricCharts, RunCharts } from "@/pages/run/RunCharts";
-import { Recordings } from "@/pages/run/Recordings";
+import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
+import { RunTabs } from "@/pages/run/RunTabs";
+import { useHistory } from "@/pages/run/overview/history";
 import { newer } from "@/pages/run/verbs";
 
 function Missing({ name, error }: { name: string; error: { code: string; detail: string } }) {
@@ -54,23 +50,18 @@ function LiveRun({ name }: { name: string }) {
   const run = newer(shown, ask.data);
   const workers = fleet?.workers ?? [];
   const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
+  const histories = {
+    queue: useHistory(queue, at, [queue?.queued ?? null, queue?.threshold || null]),
+    speed: useHistory(fleet, at, [speed]),
+  };
 
-  if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 76, 330, 230]} />;
+  if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
   return (
-    <>
+    <RunContext value={{ run, fleet, queue, ledger, curriculum, episodes, events, metrics, at, speed, histories, ask }}>
       <RunHeader run={run} fleet={fleet} ask={ask} />
-      <Figures run={run} fleet={fleet} queue={queue} last={episodes.at(-1)} speed={speed} />
-      <div className="charts">
-        <RunCharts run={run} queue={queue} fleet={fleet} episodes={episodes} at={at} speed={speed} />
-        <EpisodePanel run={run} />
-        <Ledger run={run} ledger={ledger} />
-        <FleetTable fleet={fleet} run={run} />
-        <Lessons run={run} curriculum={curriculum} />
-        <Recordings run={run} workers={workers} />
-        <MetricCharts rows={metrics} />
-        <Events events={events} />
-      </div>
-    </>
+      <RunTabs run={run} />
+      <Outlet />
+    </RunContext>
   );
 }
 

@@ -9,9 +9,9 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { bytes, number, policyStep, visible } from "@/format";
-import { choice, slotChoices, workerChoices } from "@/pages/run/filming";
+import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
 
-const Viewer = lazy(() => import("@/pages/run/RecordingViewer"));
+const Viewer = lazy(() => import("@/pages/run/fleet/RecordingViewer"));
 const ENDED = new Set(["stopped", "completed", "failed"]);
 const EPISODES = ["1", "2", "3", "4"];
 

@@ -5,7 +5,7 @@ import { filmUrl } from "@/api/fleet";
 import type { RecordingRow } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
 import { number, policyStep, visible } from "@/format";
-import { frames } from "@/pages/run/logText";
+import { frames } from "@/pages/run/logs/logText";
 
 const MOST_FRAMES_PER_SECOND = 30;
 

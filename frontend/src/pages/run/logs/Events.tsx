@@ -4,7 +4,7 @@ import type { RunEvent } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { clock, utc, visible } from "@/format";
-import { type Folded, fold } from "@/pages/run/folding";
+import { type Folded, fold } from "@/pages/run/logs/folding";
 
 const SIGNS = { info: "·", warning: "▲", error: "✕" } as const;
 const SHOWN = 60;

@@ -9,9 +9,9 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { count, number, percent, policyStep, visible } from "@/format";
-import { barOf, inWords, type Interval, summaryOf } from "@/pages/run/curriculum";
+import { barOf, inWords, type Interval, summaryOf } from "@/pages/run/curriculum/curriculum";
 
-const LessonDrawer = lazy(() => import("@/pages/run/LessonDrawer"));
+const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
 const LOOK_AT_MOST_EVERY_MS = 1000;
 
 /** A success rate, its interval, and the goal it has to reach. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isPending } from "../../api/fleet";
+import { isPending } from "@/api/fleet";
 import { frames, matching, plain } from "./logText";
 
 describe("log lines", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SlotReport } from "@/api/types";
-import { choice, slotChoices, workerChoices } from "@/pages/run/filming";
+import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
 
 const slots = [0, 1].map((slot) => ({ slot }) as SlotReport);
 const workers = [

@@ -1,12 +1,13 @@
 import { SegmentedControl } from "@mantine/core";
 import { type ReactNode, useMemo, useState } from "react";
-import type { EpisodeRow, FleetPart, MetricRow, QueuePart, RunDetail } from "@/api/types";
 import { Chart } from "@/charts/Chart";
-import { type Axis, type EpisodeColumns, episodeColumns, metricColumns } from "@/charts/columns";
+import { type Axis, type EpisodeColumns, episodeColumns } from "@/charts/columns";
 import { Panel } from "@/components/Panel";
-import { number, visible } from "@/format";
+import { number } from "@/format";
 import { PAST_ROWS } from "@/live/past";
-import { useHistory } from "@/pages/run/history";
+import { useRun } from "@/pages/run/RunContext";
+import type { History } from "@/pages/run/overview/history";
+import { QueueChart } from "@/pages/run/queue/QueueChart";
 
 const AXES: { value: Axis; label: string }[] = [
   { value: "time", label: "Time" },
@@ -15,7 +16,6 @@ const AXES: { value: Axis; label: string }[] = [
 ];
 const X_LABELS: Record<Axis, string> = { time: "time", env_steps: "env step", served_steps: "train step" };
 const WAITING = "No episode has ended yet. The curve begins with the first one.";
-const SINCE = "since this page was opened";
 
 type EpisodeProps = { columns: EpisodeColumns; axis: Axis };
 
@@ -54,36 +54,6 @@ function ReturnChart({ columns, axis, aside, rows }: EpisodeProps & { aside: Rea
           [2, "mean of the last 20 episodes"],
         ]}
       />
-    </Panel>
-  );
-}
-
-type QueueProps = { queue: QueuePart | undefined; at: string | null; isAlone: boolean };
-
-function QueueChart({ queue, at, isAlone }: QueueProps) {
-  const limit = queue?.threshold || null;
-  const history = useHistory(queue, at, [queue?.queued ?? null, limit]);
-  const over = queue?.over_threshold;
-  return (
-    <Panel title="Queue depth" note={SINCE} className={isAlone ? "span-12" : "span-4"}>
-      <Chart
-        name="Items queued against the threshold above which producers pause"
-        x={history.x}
-        isTime
-        xLabel="time"
-        lines={[
-          { label: "queued", values: history.values[0] ?? [], role: 1 },
-          { label: "threshold", values: history.values[1] ?? [], role: 2, dashed: true, thin: true },
-        ]}
-        height={268}
-        floor={0}
-        steps
-        empty="Nothing was queued yet."
-      />
-      <div className={`legend tiny ${over ? "held" : "soft"}`}>
-        {queue &&
-          `${over ? "▲ over the threshold: " : ""}${number(queue.queued)} queued; ${limit ? `producers pause above ${number(limit)}` : "the trainer sets the threshold when it registers"}`}
-      </div>
     </Panel>
   );
 }
@@ -127,12 +97,9 @@ function VersionChart({ columns, axis }: EpisodeProps) {
   );
 }
 
-type SpeedProps = { fleet: FleetPart | undefined; at: string | null; speed: number | null };
-
-function SpeedChart({ fleet, at, speed }: SpeedProps) {
-  const history = useHistory(fleet, at, [speed]);
+function SpeedChart({ history }: { history: History }) {
   return (
-    <Panel title="Env steps per second" note={SINCE} className="span-4">
+    <Panel title="Env steps per second" note="since this page was opened" className="span-4">
       <Chart
         name="Env steps per second of the whole fleet"
         x={history.x}
@@ -147,10 +114,9 @@ function SpeedChart({ fleet, at, speed }: SpeedProps) {
   );
 }
 
-type Props = SpeedProps & { run: RunDetail; queue: QueuePart | undefined; episodes: EpisodeRow[] };
-
 /** The five curves that say whether it learns and what holds it up. */
-export function RunCharts({ run, queue, fleet, episodes, at, speed }: Props) {
+export function RunCharts() {
+  const { run, queue, episodes, histories } = useRun();
   const [axis, setAxis] = useState<Axis>("time");
   const columns = useMemo(() => episodeColumns(episodes, axis), [episodes, axis]);
   const choice = (
@@ -163,48 +129,16 @@ export function RunCharts({ run, queue, fleet, episodes, at, speed }: Props) {
     />
   );
   // Environments that run elsewhere push groups and report no episodes.
-  if (run.kind === "outside" && episodes.length === 0) return <QueueChart queue={queue} at={at} isAlone />;
+  if (run.kind === "outside" && episodes.length === 0) {
+    return <QueueChart queue={queue} history={histories.queue} className="span-12" />;
+  }
   return (
     <>
       <ReturnChart columns={columns} axis={axis} aside={choice} rows={episodes.length} />
-      <QueueChart queue={queue} at={at} isAlone={false} />
+      <QueueChart queue={queue} history={histories.queue} className="span-4" />
       <LengthChart columns={columns} axis={axis} />
-      <SpeedChart fleet={fleet} at={at} speed={speed} />
+      <SpeedChart history={histories.speed} />
       <VersionChart columns={columns} axis={axis} />
     </>
-  );
-}
-
-const METRICS_SHOWN = 24;
-
-/** One small chart for each metric that the trainer sends. */
-export function MetricCharts({ rows }: { rows: MetricRow[] }) {
-  const metrics = useMemo(() => metricColumns(rows), [rows]);
-  if (metrics.length === 0) return null;
-  const hidden = metrics.length - METRICS_SHOWN;
-  const cut = rows.length >= PAST_ROWS ? `, newest ${number(rows.length)} samples` : "";
-  const note = `sent by the trainer, by train step${cut}${hidden > 0 ? `; ${hidden} more over the API` : ""}`;
-  return (
-    <Panel title="Training" note={note} className="span-12">
-      <div className="metrics">
-        {metrics.slice(0, METRICS_SHOWN).map(({ name, x, y }) => (
-          <div key={name}>
-            <h3>
-              {visible(name).replaceAll("_", " ")} <span className="soft">{number(y.at(-1))}</span>
-            </h3>
-            <Chart
-              name={visible(name)}
-              x={x}
-              isTime={false}
-              xLabel="train step"
-              lines={[{ label: visible(name), values: y, role: 1 }]}
-              height={118}
-              sync="metrics"
-              empty="No sample yet."
-            />
-          </div>
-        ))}
-      </div>
-    </Panel>
   );
 }

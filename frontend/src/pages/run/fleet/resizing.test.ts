@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { present, sizeArrival, whatHappens } from "@/pages/run/resizing";
+import { present, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
 
 describe("a new size of the fleet", () => {
   it("says how many workers start", () => {

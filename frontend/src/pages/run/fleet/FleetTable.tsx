@@ -6,11 +6,11 @@ import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { bytes, count, number, percent, policyStep, visible } from "@/format";
-import { FleetSize } from "@/pages/run/FleetSize";
-import { present } from "@/pages/run/resizing";
+import { FleetSize } from "@/pages/run/fleet/FleetSize";
+import { present } from "@/pages/run/fleet/resizing";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 
-const LogsDrawer = lazy(() => import("@/pages/run/LogsDrawer"));
+const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
 
 type Opens = { onLog: (slot: number | null) => void };
 

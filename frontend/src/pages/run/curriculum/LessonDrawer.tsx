@@ -6,7 +6,7 @@ import { Chart } from "@/charts/Chart";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { duration, number, percent, policyStep, visible } from "@/format";
-import { evaluationColumns, inWords, passWords } from "@/pages/run/curriculum";
+import { evaluationColumns, inWords, passWords } from "@/pages/run/curriculum/curriculum";
 
 function Facts({ lesson }: { lesson: LessonRow }) {
   const figures = lesson.evaluation?.figures;

@@ -2,7 +2,7 @@ import { Tooltip } from "@mantine/core";
 import type { LedgerPart, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
-import { type Fate, fatesOf, missing } from "@/pages/run/fates";
+import { type Fate, fatesOf, missing } from "@/pages/run/queue/fates";
 
 function Terms({ fates, dropped }: { fates: Fate[]; dropped: Record<string, number> }) {
   const reasons = Object.entries(dropped).filter(([, n]) => n > 0);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CurriculumPart, EvaluationRow } from "@/api/types";
-import { barOf, evaluationColumns, inWords, passWords, summaryOf } from "@/pages/run/curriculum";
+import { barOf, evaluationColumns, inWords, passWords, summaryOf } from "@/pages/run/curriculum/curriculum";
 
 const figures = (estimate: number): EvaluationRow["figures"] => ({
   problems: 32,

@@ -7,7 +7,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { clock, number, percent, visible } from "@/format";
-import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/spread";
+import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/episodes/spread";
 
 const SPANS = [
   { value: "60", label: "1 min" },
@@ -160,7 +160,7 @@ function Nothing({ run, span }: { run: RunDetail; span: string }) {
 export function EpisodePanel({ run }: { run: RunDetail }) {
   const [span, setSpan] = useState("300");
   const goesOn = !ENDED.has(run.status);
-  const { data, error } = useQuery({ ...episodeSummaryQuery(run.name, Number(span), goesOn), enabled: run.kind === "fleet" });
+  const { data, error } = useQuery({ ...episodeSummaryQuery(run.name, Number(span), goesOn), enabled: run.kind !== "outside" });
   if (run.kind === "outside") return null;
   return (
     <Panel

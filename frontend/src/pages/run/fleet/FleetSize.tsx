@@ -4,7 +4,7 @@ import { useResize } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
-import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/resizing";
+import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
 
 type ResizeProps = { name: string; now: number; onClose: () => void };
 

@@ -6,7 +6,7 @@ import type { WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { visible } from "@/format";
-import { matching, plain } from "@/pages/run/logText";
+import { matching, plain } from "@/pages/run/logs/logText";
 
 const LINES = ["100", "300", "1000"];
 

@@ -1,0 +1,16 @@
+import "@/pages/run/logs/logs.css";
+import { useRun } from "@/pages/run/RunContext";
+import { FleetTable } from "@/pages/run/fleet/FleetTable";
+import { Recordings } from "@/pages/run/fleet/Recordings";
+
+/** Every worker, and films of what its environments did. */
+export function FleetTab() {
+  const { run, fleet } = useRun();
+  return (
+    <div className="charts">
+      <FleetTable fleet={fleet} run={run} />
+      {/* Lessons are words: there is nothing to film. */}
+      {run.kind === "fleet" && <Recordings run={run} workers={fleet?.workers ?? []} />}
+    </div>
+  );
+}

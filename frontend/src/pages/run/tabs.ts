@@ -1,0 +1,28 @@
+/** The parts of a run's page, in the order in which they are asked for. */
+
+import type { LinkProps } from "@tanstack/react-router";
+import type { RunDetail } from "@/api/types";
+
+export type Tab = {
+  to: NonNullable<LinkProps["to"]>;
+  label: string;
+  /** Whether a run of this kind has such a part; all have it when not said. */
+  isFor?: (kind: RunDetail["kind"]) => boolean;
+};
+
+const hasFleet = (kind: RunDetail["kind"]) => kind !== "outside";
+
+export const TABS: Tab[] = [
+  { to: "/runs/$name", label: "Overview" },
+  { to: "/runs/$name/metrics", label: "Metrics" },
+  { to: "/runs/$name/queue", label: "Queue" },
+  { to: "/runs/$name/fleet", label: "Fleet", isFor: hasFleet },
+  { to: "/runs/$name/episodes", label: "Episodes", isFor: hasFleet },
+  { to: "/runs/$name/curriculum", label: "Curriculum", isFor: (kind) => kind === "language" },
+  { to: "/runs/$name/logs", label: "Logs" },
+];
+
+/** The tabs that a run of a kind has. */
+export function tabsOf(kind: RunDetail["kind"]): Tab[] {
+  return TABS.filter((tab) => tab.isFor?.(kind) ?? true);
+}

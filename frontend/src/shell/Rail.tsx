@@ -1,0 +1,24 @@
+import { Link, useRouterState } from "@tanstack/react-router";
+import { type Place, PLACES } from "@/shell/places";
+
+/** Whether a page is the place, or lies below it and below no nearer place. */
+export function isWithin(path: string, place: Place): boolean {
+  const below = (to: string) => path === to || path.startsWith(`${to}/`);
+  if (place.isExact || place.to === "/") return path === place.to;
+  return below(place.to) && !PLACES.some(({ to }) => to.length > place.to.length && below(to));
+}
+
+/** The places of the deck, always at hand. */
+export function Rail() {
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  return (
+    <nav className="rail" aria-label="Main">
+      {PLACES.map((place) => (
+        <Link key={place.to} to={place.to} className="rail-link" data-within={isWithin(path, place) || undefined} title={place.label}>
+          <place.icon size={17} strokeWidth={1.8} aria-hidden="true" />
+          <span>{place.label}</span>
+        </Link>
+      ))}
+    </nav>
+  );
+}

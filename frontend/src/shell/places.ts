@@ -1,0 +1,19 @@
+/** Where one can go from anywhere: the rail, the menu of small screens and the keys read this table. */
+
+import type { LinkProps } from "@tanstack/react-router";
+import { type LucideIcon, Plus, Rows3 } from "lucide-react";
+
+export type Place = {
+  to: NonNullable<LinkProps["to"]>;
+  label: string;
+  icon: LucideIcon;
+  /** Pressed after `g`. */
+  key: string;
+  /** Only this very page is it, not the pages below it. */
+  isExact?: boolean;
+};
+
+export const PLACES: Place[] = [
+  { to: "/runs", label: "Runs", icon: Rows3, key: "r" },
+  { to: "/runs/new", label: "Launch", icon: Plus, key: "n", isExact: true },
+];
