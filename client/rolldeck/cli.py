@@ -13,6 +13,7 @@ from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 
 VERBS: Final = {
+    "start": "start it, or start it again after it was stopped or failed",
     "pause": "stop rolling out; what is queued can still be trained on",
     "resume": "go on rolling out",
     "drain": "stop rolling out, serve what is queued, then complete",
@@ -41,11 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RolldeckError as error:
         print(f"rolldeck: {error}", file=sys.stderr)
         return 1
-    if args.json:
-        print(json.dumps(answer, indent=2))
-    else:
-        print(args.shown(answer))
-    return 0
+    print(json.dumps(answer, indent=2) if args.json else args.shown(answer))
+    return 1 if isinstance(answer, dict) and answer.get("verdict") == "refused" else 0
 
 
 def _parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
@@ -68,13 +66,13 @@ def _parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
 
     runs = command("runs", "list runs, newest first", command=_list_runs, shown=_runs_table)
     runs.add_argument("--status", help="only those in this status")
+    show = command("show", "show a run with its configuration", command=_show, shown=_run_line)
+    show.add_argument("run", metavar="RUN")
     launch = command("launch", "create a run and start it", command=_launch, shown=_run_line)
-    launch.add_argument("--preset", required=True, help="to start from: cartpole, curriculum, …")
-    launch.add_argument("--name", required=True, help="letters, digits, - and _")
-    launch.add_argument(
-        "--config", type=_json_object, metavar="JSON", help="object merged over the preset"
-    )
+    _add_run(launch)
     launch.add_argument("--no-start", action="store_true", help="only create it")
+    check = command("check", "say what launching it would meet", command=_check, shown=_findings)
+    _add_run(check)
     for verb, meaning in VERBS.items():
         steer = command(verb, meaning, command=_steer, shown=_run_line, verb=verb)
         steer.add_argument("run", metavar="RUN")
@@ -83,6 +81,15 @@ def _parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     events.add_argument("run", metavar="RUN")
     events.add_argument("--limit", type=int, default=50)
     return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    """Add what describes a run that is not there yet."""
+    parser.add_argument("--preset", default="", help="to start from: cartpole, curriculum, …")
+    parser.add_argument("--name", required=True, help="letters, digits, - and _")
+    parser.add_argument(
+        "--config", type=_json_object, metavar="JSON", help="object merged over the preset"
+    )
 
 
 def _add_options(parser: argparse.ArgumentParser, **defaults: object) -> None:
@@ -117,6 +124,16 @@ def _launch(connection: Connection, args: argparse.Namespace) -> object:
     return connection.json(Call(method="POST", path="/api/runs", json=body))
 
 
+def _check(connection: Connection, args: argparse.Namespace) -> object:
+    body: Row = {"name": args.name, "preset": args.preset, "config": args.config or {}}
+    # Environments are made for it, which may take a while; nothing is stored.
+    return connection.json(Call(method="POST", path="/api/run-checks", json=body, wait_seconds=30))
+
+
+def _show(connection: Connection, args: argparse.Namespace) -> object:
+    return connection.json(Call(method="GET", path=f"/api/runs/{quote(args.run, safe='')}"))
+
+
 def _steer(connection: Connection, args: argparse.Namespace) -> object:
     path = f"/api/runs/{quote(args.run, safe='')}/{args.verb}"
     return connection.json(Call(method="POST", path=path, json={"reason": args.reason}))
@@ -131,6 +148,15 @@ def _list_events(connection: Connection, args: argparse.Namespace) -> object:
 def _run_line(run: Row) -> str:
     reason = f" ({run['status_reason']})" if run.get("status_reason") else ""
     return f"{run['name']} is {run['status']}{reason}"
+
+
+def _findings(check: Row) -> str:
+    lines = [f"{check['verdict']} after {check['seconds']:g} s"]
+    for one in check["findings"]:
+        place = f" ({one['field']})" if one["field"] else ""
+        lines.append(f"{one['level']:<8}{one['subject']}{place}: {one['message']}")
+        lines += [f"        {one['remedy']}"] if one["remedy"] else []
+    return "\n".join(lines)
 
 
 def _runs_table(runs: list[Row]) -> str:

@@ -25,6 +25,7 @@ from rollouts import services as rollout_services
 from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from rollouts.selectors import NoCurriculum, NoFilm
+from rollouts.trials import TooManyTrials
 from runs import selectors
 from runs.api.bodies import InvalidBody
 from runs.api.sessions import LoginFailed, TooManyLogins
@@ -141,6 +142,9 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     rollout_services.EvaluationLeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
     NoCurriculum: ApiError(409, "no_curriculum", "The run has no lessons"),
     InvalidCurriculum: ApiError(409, "curriculum_unusable", "The curriculum cannot be used"),
+    TooManyTrials: ApiError(
+        429, "too_many_requests", "Too many checks are under way", retry_after_seconds=5
+    ),
     StaleIncarnation: ApiError(409, "stale_incarnation", "Another manager has taken over"),
 }
 

@@ -32,6 +32,7 @@ from rollouts.services.recordings import (
     update_recording,
 )
 from rollouts.services.reports import accept_report
+from rollouts.services.run_checks import check_run
 
 __all__ = [
     "EvaluationLeaseLost",
@@ -47,6 +48,7 @@ __all__ = [
     "answer_log",
     "ask_for_log",
     "begin_launch",
+    "check_run",
     "end_orphans",
     "give_up_recordings",
     "launch_simulation",

@@ -1,6 +1,7 @@
 """Shape what the API of this app takes and gives, besides the messages of fleets."""
 
 from rollouts.wire.attempts import AttemptRow, Attempts
+from rollouts.wire.checks import CheckRun, FindingRow, RunCheck
 from rollouts.wire.fleets import (
     EpisodeMeans,
     EpisodeRow,
@@ -35,6 +36,7 @@ from rollouts.wire.lessons import (
 __all__ = [
     "AttemptRow",
     "Attempts",
+    "CheckRun",
     "CurriculumSummary",
     "EpisodeMeans",
     "EpisodeRow",
@@ -42,6 +44,7 @@ __all__ = [
     "Episodes",
     "EvaluationRow",
     "Evaluations",
+    "FindingRow",
     "FleetLog",
     "FleetState",
     "LessonChangeRow",
@@ -57,6 +60,7 @@ __all__ = [
     "RecordingRequest",
     "RecordingRow",
     "Recordings",
+    "RunCheck",
     "SlotState",
     "TaskEpisodes",
     "TrainerPace",

@@ -1,7 +1,14 @@
 """Change what the platform remembers about runs."""
 
 from runs.services.events import record_event
-from runs.services.lifecycle import ask, create, create_and_start, move
+from runs.services.lifecycle import (
+    ask,
+    check_name,
+    configured,
+    create,
+    create_and_start,
+    move,
+)
 from runs.services.logins import one_time_login_path, user_of_one_time_token
 from runs.services.registry import (
     default_run,
@@ -25,6 +32,8 @@ __all__ = [
     "ask",
     "authenticate",
     "change_settings",
+    "check_name",
+    "configured",
     "create",
     "create_and_start",
     "default_run",

@@ -87,12 +87,7 @@ def create(
         UnexpectedConfig: If an outside run brings a configuration.
         RunExists: If a current run has this name.
     """
-    if not NAME.fullmatch(name):
-        raise InvalidRunName("a name has 1 to 80 letters, digits, - or _")
-    if name == DEFAULT_RUN_NAME:
-        raise InvalidRunName(f"{DEFAULT_RUN_NAME!r} is the run at the server root")
-    if name == FORM_NAME:
-        raise InvalidRunName(f"{FORM_NAME!r} is the address of the form that launches runs")
+    check_name(name)
     if kind != RunKind.OUTSIDE:
         parsed = configured(preset=preset, config=config or {})
         kind = RunKind.LANGUAGE if parsed.language else RunKind.FLEET
@@ -110,6 +105,20 @@ def create(
         created_by=created_by,
         **fields,
     )
+
+
+def check_name(name: str) -> None:
+    """Accept a name that a run may have.
+
+    Raises:
+        InvalidRunName: If it cannot be used.
+    """
+    if not NAME.fullmatch(name):
+        raise InvalidRunName("a name has 1 to 80 letters, digits, - or _")
+    if name == DEFAULT_RUN_NAME:
+        raise InvalidRunName(f"{DEFAULT_RUN_NAME!r} is the run at the server root")
+    if name == FORM_NAME:
+        raise InvalidRunName(f"{FORM_NAME!r} is the address of the form that launches runs")
 
 
 @transaction.atomic

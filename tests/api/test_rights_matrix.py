@@ -50,6 +50,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("DELETE", "session"): set(EVERYBODY),
     ("GET", "limits"): KNOWN,
     ("GET", "run-config-schema"): KNOWN,
+    ("POST", "run-checks"): OPERATE,
     ("GET", "tokens"): ADMINISTER,
     ("POST", "tokens"): ADMINISTER,
     ("DELETE", "tokens/<small:token>"): ADMINISTER,

@@ -38,6 +38,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/run-checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * @description Say what launching a run would meet: its fields, environment, batches, room and disk.
+         *
+         *     Environments are made once, in a process of their own, within 20 s; nothing is stored.
+         */
+        post: operations["runs_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/run-config-schema": {
         parameters: {
             query?: never;
@@ -1860,6 +1881,20 @@ export interface components {
             results: components["schemas"]["CaptureRow"][];
         };
         /**
+         * CheckRun
+         * @description Body of ``POST /api/run-checks``: what would be launched; `config` is laid over the preset.
+         *
+         *         Without a name the name is not looked at.
+         */
+        CheckRunRequest: {
+            /** @default  */
+            name: string;
+            /** @default  */
+            preset: string;
+            /** @default {} */
+            config: Record<string, unknown>;
+        };
+        /**
          * CreateRun
          * @description A run to create; `config` is laid over the preset, and `language` in it makes its kind.
          */
@@ -2194,6 +2229,18 @@ export interface components {
         FieldProblem: {
             field: string;
             message: string;
+        };
+        /**
+         * FindingRow
+         * @description One thing that was looked at; `field` is its dotted path, empty for the run as a whole.
+         */
+        FindingRow: {
+            /** @enum {unknown} */
+            level: "error" | "info" | "ok" | "warning";
+            subject: string;
+            field: string;
+            message: string;
+            remedy: string;
         };
         /**
          * FleetControl
@@ -2931,6 +2978,19 @@ export interface components {
             wait_seconds: number;
         };
         /**
+         * RunCheck
+         * @description What a check found; nothing was stored.
+         *
+         *         `config` is the resolved configuration with every default, null if it is none.
+         */
+        RunCheck: {
+            /** @enum {unknown} */
+            verdict: "ready" | "refused" | "risky";
+            config: Record<string, unknown> | null;
+            findings: components["schemas"]["FindingRow"][];
+            seconds: number;
+        };
+        /**
          * RunConfigSchema
          * @description The JSON Schema of a run's configuration, and ready-made ones.
          */
@@ -3579,6 +3639,61 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_check: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CheckRunRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCheck"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

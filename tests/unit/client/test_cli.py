@@ -1,10 +1,11 @@
 """The command says what happened, to people or as JSON, and says what went wrong."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from rolldeck.cli import main
+from rolldeck.cli import VERBS, main
 from tests.unit.client.failing_server import Planned, Seen, serving
 
 RUN = {
@@ -16,6 +17,15 @@ RUN = {
     "policy_step": 7,
     "created_at": "2026-11-21T12:00:00Z",
 }
+FINDING = {
+    "level": "error",
+    "subject": "Batch",
+    "field": "buffer.batch_size",
+    "message": "100 sequences are no whole number of groups of 8.",
+    "remedy": "Take 96 or 104.",
+}
+REFUSED = {"verdict": "refused", "config": None, "findings": [FINDING], "seconds": 0.5}
+READY = {"verdict": "ready", "findings": []}
 EVENTS = [
     {"at": "12:01", "level": "info", "kind": "paused", "actor": "user:alice", "message": "Paused."},
     {"at": "12:00", "level": "info", "kind": "started", "actor": "user:alice", "message": "Go."},
@@ -29,6 +39,7 @@ def platform(request: Seen) -> Planned:
         problem = {"status": 404, "code": "not_found", "detail": "No run is called gone."}
         return Planned(404, json.dumps(problem).encode())
     answers: dict[str, object] = {
+        "/api/run-checks": REFUSED if b'"refused"' in request.body else {**REFUSED, **READY},
         "/api/runs": {"results": [RUN]} if request.method == "GET" else RUN,
         "/api/runs/demo/events": {"results": EVENTS},
     }
@@ -119,3 +130,33 @@ def test_misuse_is_exit_code_two(argv: list[str], capsys: pytest.CaptureFixture[
 
     assert ended.value.code == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_a_check_says_what_to_do_and_fails_when_a_launch_would(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, "check", "--name", "refused"]) == 1
+        said = capsys.readouterr().out
+        assert main(["--url", server.url, "check", "--name", "good", "--json"]) == 0
+
+    assert said.splitlines() == [
+        "refused after 0.5 s",
+        "error   Batch (buffer.batch_size): 100 sequences are no whole number of groups of 8.",
+        "        Take 96 or 104.",
+    ]
+    assert json.loads(capsys.readouterr().out)["verdict"] == "ready"
+
+
+def test_a_run_is_shown_with_its_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, "--json", "show", "demo"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["name"] == "demo"
+
+
+def test_the_reference_names_every_verb_and_its_route() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/cli.md").read_text(encoding="utf-8")
+
+    for verb in VERBS:
+        assert f"| `rolldeck {verb} RUN [--reason WHY]` | `POST /api/runs/{{run}}/{verb}` |" in page

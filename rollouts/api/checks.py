@@ -1,0 +1,31 @@
+"""Look a run over before it is launched."""
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts import services
+from rollouts.wire import CheckRun, RunCheck
+from runs.api import bodies
+from runs.api.openapi import problems
+from runs.api.permissions import Operators
+
+
+class RunChecksView(APIView):
+    """Dry runs."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="runs_check",
+        request=CheckRun,
+        responses={200: RunCheck, **problems(400, 401, 403, 429)},
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Say what launching a run would meet: its fields, environment, batches, room and disk.
+
+        Environments are made once, in a process of their own, within 20 s; nothing is stored.
+        """
+        return bodies.answer(services.check_run(bodies.read(request, CheckRun)))

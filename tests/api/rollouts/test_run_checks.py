@@ -1,0 +1,82 @@
+"""A run is checked before it is launched, and nothing is stored."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from runs.models import Run
+from tests.factories import make_run, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator() -> APIClient:
+    client = APIClient()
+    client.force_login(make_user(username="olga", role="operator"))
+    return client
+
+
+def check(client: APIClient, **body: Any) -> dict[str, Any]:
+    response = client.post("/api/run-checks", body, format="json")
+    assert response.status_code == 200, response.content
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def found(answer: dict[str, Any], field: str) -> dict[str, Any]:
+    (one,) = [row for row in answer["findings"] if row["field"] == field]
+    return dict(one)
+
+
+def test_a_preset_is_ready_but_for_a_cluster(operator: APIClient) -> None:
+    answer = check(operator, name="alpha", preset="cartpole")
+
+    assert answer["verdict"] == "risky"
+    assert answer["config"]["buffer"]["batch_size"] == 16
+    assert "float32 [4]" in found(answer, "environment.spec")["message"]
+    assert found(answer, "fleet.num_workers")["level"] == "warning"
+    assert found(answer, "num_steps")["subject"] == "Disk"
+    assert not Run.objects.exists()
+
+
+def test_an_environment_that_cannot_be_made_is_an_error(operator: APIClient) -> None:
+    config = {"environment": {"kwargs": {"nonsense": 1}}}
+
+    answer = check(operator, preset="cartpole", config=config)
+
+    assert answer["verdict"] == "refused"
+    assert "nonsense" in found(answer, "environment.spec")["message"]
+
+
+def test_a_batch_that_is_no_whole_number_of_groups_is_an_error(operator: APIClient) -> None:
+    config = {"buffer": {"batch_size": 100}, "language": {"group_size": 8}}
+
+    answer = check(operator, preset="curriculum", config=config)
+
+    assert answer["verdict"] == "refused"
+    assert found(answer, "buffer.batch_size")["remedy"].startswith("Take 96 or 104")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"config": {"buffer": {"batch_size": 0}}}, "buffer.batch_size"),
+        ({"config": {"environment": {"spec": "gymnasium:Nope-v0"}}}, "environment.spec"),
+        ({"config": {"nope": 1}}, "nope"),
+        ({"preset": "nope"}, "preset"),
+        ({"name": "a b", "config": {"nope": 1}}, "name"),
+        ({"name": "taken", "config": {"nope": 1}}, "name"),
+    ],
+)
+def test_what_the_server_would_refuse_is_a_finding_at_its_field(
+    operator: APIClient, body: dict[str, Any], field: str
+) -> None:
+    make_run(name="taken")
+
+    answer = check(operator, **body)
+
+    assert answer["verdict"] == "refused"
+    assert found(answer, field)["level"] == "error"
+    assert found(answer, field)["remedy"]

@@ -1,0 +1,96 @@
+"""What a configuration names is tried in a process that may fail."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rollouts import trials
+from rollouts.fleet.trial import Wanted
+
+FOREIGN = """
+import os, sys, time
+
+class Odd:
+    def __init__(self, does="print"):
+        if does == "die":
+            os.abort()
+        if does == "sleep":
+            time.sleep(3600)
+        if does == "read":
+            raise RuntimeError(" ".join(sorted(os.environ)))
+        print("to whoever listens", flush=True)
+        sys.exit(3)
+"""
+SPEC = "module:odd_for_trials:Odd"
+
+
+@pytest.fixture
+def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "odd_for_trials.py").write_text(FOREIGN)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", SPEC)
+    yield SPEC
+    assert "odd_for_trials" not in sys.modules, "this process has imported it"
+
+
+def environment(spec: str, **kwargs: object) -> Wanted:
+    return Wanted(kind="environment", spec=spec, kwargs=kwargs)
+
+
+def test_an_environment_says_what_it_shows_and_takes() -> None:
+    outcome = trials.attempt(environment("gymnasium:CartPole-v1"), seconds=120)
+
+    assert outcome.trouble == ""
+    assert (outcome.observation, outcome.action) == ("float32 [4]", "choices 2")
+    assert outcome.bytes_per_step == 4 * 4 + 8
+
+
+def test_what_it_raises_becomes_its_trouble(odd: str) -> None:
+    assert trials.attempt(environment(odd), seconds=120).trouble == "SystemExit: 3"
+
+
+def test_a_crash_is_told(odd: str) -> None:
+    outcome = trials.attempt(environment(odd, does="die"), seconds=120)
+
+    assert outcome.trouble == "its process was ended by SIGABRT"
+
+
+def test_what_takes_too_long_is_ended(odd: str) -> None:
+    outcome = trials.attempt(environment(odd, does="sleep"), seconds=3)
+
+    assert outcome.trouble == "it was not done within 3 s"
+
+
+def test_no_secret_of_the_platform_reaches_foreign_code(
+    odd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROLLDECK_SECRET_KEY", "shh")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "shh")
+
+    outcome = trials.attempt(environment(odd, does="read"), seconds=120)
+
+    assert "HOME" in outcome.trouble
+    for name in ("ROLLDECK_SECRET_KEY", "DATABASE_URL", "REDIS_URL", "RAY_AUTH_TOKEN"):
+        assert os.environ.get(name), f"{name} is not set, so nothing was tried"
+        assert name not in outcome.trouble
+
+
+def test_what_this_machine_lacks_is_told_apart() -> None:
+    outcome = trials.attempt(environment("module:nowhere:Env"), seconds=120)
+
+    assert outcome.is_missing
+    assert "ROLLDECK_ENVIRONMENTS" in outcome.trouble
+
+
+def test_no_more_than_a_few_are_tried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [trials._room.acquire(blocking=False) for _ in range(trials.TRIALS_AT_ONCE)]
+    try:
+        with pytest.raises(trials.TooManyTrials):
+            trials.attempt(environment("gymnasium:CartPole-v1"))
+    finally:
+        for taken in held:
+            if taken:
+                trials._room.release()

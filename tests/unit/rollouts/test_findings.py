@@ -1,0 +1,118 @@
+"""A configuration is looked over before it is launched."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core import findings
+from rollouts.core.findings import Cluster, DiskRoom
+from rollouts.core.placement import NodeRoom
+from runs.core.run_config import PRESETS, RunConfig, parse
+
+NODE = NodeRoom(total={"CPU": 4.0}, free={"CPU": 1.0})
+
+
+def fleet(**fields: Any) -> RunConfig:
+    return parse({"fleet": fields})
+
+
+def language(*, batch_size: int, group_size: int) -> RunConfig:
+    raw = msgspec.to_builtins(PRESETS["curriculum"][1])
+    raw["buffer"]["batch_size"] = batch_size
+    raw["language"]["group_size"] = group_size
+    return parse(raw)
+
+
+@given(groups=st.integers(1, 64), group_size=st.integers(1, 64), beside=st.integers(0, 63))
+def test_only_whole_groups_fill_a_batch(groups: int, group_size: int, beside: int) -> None:
+    rest = beside % group_size
+    config = language(batch_size=groups * group_size + rest, group_size=group_size)
+
+    (found,) = findings.batches(config)
+
+    assert (found.level == "ok") is (rest == 0)
+    assert found.field == "buffer.batch_size"
+
+
+def test_a_remedy_names_the_nearest_batches_that_fit() -> None:
+    (found,) = findings.batches(language(batch_size=130, group_size=8))
+
+    assert "128 or 136" in found.remedy
+
+
+def test_a_train_step_of_a_fleet_is_told_in_env_steps() -> None:
+    (found,) = findings.batches(PRESETS["cartpole"][1])
+
+    assert "2,048 env steps: 1 fragments of each of 16 slots" in found.message
+
+
+def test_answers_as_long_as_the_context_leave_no_room_for_a_prompt() -> None:
+    raw = msgspec.to_builtins(PRESETS["curriculum"][1])
+    raw["language"]["lessons"]["sort-2-digits"]["sampling"]["max_tokens"] = 32
+
+    found = findings.tokens(parse(raw))
+
+    assert [(each.level, each.field) for each in found] == [
+        ("error", "language.lessons.sort-2-digits.sampling.max_tokens"),
+        ("info", "language.model.max_position_embeddings"),
+    ]
+    assert "4,096 tokens a train step" in found[1].message
+
+
+@pytest.mark.parametrize(
+    ("fields", "level", "words"),
+    [
+        ({"num_cpus_per_worker": 1}, "ok", "room for all 1 workers on 1 node"),
+        ({"num_cpus_per_worker": 1, "num_workers": 3}, "warning", "1 of 4 such seats are free"),
+        ({"num_cpus_per_worker": 1, "num_workers": 9}, "warning", "has room for 4"),
+        (
+            {"num_cpus_per_worker": 1, "num_workers": 9, "placement": "pack"},
+            "error",
+            "has room for 4",
+        ),
+        ({"num_gpus_per_worker": 1}, "error", "GPU"),
+    ],
+)
+def test_seats_are_counted_on_every_node(fields: dict[str, Any], level: str, words: str) -> None:
+    (found,) = findings.room(fleet(**fields), Cluster(nodes=[NODE]))
+
+    assert (found.level, words in found.message) == (level, True), found.message
+
+
+def test_a_missing_gpu_is_told_where_gpus_are_asked_for() -> None:
+    (found,) = findings.room(fleet(num_gpus_per_worker=1), Cluster(nodes=[NODE]))
+
+    assert found.field == "fleet.num_gpus_per_worker"
+
+
+def test_a_cluster_that_does_not_answer_is_a_warning() -> None:
+    (found,) = findings.room(fleet(), Cluster(trouble="nobody listens"))
+
+    assert (found.level, "nobody listens" in found.message) == ("warning", True)
+
+
+@pytest.mark.parametrize(("free", "level"), [(10**12, "ok"), (10**9, "warning")])
+def test_a_disk_that_is_too_small_is_told_before_it_is_full(free: int, level: str) -> None:
+    room = DiskRoom(free_bytes=free, kept_free_bytes=10**9, retention_bytes=0)
+
+    (found,) = findings.disk(fleet(), room, bytes_per_step=24)
+
+    assert found.level == level
+    assert "6.53 kB a fragment" in found.message
+
+
+def test_retention_bounds_what_a_run_takes() -> None:
+    room = DiskRoom(free_bytes=2 * 10**9, kept_free_bytes=10**9, retention_bytes=10**6)
+
+    (found,) = findings.disk(fleet(), room, bytes_per_step=10**6)
+
+    assert (found.level, "keeps 1 MB" in found.message) == ("ok", True), found.message
+
+
+def test_nothing_is_said_of_a_disk_when_no_environment_was_measured() -> None:
+    room = DiskRoom(free_bytes=1, kept_free_bytes=0, retention_bytes=0)
+
+    assert findings.disk(fleet(), room, bytes_per_step=None) == []
