@@ -28,7 +28,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve demo demo-grpo bench gpu-check test check format schema test-frontend test-python chromium clean
+.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema test-frontend test-python chromium clean
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ setup: $(INSTALLED) $(BUILT) ## Install Python packages and build the dashboard
 
 serve: setup ## Run the platform in the foreground (ROLLDECK_PORT, ROLLDECK_VAR, ROLLDECK_AUTH)
 	@$(BIN)/python manage.py up $(ARGS)
+
+seed: $(INSTALLED) ## Fill the deck of a running make serve with runs to look at; ARGS="--small --exit"
+	@$(BIN)/python manage.py seed $(ARGS)
 
 demo: setup ## Watch a policy learn; ARGS="--exit" ends when it has
 	@$(BIN)/python manage.py demo $(ARGS)

@@ -2,16 +2,18 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.deck import ROOT, Deck, environment, running_deck
+from tests.deck import ROOT, Deck, environment, running_deck, wait_until
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = [
@@ -48,6 +50,38 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
             "olga.groups.add(Group.objects.get_or_create(name='operator')[0])",
         )
         yield deck
+
+
+@pytest.fixture(scope="session")
+def seeded_deck(deck: Deck) -> Iterator[Deck]:
+    """The deck, with the runs of `manage.py seed --small`; the live one's fleet is played."""
+    with seeded(deck, "--small"):
+        yield deck
+
+
+@contextmanager
+def seeded(deck: Deck, *options: str) -> Iterator[None]:
+    """Seed a deck, and play the live run's fleet until the end of the block."""
+    log = deck.var / "seed.log"
+    with log.open("ab") as said:
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "seed", *options],
+            cwd=ROOT,
+            env=environment(deck.var, deck.port),
+            stdout=said,
+            stderr=said,
+        )
+
+    def is_seeded() -> bool:
+        assert process.poll() is None, log.read_text()
+        return "playing the fleet" in log.read_text()
+
+    try:
+        wait_until(is_seeded, seconds=300, what="the deck is seeded")
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
 
 
 def create_superuser(deck: Deck) -> None:

@@ -1,0 +1,1 @@
+"""Fill a deck with runs to look at: what `manage.py seed` writes."""

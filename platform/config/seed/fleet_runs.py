@@ -1,0 +1,223 @@
+"""Write fleet runs: one under way, one paused, some finished, one that failed."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from django.core.files.base import ContentFile
+
+from buffer import services as buffer_services
+from buffer.core.fates import DropReason
+from buffer.models import Batch
+from config.seed import curves
+from config.seed.fragments import SPEC, Slot
+from config.seed.played_fleet import SLOTS, PlayedFleet
+from config.seed.scale import ACTOR, Story
+from rolldeck import safetensors
+from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
+from rollouts import services
+from rollouts.wire import Metric, MetricsPush
+from runs import services as run_services
+from runs.core.lifecycle import RunStatus, RunVerb
+from runs.models import Run, Trainer
+
+TRAINER = "token:ppo-node-3"
+BATCH = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPlan:
+    """What tells one fleet run from another."""
+
+    best: float = 480.0
+    workers: int = 4
+    seed: int = 0
+    learning_speed: float = 5.0
+
+
+def create(story: Story, plan: FleetPlan, **fields: Any) -> Run:
+    """Create a CartPole run with small fragments."""
+    config = {
+        "environment": {"spec": SPEC},
+        "fleet": {"num_workers": plan.workers, "envs_per_worker": SLOTS, "fragment_length": 32},
+        "buffer": {"batch_size": BATCH, "max_staleness": 2, "off_policy_tolerance": 3.0},
+        "num_steps": 500,
+        "seed": plan.seed,
+    }
+    return run_services.create(
+        name=story.name, config=config, actor=ACTOR, now=story.began_at, **fields
+    )
+
+
+def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
+    """Launch the fleet of a run and train it for all versions of the story."""
+    fleet = PlayedFleet.launched(run, story=story, workers=plan.workers, environment=SPEC)
+    run_services.register_trainer(
+        run_id=run.pk, identity=TRAINER, name="ppo-node-3", now=story.at(0.015)
+    )
+    random = story.random
+    slots = [
+        Slot(worker=worker, slot=slot, random=random)
+        for worker in range(plan.workers)
+        for slot in range(BATCH // plan.workers + 1)
+    ]
+    many = story.scale.versions
+    windows = list(curves.returns(random, many, best=plan.best, speed=plan.learning_speed))
+    for version in range(many):
+        at = story.at(0.02 + 0.97 * version / many)
+        publish(run, version, random=random, now=at)
+        events = _crash(fleet) if version == many // 2 else []
+        found = [(SPEC, "train", windows[version])]
+        if version % 5 == 4:
+            found.append((SPEC, "eval", windows[version] * 1.05))
+        fleet.report(at=at, policy_step=version, returns=found, events=events, seconds=60)
+        push(run, slots, policy_step=version, now=at)
+        if version < many - 1:
+            lease = buffer_services.take(run_id=run.pk, identity=TRAINER)
+            if lease is not None:
+                confirm(run, lease.batch)
+    buffer_services.take(run_id=run.pk, identity=TRAINER)
+    date_batches(run, story)
+    measure(run, story, curves.ppo_metrics(random, story.scale.metric_steps))
+    return fleet
+
+
+def push(run: Run, slots: list[Slot], *, policy_step: int, now: datetime) -> None:
+    """Push one fragment of each slot."""
+    run.refresh_from_db()
+    fragments = [slot.next(policy_step=policy_step) for slot in slots]
+    buffer_services.accept_fragments(run=run, fragments=fragments, now=now)
+
+
+def confirm(run: Run, batch: Batch) -> None:
+    """Train on a batch."""
+    buffer_services.confirm(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
+
+
+def publish(run: Run, step: int, *, random: np.random.Generator, now: datetime) -> None:
+    """Publish weights of a small policy."""
+    tensors = {
+        "body.0.weight": random.normal(0, 0.3, (64, 4)).astype(np.float32),
+        "body.2.weight": random.normal(0, 0.1, (64, 64)).astype(np.float32),
+        "action.weight": random.normal(0, 0.1, (2, 64)).astype(np.float32),
+    }
+    content = safetensors.encode(tensors)
+    manifest = WeightsManifest(
+        epoch=1,
+        step=step,
+        sha256=hashlib.sha256(content).hexdigest(),
+        size_bytes=len(content),
+        tensors=safetensors.specs(content),
+    )
+    run_services.publish_weights(
+        run_id=run.pk, manifest=manifest, file=ContentFile(content), identity=TRAINER, now=now
+    )
+
+
+def measure(run: Run, story: Story, found: dict[str, curves.Curve]) -> None:
+    """Store metrics step by step, each at its own time, as a trainer does."""
+    steps = len(next(iter(found.values())))
+    every = max(1, steps // 60)
+    for begin in range(0, steps, every):
+        samples = [
+            Metric(name=name, step=step, value=round(float(values[step]), 6))
+            for step in range(begin, min(begin + every, steps))
+            for name, values in found.items()
+        ]
+        at = story.at(0.02 + 0.97 * begin / steps)
+        services.record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=at)
+
+
+def date_batches(run: Run, story: Story) -> None:
+    """Date batches back: leases are written by the database's clock, and stories are older."""
+    batches = list(Batch.objects.filter(run=run).order_by("ordinal"))
+    for place, batch in enumerate(batches):
+        batch.leased_at = story.at(0.03 + 0.95 * place / max(len(batches), 1))
+        batch.delivered_at = batch.leased_at + timedelta(seconds=0.2)
+        if batch.settled_at is not None:
+            batch.settled_at = batch.leased_at + timedelta(seconds=4)
+    Batch.objects.bulk_update(batches, ["leased_at", "delivered_at", "settled_at"])
+    Run.objects.filter(pk=run.pk).update(trainer_started_at=story.at(0.03))
+    Trainer.objects.filter(run=run).update(last_seen_at=story.ends_at)
+
+
+def complete(run: Run, story: Story) -> None:
+    """End a run as a drain does that came to its end."""
+    run_services.ask(
+        run_id=run.pk, verb=RunVerb.DRAIN, actor=ACTOR, reason="good enough", now=story.at(0.99)
+    )
+    buffer_services.drop_open(run_id=run.pk, reason=DropReason.DRAINED, now=story.ends_at)
+    run_services.move(
+        run_id=run.pk,
+        target=RunStatus.COMPLETED,
+        actor="fleet reconciler",
+        reason="fleet and buffer are drained",
+        now=story.ends_at,
+    )
+    _end_fleet(run, "the run is completed", now=story.ends_at)
+
+
+def pause(run: Run, story: Story) -> None:
+    """Pause a run whose manager a node has taken along: none comes before somebody resumes it."""
+    reason = "gpu-a1 gets a new driver; resume after 18:00"
+    run_services.ask(
+        run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=story.at(0.98)
+    )
+    _end_fleet(run, "its node was taken down", now=story.ends_at)
+
+
+def fail(run: Run, story: Story) -> None:
+    """Fail a run for what its environment said again and again."""
+    error = (
+        "10 launches within 10 minutes; last: every env slot of worker 1 failed: "
+        "ValueError: pole angle is nan"
+    )
+    for place in range(3):
+        run_services.record_event(
+            run_id=run.pk,
+            kind="worker_failed",
+            level="error",
+            message=f"worker {place} failed: its environments cannot be reset",
+            actor="fleet",
+            reason=error,
+            now=story.at(0.9 + place / 50),
+        )
+    run_services.move(
+        run_id=run.pk,
+        target=RunStatus.FAILED,
+        actor="fleet reconciler",
+        reason=error,
+        now=story.ends_at,
+    )
+    buffer_services.drop_open(run_id=run.pk, reason=DropReason.KILLED, now=story.ends_at)
+    _end_fleet(run, error, now=story.ends_at)
+
+
+def _end_fleet(run: Run, reason: str, *, now: datetime) -> None:
+    services.note_ended(run_id=run.pk, incarnation=run.fleet.incarnation, reason=reason, now=now)
+
+
+def _crash(fleet: PlayedFleet) -> list[FleetEvent]:
+    """Have worker 2 killed for its memory and come back."""
+    ending = WorkerEnding(
+        index=2,
+        incarnation=f"w2@{1 + fleet.restarts}",
+        reason="killed by the node for its memory (exit code -9)",
+        node="cpu-b1",
+        pid=41_002,
+        env_steps=fleet.env_steps // fleet.workers,
+        fragments_sent=fleet.env_steps // fleet.workers // 32,
+        lost_steps=118,
+    )
+    fleet.restarts += 1
+    return [
+        FleetEvent(
+            kind="worker_lost",
+            level="warning",
+            message="worker 2 died and is respawned: killed by the node for its memory",
+            details={"worker": 2, "exit_code": -9, "lost_steps": 118},
+            ending=ending,
+        )
+    ]

@@ -1,0 +1,154 @@
+"""Write a language run: lessons that were learnt, evaluations, and groups to look into."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from numpy.random import default_rng
+
+from buffer import services as buffer_services
+from config.seed import curves
+from config.seed.fleet_runs import TRAINER, complete, confirm, date_batches, measure, publish
+from config.seed.groups import scored
+from config.seed.played_fleet import PlayedFleet
+from config.seed.scale import ACTOR, Story
+from config.seed.texts import Problem, reversal
+from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
+from rollouts import services
+from runs import services as run_services
+from runs.models import Run
+
+WORKER: Final = "w0@1"
+EVALUATED: Final = 64
+GROUP: Final = 8
+LESSONS: Final[dict[str, int]] = {
+    "reverse-4-letters": 4,
+    "reverse-8-letters": 8,
+    "reverse-12-letters": 12,
+}
+SUMS: Final = "sums-2-digits"
+
+
+def write(story: Story) -> Run:
+    """Write the whole run, from its first lesson to its end."""
+    run = run_services.create(name=story.name, config=_config(), actor=ACTOR, now=story.began_at)
+    fleet = PlayedFleet.launched(run, story=story, workers=2, environment="task:reverse")
+    run_services.register_trainer(run_id=run.pk, identity=TRAINER, name="grpo", now=story.at(0.02))
+    random = story.random
+    many = story.scale.versions
+    for version in range(many):
+        at, done = story.at(0.03 + 0.95 * version / many), version / (many - 1)
+        publish(run, version * 5, random=random, now=at)
+        found = [
+            (name, "train", random.binomial(1, _skill(name, done), 12) * 1.0) for name in LESSONS
+        ]
+        fleet.report(at=at, policy_step=version * 5, returns=found, seconds=60)
+        _evaluate(run, version * 5, done=done, now=at)
+        _roll_out(run, story, version * 5, done=done, now=at)
+        lease = buffer_services.take(run_id=run.pk, identity=TRAINER)
+        if lease is not None:
+            confirm(run, lease.batch)
+    date_batches(run, story)
+    measure(run, story, curves.grpo_metrics(random, story.scale.metric_steps // 2))
+    run.refresh_from_db()
+    complete(run, story)
+    return run
+
+
+def _config() -> dict[str, Any]:
+    lessons: dict[str, Any] = {}
+    for name, letters in LESSONS.items():
+        requires = [{"lesson": [*lessons][-1], "min_success": 0.5}] if lessons else []
+        lessons[name] = {
+            "spec": "task:reverse",
+            "kwargs": {"length": 3, "letters": letters},
+            "requires": requires,
+            "stop_success": 0.85,
+        }
+    lessons[SUMS] = {"spec": "task:addition", "kwargs": {"digits": 2}}
+    evaluation = {"examples": EVALUATED, "every_train_steps": 25}
+    return {
+        "language": {"lessons": lessons, "group_size": GROUP, "evaluation": evaluation},
+        "buffer": {"batch_size": 16, "max_staleness": 10, "off_policy_tolerance": 2.0},
+    }
+
+
+def _skill(lesson: str, done: float) -> float:
+    """Return the success rate of a lesson once `done`, 0 to 1, of the run is over."""
+    if lesson == SUMS:
+        return 0.1 + 0.25 * done
+    late = {name: 0.28 * place for place, name in enumerate(LESSONS)}[lesson]
+    return min(0.97, max(0.06, 0.15 + 2.4 * (done - late)))
+
+
+def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
+    """Work on every evaluation that is due."""
+    wanted = TaskRequest(worker=WORKER, epoch=1, policy_step=step)
+    while True:
+        task = services.next_lesson_task(run_id=run.pk, request=wanted, now=now)
+        if task.kind != "evaluate":
+            return
+        right = int(EVALUATED * _skill(task.lesson, done))
+        outcome = _outcome(
+            f"{task.lesson}-eval-{step}",
+            [place < right for place in range(EVALUATED)],
+            step=step,
+            mode="eval",
+            evaluation=task.evaluation,
+            fence=task.fence,
+            samples=[
+                Sample(prompt="abc=", response="cba", reward=1.0, is_correct=True),
+                Sample(prompt="bca=", response="abc", reward=0.0, is_correct=False),
+            ],
+        )
+        services.take_outcome(run_id=run.pk, lesson=task.lesson, outcome=outcome, now=now)
+
+
+def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) -> None:
+    """Push groups of each lesson that is open, and tell how they ended."""
+    random = default_rng([step, len(story.name)])
+    for name, letters in LESSONS.items():
+        skill = _skill(name, done)
+        if skill <= 0.06:
+            continue
+        problems = [reversal(random, GROUP, letters=letters, skill=skill) for _ in range(2)]
+        groups = [
+            scored(
+                problem,
+                random=random,
+                policy_step=step,
+                has_advantages=True,
+                more=_about(problem, name, step, place),
+            )
+            for place, problem in enumerate(problems)
+        ]
+        run.refresh_from_db()
+        buffer_services.accept_groups(run=run, groups=groups, producer=f"worker:{WORKER}", now=now)
+        successes = [score > 0 for problem in problems for score in problem.scores]
+        outcome = _outcome(
+            f"{name}-train-{step}", successes, step=step, generations=GROUP, tokens=64, seconds=0.8
+        )
+        services.take_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
+
+
+def _about(problem: Problem, lesson: str, step: int, place: int) -> dict[str, Any]:
+    """Return what a worker says of a group beside its tokens."""
+    return {
+        "lesson": lesson,
+        "worker": WORKER,
+        "example": f"{lesson}/{step + place}",
+        "is_correct": [score > 0 for score in problem.scores],
+        "is_truncated": [place == 1 and index == 0 for index in range(len(problem.scores))],
+    }
+
+
+def _outcome(key: str, successes: list[bool], *, step: int, **fields: Any) -> LessonOutcome:
+    plain: dict[str, Any] = {"mode": "train", "generations": 1}
+    return LessonOutcome(
+        key=key,
+        worker=WORKER,
+        epoch=1,
+        policy_step=step,
+        rewards=[float(one) for one in successes],
+        successes=successes,
+        **plain | fields,
+    )

@@ -1,0 +1,181 @@
+"""Write outside runs: several environments, batches in every state, and text that means harm."""
+
+from datetime import timedelta
+from typing import Final
+
+import numpy as np
+
+from buffer import services as buffer_services
+from buffer.core.fates import LAPSES_BEFORE_QUARANTINE
+from buffer.models import Batch
+from buffer.services import Filter
+from config.seed import texts
+from config.seed.curves import grpo_metrics
+from config.seed.fleet_runs import confirm, date_batches, measure
+from config.seed.groups import scored
+from config.seed.scale import ACTOR, Story
+from runs import services as run_services
+from runs.core.lifecycle import RunVerb
+from runs.core.registration import Registration
+from runs.models import Run
+
+FIRST: Final = "token:grpo-node-0"
+SECOND: Final = "token:grpo-node-1"
+GROUP: Final = 8
+BATCH: Final = 32
+# Name, weight, least share of each batch, whether it is still connected.
+ENVIRONMENTS: Final = (
+    ("gsm8k", 2.0, 0.25, True),
+    ("code-exec", 1.0, None, True),
+    ("tool-use", 1.0, None, True),
+    ("gsm8k", 0.5, None, False),
+)
+
+
+def opened(story: Story, *, batch_size: int = BATCH) -> Run:
+    """Create an outside run and start it; its first trainer says how large batches are."""
+    run = run_services.create(name=story.name, kind="outside", actor=ACTOR, now=story.began_at)
+    run_services.ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.began_at)
+    registration = Registration(
+        wandb_group="seeded",
+        wandb_project="rolldeck",
+        batch_size=batch_size,
+        max_token_len=4096,
+        num_steps=400,
+    )
+    for identity in (FIRST, SECOND):
+        run_services.register_trainer(
+            run_id=run.pk,
+            identity=identity,
+            name=identity.partition(":")[2],
+            registration=registration,
+            now=story.at(0.01),
+        )
+    return run
+
+
+def join(run: Run, story: Story, name: str, weight: float, least: float | None) -> int:
+    """Let an environment join, and return its id."""
+    return run_services.register_environment(
+        run_id=run.pk,
+        desired_name=name,
+        weight=weight,
+        max_token_length=4096,
+        group_size=GROUP,
+        min_batch_allocation=least,
+        now=story.at(0.02),
+    ).env_id
+
+
+def write_mixed(story: Story) -> Run:
+    """Write a run of four environments that is under way, over its tolerance."""
+    run, random = opened(story), story.random
+    for env_id, (name, weight, least, stays) in enumerate(ENVIRONMENTS):
+        join(run, story, name, weight, least)
+        if not stays:
+            run_services.disconnect_environment(run_id=run.pk, env_id=env_id, now=story.at(0.4))
+    pushes = story.scale.group_pushes
+    for number in range(pushes):
+        env_id = (0, 1, 0, 2)[number % 4]
+        _push(run, story, random, env_id=env_id, number=number, part=0.03 + 0.95 * number / pushes)
+        if number % 2 and number < pushes // 2:
+            _take_and_confirm(run)
+    _every_state(run, story)
+    measure(run, story, grpo_metrics(random, story.scale.metric_steps // 2))
+    for name in ("archive", "dashboards"):
+        buffer_services.follow(
+            run=run, name=name, start="earliest", only=Filter(), now=story.at(0.5)
+        )
+    return run
+
+
+def write_hostile(story: Story) -> Run:
+    """Write a run whose every text means harm; all of it must be shown as text."""
+    run = opened(story, batch_size=64)
+    join(run, story, f"env {texts.MARKUP} \u202eslave"[:180], 1.0, None)
+    problems = texts.hostile_problems()
+    groups = [scored(one, random=story.random, env_id=0) for one in problems]
+    groups = [group for group in groups if group.sequences]
+    run.refresh_from_db()
+    buffer_services.accept_groups(
+        run=run, groups=groups, producer=f"env:{texts.MARKUP}"[:200], now=story.at(0.5)
+    )
+    for place, text in enumerate((texts.MARKUP, texts.DECEIT, texts.LONG[:2000])):
+        run_services.record_event(
+            run_id=run.pk,
+            kind="odd_groups",
+            level=("info", "warning", "error")[place],
+            message=text,
+            actor=f"env:{texts.MARKUP}",
+            reason=text,
+            details={texts.MARKUP: text},
+            now=story.at(0.6 + place / 10),
+        )
+    run_services.ask(
+        run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=texts.MARKUP, now=story.ends_at
+    )
+    return run
+
+
+def _push(
+    run: Run, story: Story, random: np.random.Generator, *, env_id: int, number: int, part: float
+) -> None:
+    """Push four groups: now and then a truncated one, one without variance, one twice the same."""
+    write = texts.PROBLEMS[ENVIRONMENTS[env_id][0]]
+    problems = [write(random, GROUP) for _ in range(4)]
+    if number % 5 == 0:
+        problems[0] = texts.Problem(
+            prompt=problems[0].prompt, answers=problems[0].answers, scores=[1.0] * GROUP
+        )
+    if number % 7 == 0:
+        problems[1] = problems[2]
+    groups = [
+        scored(
+            problem,
+            random=random,
+            env_id=env_id,
+            has_advantages=number % 2 == 0,
+            more={"overrides": [{"is_truncated": place == 3} for place in range(GROUP)]}
+            if number % 6 == 0
+            else {},
+        )
+        for problem in problems
+    ]
+    run.refresh_from_db()
+    producer = f"env:{ENVIRONMENTS[env_id][0]}_0"
+    buffer_services.accept_groups(run=run, groups=groups, producer=producer, now=story.at(part))
+
+
+def _take_and_confirm(run: Run) -> None:
+    lease = buffer_services.take(run_id=run.pk, identity=FIRST)
+    if lease is not None:
+        confirm(run, lease.batch)
+
+
+def _every_state(run: Run, story: Story) -> None:
+    """Leave batches discarded, quarantined, leased and returned; confirmed ones are there."""
+    _poison(run, story)
+    dropped = Batch.objects.filter(run=run, state="quarantined").get()
+    buffer_services.discard(run_id=run.pk, batch_id=dropped.pk, actor=ACTOR, now=story.at(0.9))
+    _poison(run, story)
+    buffer_services.take(run_id=run.pk, identity=FIRST)
+    buffer_services.take(run_id=run.pk, identity=SECOND)
+    _lapse(run, SECOND)
+    date_batches(run, story)
+    Batch.objects.filter(run=run, state="leased").update(
+        lease_expires_at=story.ends_at + timedelta(days=1)
+    )
+
+
+def _poison(run: Run, story: Story) -> None:
+    """Let the lease of one batch lapse until the platform takes it out of circulation."""
+    for _ in range(LAPSES_BEFORE_QUARANTINE):
+        buffer_services.take(run_id=run.pk, identity=SECOND)
+        _lapse(run, SECOND)
+    buffer_services.quarantine_poison(now=story.at(0.88))
+
+
+def _lapse(run: Run, identity: str) -> None:
+    held = Batch.objects.filter(run=run, state="leased", trainer__identity=identity)
+    held.update(lease_expires_at=run.created_at)
+    buffer_services.return_lapsed_batches()

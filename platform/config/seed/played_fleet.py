@@ -1,0 +1,250 @@
+"""Be the manager of a fleet in all that it says: reports, logs, films. No process is behind it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+from django.conf import settings
+from numpy.typing import NDArray
+
+from config.seed.scale import ACTOR, Story
+from rolldeck.errands import Filmed, LogLines, RecordingUpdate
+from rolldeck.wire import (
+    EpisodeWindow,
+    FleetEvent,
+    FleetReport,
+    SlotReport,
+    StageTiming,
+    WeightsTransfers,
+    WorkerReport,
+)
+from rollouts import selectors, services
+from rollouts.wire import RecordingRequest
+from runs import services as run_services
+from runs.core.lifecycle import RunVerb
+from runs.models import Run
+
+Returns = NDArray[np.floating[Any]]
+SLOTS: Final = 8
+NODES: Final = ("gpu-a1", "gpu-a2", "cpu-b1", "cpu-b2")
+STAGES: Final = {"env step": 0.58, "inference": 0.24, "cut": 0.07, "send": 0.04, "idle": 0.07}
+LOG: Final = (
+    "INFO  worker {worker} up on {node}, pid {pid}",
+    "INFO  policy mlp 64×64, 4,675 parameters, device cpu",
+    "INFO  8 env slots of {environment} in one process",
+    "INFO  weights 1.0 loaded in 0.041 s",
+    "WARN  batch timeout 20 ms reached with 5 of 8 observations",
+    "INFO  120 fragments sent, 0 in the spool",
+    "ERROR env slot 5: ValueError: pole angle is nan, the environment is restarted",
+    "INFO  env slot 5 is up again after 0.8 s",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class PlayedFleet:
+    """The fleet of one seeded run."""
+
+    run: Run
+    workers: int
+    environment: str
+    random: np.random.Generator
+    incarnation: str = ""
+    sequence: int = 0
+    env_steps: int = 0
+    restarts: int = 0
+
+    @classmethod
+    def launched(cls, run: Run, *, story: Story, workers: int, environment: str) -> "PlayedFleet":
+        """Start a run and become its only manager, before any reconciler hears of it."""
+        placed_at = story.at(0.01)
+        run_services.ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
+        order = services.begin_launch(
+            run_id=run.pk,
+            reason="the run was started",
+            platform_url=settings.ROLLDECK_PUBLIC_URL,
+            now=placed_at,
+        )
+        assert order is not None  # noqa: S101 it was started two lines above
+        services.note_placed(run_id=run.pk, incarnation=order.incarnation, now=placed_at)
+        return cls(
+            run=run,
+            workers=workers,
+            environment=environment,
+            random=story.random,
+            incarnation=order.incarnation,
+        )
+
+    def report(
+        self,
+        *,
+        at: datetime,
+        policy_step: int,
+        returns: Sequence[tuple[str, str, Returns]] = (),
+        events: Sequence[FleetEvent] = (),
+        state: str = "running",
+        seconds: float = 1.0,
+    ) -> None:
+        """Say how all workers are, and which episodes ended: (environment, mode, returns)."""
+        self.env_steps += int(480 * seconds)
+        windows = [
+            window(
+                found, environment=name, mode=mode, worker=place % self.workers, step=policy_step
+            )
+            for place, (name, mode, found) in enumerate(returns)
+        ]
+        report = FleetReport(
+            incarnation=self.incarnation,
+            sequence=self.sequence,
+            state=state,  # type: ignore[arg-type]
+            workers=[self._worker(index, policy_step, state) for index in range(self.workers)],
+            episodes=windows,
+            events=list(events),
+        )
+        self.sequence += 1
+        services.accept_report(run_id=self.run.pk, report=report, now=at)
+
+    def answer_errands(self, *, at: datetime) -> None:
+        """Answer whoever asked for a log or a film since."""
+        wanted = selectors.control_of(self.run.pk)
+        for asked in wanted.log_requests:
+            lines = LogLines(
+                lines=self._log(asked.worker or 0), node=NODES[0], path="/var/log/w.log"
+            )
+            services.answer_log(run_id=self.run.pk, request=asked.id, answer=lines, now=at)  # type: ignore[arg-type]
+        for order in wanted.recordings:
+            self._film(order.id, order.worker or 0, order.slot or 0, at=at)
+
+    def keep_errands(self, *, at: datetime, actor: str) -> None:
+        """Have logs read and episodes filmed as people ask for them, one that failed among them."""
+        for worker in range(self.workers):
+            services.ask_for_log(run_id=self.run.pk, worker=worker, slot=None, lines=200, now=at)
+        for slot in (0, 3, 5):
+            wanted = RecordingRequest(worker=0, slot=slot)
+            services.request_recordings(run_id=self.run.pk, wanted=wanted, actor=actor, now=at)
+        self.answer_errands(at=at)
+
+    def _film(self, recording: str, worker: int, slot: int, *, at: datetime) -> None:
+        told: dict[str, Any] = {"worker": worker, "slot": slot}
+        if slot == 5:
+            reason = "the environment ended before its first frame: pole angle is nan"
+            update = RecordingUpdate(state="failed", reason=reason, **told)
+        else:
+            frames = [_frame(tilt) for tilt in np.cumsum(self.random.normal(0, 0.6, 40))]
+            update = RecordingUpdate(
+                state="ready",
+                total_return=float(len(frames)),
+                length=len(frames),
+                outcome="terminated",
+                policy_step=12,
+                filmed=Filmed(media_type="text/plain", frames=len(frames), frames_per_second=20.0),
+                content="\f".join(frames).encode(),
+                **told,
+            )
+        services.update_recording(
+            run_id=self.run.pk,
+            recording_id=recording,  # type: ignore[arg-type]
+            update=update,
+            now=at,
+        )
+
+    def _log(self, worker: int) -> list[str]:
+        told = {"worker": worker, "node": NODES[worker % 4], "environment": self.environment}
+        return [line.format(pid=41_000 + worker, **told) for line in LOG]
+
+    def _worker(self, index: int, policy_step: int, state: str) -> WorkerReport:
+        lags = index == self.workers - 1 and policy_step > 0
+        pace = 0.0 if state != "running" else 120.0 - 9 * index + float(self.random.normal(0, 3))
+        made = self.env_steps // self.workers
+        return WorkerReport(
+            index=index,
+            incarnation=f"w{index}@{1 + (self.restarts if index == 2 else 0)}",
+            state=state,  # type: ignore[arg-type]
+            node=NODES[index % len(NODES)],
+            pid=41_000 + index,
+            restarts=self.restarts if index == 2 else 0,
+            announced_step=policy_step,
+            staged_step=policy_step,
+            active_step=policy_step - 1 if lags else policy_step,
+            env_steps=made,
+            env_steps_per_second=round(pace, 1),
+            fragments_cut=made // 32,
+            fragments_sent=made // 32,
+            to_send=index % 3,
+            outstanding=4 + index % 3,
+            stages={name: _timing(part * 16) for name, part in STAGES.items()},
+            shares=STAGES,
+            verdict="Environment-bound: 58 % of the time is env step",
+            slots=[_slot(slot, index, made) for slot in range(SLOTS)],
+            cpu_percent=round(71 + 5 * index + float(self.random.normal(0, 2)), 1),
+            memory_bytes=(310 + 12 * index) << 20,
+            gpu_percent=31.0 if index < 2 else None,
+            gpu_memory_bytes=2_100 << 20 if index < 2 else None,
+            transfers=WeightsTransfers(
+                received=policy_step + 1,
+                adopted=policy_step + (0 if lags else 1),
+                superseded=int(lags),
+                received_bytes=(policy_step + 1) * 19_000,
+                seconds=0.04 * (policy_step + 1),
+            ),
+        )
+
+
+def window(found: Returns, *, environment: str, mode: str, worker: int, step: int) -> EpisodeWindow:
+    """Return statistics of episodes whose lengths are their returns, as CartPole's are."""
+    p10, p50, p90 = (float(value) for value in np.percentile(found, [10, 50, 90]))
+    lengths = [max(1, int(value)) for value in found]
+    truncated = sum(length >= 500 for length in lengths)
+    return EpisodeWindow(
+        environment=environment,
+        worker=worker,
+        mode=mode,  # type: ignore[arg-type]
+        seconds=1.0,
+        count=len(found),
+        return_sum=float(found.sum()),
+        return_mean=float(found.mean()),
+        return_min=float(found.min()),
+        return_max=float(found.max()),
+        return_p10=p10,
+        return_p50=p50,
+        return_p90=p90,
+        discounted_return_mean=float(100 * (1 - 0.99 ** found.mean())),
+        length_mean=float(np.mean(lengths)),
+        length_max=max(lengths),
+        terminated=len(lengths) - truncated,
+        truncated=truncated,
+        aborted=0,
+        returns=[float(value) for value in found],
+        lengths=lengths,
+        policy_step=step,
+    )
+
+
+def _slot(slot: int, worker: int, made: int) -> SlotReport:
+    is_odd = worker == 1 and slot == 5
+    return SlotReport(
+        slot=slot,
+        state="restarting" if is_odd else "stepping",
+        pid=None if is_odd else 52_000 + 10 * worker + slot,
+        episodes=made // 60 // SLOTS,
+        restarts=3 if is_odd else 0,
+        error="ValueError: pole angle is nan" if is_odd else "",
+    )
+
+
+def _timing(mean_ms: float) -> StageTiming:
+    return StageTiming(
+        mean_ms=round(mean_ms, 3),
+        p50_ms=round(mean_ms * 0.9, 3),
+        p95_ms=round(mean_ms * 2.1, 3),
+        count=600,
+    )
+
+
+def _frame(tilt: float) -> str:
+    """Return one picture of a cart and its pole, in text."""
+    place = int(np.clip(20 + 2 * tilt, 4, 36))
+    lean = int(np.clip(round(tilt / 2), -3, 3))
+    pole = [" " * (place + lean * row // 3) + "|" for row in (3, 2, 1)]
+    return "\n".join([*pole, " " * (place - 3) + "[=====]", "-" * 41])
