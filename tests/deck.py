@@ -137,13 +137,13 @@ def running_deck(var: Path, **more: str) -> Iterator[Deck]:
         )
     deck = Deck(var, port, process)
     try:
-        wait_until(deck.is_ready, seconds=60, what="the deck is ready")
+        wait_until(deck.is_ready, seconds=180, what="the deck is ready")
         yield deck
     finally:
         deck.http.close()
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(20)
+            process.wait(90)
         except subprocess.TimeoutExpired:
             process.kill()
             raise

@@ -92,7 +92,7 @@ def create_superuser(deck: Deck) -> None:
         env=environment(deck.var, deck.port, DJANGO_SUPERUSER_PASSWORD=PASSWORD),
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=180,
     )
 
 
@@ -103,7 +103,7 @@ def in_the_shell(deck: Deck, code: str) -> str:
         cwd=ROOT,
         env=environment(deck.var, deck.port),
         capture_output=True,
-        timeout=60,
+        timeout=180,
         text=True,
     )
     assert done.returncode == 0, done.stderr
