@@ -57,3 +57,9 @@ def nudge_archives() -> None:
 def audit_ledgers() -> int:
     """Compare the counts of runs that have changed with their rows; return how many are wrong."""
     return services.audit_ledgers(now=timezone.now())
+
+
+@shared_task(name="buffer.jobs.digest_groups")
+def digest_groups() -> int:
+    """Say what is in the groups that came in, for lists and searches; return how many."""
+    return services.digest_groups(now=timezone.now())

@@ -16,7 +16,9 @@ class RolloutsConfig(AppConfig):
     def ready(self) -> None:
         """Register what the live pages show, and look at a fleet when its run changes."""
         from buffer import selectors as buffer_selectors
+        from buffer.selectors import token_text as buffer_token_text
         from rollouts import jobs, selectors
+        from rollouts.selectors import token_text
         from runs import live
         from runs.services import changes, config_checks
 
@@ -30,3 +32,4 @@ class RolloutsConfig(AppConfig):
         changes.subscribe(jobs.nudge)
         config_checks.register(selectors.check_language)
         buffer_selectors.count_running_with(selectors.running_fragments)
+        buffer_token_text.read_tokens_with(token_text.token_pieces)

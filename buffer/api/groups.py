@@ -1,4 +1,4 @@
-"""Take trajectory groups in, in the binary form."""
+"""Take trajectory groups in, in the binary form, and list those that are there."""
 
 from collections import Counter
 from typing import Any
@@ -8,23 +8,44 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer import selectors, services
+from buffer.api import group_lists
+from buffer.api.group_messages import GroupList
 from buffer.wire import InvalidGroups, decode_push
 from rolldeck.wire import GROUPS_TYPE, GroupsReceipt
 from runs import selectors as runs_selectors
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
-from runs.api.permissions import scoped
+from runs.api.permissions import Readers, scoped
 from runs.models import Run
 
 
 class GroupsView(APIView):
     """The trajectory groups of a run."""
 
-    permission_classes = [scoped("env", "worker")]
+    def get_permissions(self) -> list[BasePermission]:
+        """Let readers look, and environments and workers push."""
+        is_push = self.request.method == "POST"
+        return [scoped("env", "worker")() if is_push else Readers()]
+
+    @extend_schema(
+        operation_id="groups_list",
+        parameters=[
+            *group_lists.FILTERS,
+            OpenApiParameter("cursor", OpenApiTypes.STR),
+            OpenApiParameter("limit", OpenApiTypes.INT),
+            OpenApiParameter("backward", OpenApiTypes.BOOL),
+        ],
+        responses={200: GroupList, **problems(400, 401, 403, 404, 503)},
+        tags=["groups"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List groups, newest first or by score or length, from metadata only."""
+        return group_lists.listed(request, run)
 
     @extend_schema(
         operation_id="groups_push",

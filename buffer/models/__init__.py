@@ -3,6 +3,7 @@
 from buffer.models.archives import ArchiveJob
 from buffer.models.audits import LedgerAudit
 from buffer.models.captures import CapturedCall, CaptureSession
+from buffer.models.digests import DigestCursor, GroupDigest
 from buffer.models.items import (
     Batch,
     FragmentChunk,
@@ -21,8 +22,10 @@ __all__ = [
     "BatchUse",
     "CaptureSession",
     "CapturedCall",
+    "DigestCursor",
     "Follower",
     "FragmentChunk",
+    "GroupDigest",
     "IdempotencyRecord",
     "Item",
     "LedgerAudit",

@@ -203,6 +203,19 @@ class TrajectoryGroup(Item):
                 condition=Q(segment__isnull=False),
                 name="group_newest_first",
             ),
+            # What people look for when data is missing; groups that are kept pay nothing for these.
+            models.Index(
+                "run",
+                F("id").desc(),
+                condition=Q(state=Fate.DROPPED),
+                name="group_dropped_newest_first",
+            ),
+            models.Index(
+                "run",
+                F("id").desc(),
+                condition=Q(segment__isnull=True),
+                name="group_without_bytes",
+            ),
             models.Index(fields=["run", "written_in", "id"], condition=KEPT, name="group_stream"),
             # A segment is a stretch of time, so its rows lie together: a few kilobytes find them.
             BrinIndex(

@@ -46,6 +46,7 @@ from buffer.services.captures import (
     score_sessions,
 )
 from buffer.services.corruption import BatchCorrupt, contents_of
+from buffer.services.digests import digest_groups
 from buffer.services.expiry import drop_expired
 from buffer.services.followers import (
     CursorBehind,
@@ -147,6 +148,7 @@ __all__ = [
     "contents_of",
     "decode_push",
     "delete_archive",
+    "digest_groups",
     "discard",
     "drop_expired",
     "drop_open",

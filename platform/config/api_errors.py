@@ -14,10 +14,14 @@ from rest_framework.views import set_rollback
 from buffer import services as buffer_services
 from buffer.api.batches import WrongKind
 from buffer.core.archive_window import InvalidWindow
+from buffer.core.group_filter import InvalidFilter
+from buffer.core.sequence_views import NoSuchSequence
 from buffer.core.shards import RankOutsideWorld
 from buffer.core.stream_cursor import InvalidCursor
 from buffer.selectors.captures import CaptureNotFound
 from buffer.selectors.followers import FollowerNotFound
+from buffer.selectors.group_contents import GroupUnreadable
+from buffer.selectors.group_lists import GroupNotFound, SearchTooSlow
 from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
 from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
@@ -94,6 +98,11 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     # Buffer.
     buffer_services.InvalidKey: ApiError(400, "invalid", "Invalid request"),
     buffer_services.BatchNotFound: ApiError(404, "not_found", "Not found"),
+    InvalidFilter: ApiError(400, "invalid", "Invalid request"),
+    GroupNotFound: ApiError(404, "not_found", "Not found"),
+    NoSuchSequence: ApiError(404, "not_found", "Not found"),
+    GroupUnreadable: ApiError(422, "invalid_data", "Invalid data"),
+    SearchTooSlow: ApiError(503, "search_too_slow", "The search takes too long"),
     InvalidWindow: ApiError(400, "invalid", "Invalid request"),
     buffer_services.ArchiveNotFound: ApiError(404, "not_found", "Not found"),
     buffer_services.ArchiveNotReady: ApiError(409, "archive_not_ready", "No file yet"),

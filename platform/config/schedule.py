@@ -39,4 +39,9 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 15.0,
         "options": {"expires": 15.0},
     },
+    "digest groups": {
+        "task": "buffer.jobs.digest_groups",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},
+    },
 }

@@ -24,6 +24,12 @@ class SmallNumber(IntConverter):
     regex = "[0-9]{1,9}"
 
 
+class LargeNumber(IntConverter):
+    """A whole number that fits the largest column there is."""
+
+    regex = "[0-9]{1,18}"
+
+
 class Step(IntConverter):
     """The step of a policy version, which may be -1."""
 
@@ -31,6 +37,7 @@ class Step(IntConverter):
 
 
 register_converter(SmallNumber, "small")
+register_converter(LargeNumber, "large")
 register_converter(Step, "step")
 
 urlpatterns = [

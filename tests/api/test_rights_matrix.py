@@ -72,6 +72,13 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("POST", "runs/<slug:run>/weights"): TRAIN,
     ("GET", "runs/<slug:run>/weights/current"): READ_RUN,
     ("GET", "runs/<slug:run>/weights/<small:epoch>/<step:step>"): READ_RUN,
+    ("GET", "runs/<slug:run>/groups"): READ_RUN,
+    ("GET", "runs/<slug:run>/groups/facets"): READ_RUN,
+    ("GET", "runs/<slug:run>/groups/<large:group>"): READ_RUN,
+    ("GET", "runs/<slug:run>/groups/<large:group>/content"): READ_RUN,
+    ("GET", "runs/<slug:run>/groups/<large:group>/sequences"): READ_RUN,
+    ("GET", "runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>"): READ_RUN,
+    ("GET", "runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>/messages"): READ_RUN,
     ("POST", "runs/<slug:run>/groups"): WORK | {"env token"},
     ("POST", "runs/<slug:run>/fragments"): WORK,
     ("POST", "runs/<slug:run>/fragments/fetch"): TRAIN,
@@ -127,6 +134,8 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
 SAMPLES: Final[dict[str, Any]] = {
     "run": "alpha",
     "follower": "eve",
+    "group": 1,
+    "sequence": 0,
     "session": "one",
     "token": 1,
     "epoch": 1,
@@ -169,7 +178,7 @@ def test_every_route_has_a_row_and_every_row_a_route() -> None:
 
 def url_of(route: str) -> str:
     for name, value in SAMPLES.items():
-        for kind in ("slug", "small", "step", "uuid", "str"):
+        for kind in ("slug", "small", "large", "step", "uuid", "str"):
             route = route.replace(f"<{kind}:{name}>", str(value))
     assert "<" not in route, f"SAMPLES needs a value for {route}"
     return f"/api/{route}"

@@ -725,10 +725,113 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** @description List groups, newest first or by score or length, from metadata only. */
+        get: operations["groups_list"];
         put?: never;
         /** @description Store groups, all or none; a push repeated under its key is answered as before. */
         post: operations["groups_push"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/groups/{group}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return a group without its content, and where it came from and went. */
+        get: operations["groups_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/groups/{group}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Download a group in Atropos' JSON; with `characters` only its beginning, as text. */
+        get: operations["groups_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/groups/{group}/sequences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return each sequence without its tokens: score, length, turns and surprises. */
+        get: operations["sequences_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/groups/{group}/sequences/{sequence}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return some consecutive tokens with text, mask, logprobs and advantages. */
+        get: operations["sequences_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/groups/{group}/sequences/{sequence}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the messages of a sequence, each text cut to `characters`. */
+        get: operations["sequences_messages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/groups/facets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Count the newest groups by environment, lesson, state and so on. */
+        get: operations["groups_facets"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1732,6 +1835,21 @@ export interface components {
             results: components["schemas"]["BatchRow"][];
         };
         /**
+         * BatchOfGroup
+         * @description The batch that holds a group.
+         */
+        BatchOfGroup: {
+            id: string;
+            step: number;
+            state: string;
+            trainer: string;
+            policy_step: number;
+            epoch: number;
+            staleness: number | null;
+            leased_at: string;
+            settled_at: string | null;
+        };
+        /**
          * BatchRow
          * @description A batch without its bytes; `composition` counts sequences or fragments by environment.
          *
@@ -1893,6 +2011,15 @@ export interface components {
             preset: string;
             /** @default {} */
             config: Record<string, unknown>;
+        };
+        /**
+         * Conversation
+         * @description The messages of a sequence.
+         */
+        Conversation: {
+            results: components["schemas"]["MessageView"][];
+            total: number;
+            pictures: components["schemas"]["Picture"][];
         };
         /**
          * CreateRun
@@ -2204,6 +2331,15 @@ export interface components {
             results: components["schemas"]["Event"][];
         };
         /**
+         * FacetValue
+         * @description How many groups have a value.
+         */
+        FacetValue: {
+            value: string;
+            label: string;
+            groups: number;
+        };
+        /**
          * FetchFollowed
          * @description How many items to return at most, and how long to wait for the first.
          */
@@ -2379,6 +2515,90 @@ export interface components {
                 [key: string]: number;
             };
             admission_remaining: number;
+        };
+        /**
+         * GroupDetail
+         * @description A group and where it came from and went.
+         */
+        GroupDetail: {
+            group: components["schemas"]["GroupSummary"];
+            batch: components["schemas"]["BatchOfGroup"] | null;
+            version: components["schemas"]["VersionOfGroup"] | null;
+            env_spec: string;
+            seed: number | null;
+            newer: number | null;
+            older: number | null;
+        };
+        /**
+         * GroupFacets
+         * @description What the first groups of a list have in common.
+         */
+        GroupFacets: {
+            looked_at: number;
+            matching: number;
+            total: number;
+            oldest_at: string | null;
+            undigested: number;
+            facets: {
+                [key: string]: components["schemas"]["FacetValue"][];
+            };
+            histograms: {
+                [key: string]: components["schemas"]["ScoreBins"];
+            };
+        };
+        /**
+         * GroupField
+         * @description A further field of a group, as JSON.
+         */
+        GroupField: {
+            name: string;
+            text: string;
+            characters: number;
+        };
+        /**
+         * GroupList
+         * @description A page of groups.
+         */
+        GroupList: {
+            results: components["schemas"]["GroupSummary"][];
+            next: string;
+            is_partial: boolean;
+        };
+        /**
+         * GroupSummary
+         * @description A trajectory group as lists show it; sizes count sequences and tokens.
+         */
+        GroupSummary: {
+            id: number;
+            state: string;
+            drop_reason: string;
+            env_id: number | null;
+            environment: string;
+            lesson: string;
+            worker: string;
+            example: string;
+            producer: string;
+            epoch: number;
+            policy_step: number | null;
+            batch: string | null;
+            step: number | null;
+            position: number | null;
+            received_at: string;
+            size_bytes: number;
+            sequences: number;
+            tokens: number;
+            longest_tokens: number;
+            score_mean: number | null;
+            score_min: number | null;
+            score_max: number | null;
+            score_std: number | null;
+            scores: (number | null)[];
+            lengths: number[];
+            flags: string[];
+            excerpt: string;
+            is_digested: boolean;
+            has_bytes: boolean;
+            place: string;
         };
         /**
          * GroupsReceipt
@@ -2595,6 +2815,18 @@ export interface components {
             message: string;
         };
         /**
+         * MessageView
+         * @description One message.
+         */
+        MessageView: {
+            index: number;
+            role: string;
+            text: string;
+            characters: number;
+            pictures: components["schemas"]["Picture"][];
+            extra: string;
+        };
+        /**
          * Metric
          * @description One number at one of the trainer's steps; finite, as JSON knows no other.
          */
@@ -2710,6 +2942,15 @@ export interface components {
             num_workers?: number;
             /** @default  */
             reason: string;
+        };
+        /**
+         * Picture
+         * @description An image of a message; never a link, so looking at one asks nobody.
+         */
+        Picture: {
+            media_type: string;
+            size_bytes: number;
+            data: string | null;
         };
         /**
          * Preset
@@ -3119,6 +3360,15 @@ export interface components {
             is_correct: boolean;
         };
         /**
+         * ScoreBins
+         * @description How a number is spread, in bins of equal width.
+         */
+        ScoreBins: {
+            least: number;
+            most: number;
+            counts: number[];
+        };
+        /**
          * ScoreReceipt
          * @description What became of scored sessions.
          */
@@ -3224,6 +3474,54 @@ export interface components {
             cleared_at: string | null;
             items: number;
             size_bytes: number;
+        };
+        /**
+         * SequenceList
+         * @description The sequences of a group.
+         */
+        SequenceList: {
+            results: components["schemas"]["SequenceSummary"][];
+            common_prefix: number;
+            has_text: boolean;
+            has_messages: boolean;
+            fields: components["schemas"]["GroupField"][];
+        };
+        /**
+         * SequenceSummary
+         * @description A sequence without its tokens.
+         */
+        SequenceSummary: {
+            index: number;
+            score: number | null;
+            tokens: number;
+            own_tokens: number;
+            advantage: number | null;
+            logprob: number | null;
+            is_truncated: boolean | null;
+            is_correct: boolean | null;
+            duplicate_of: number | null;
+            diverges_at: number;
+            turns: [
+                number,
+                number,
+                boolean
+            ][];
+            surprises: number[];
+        };
+        /**
+         * SequenceWindow
+         * @description Some consecutive tokens of a sequence; the columns are as long as `tokens`.
+         */
+        SequenceWindow: {
+            index: number;
+            start: number;
+            total: number;
+            tokens: number[];
+            text: string[] | null;
+            is_own: boolean[];
+            logprobs: (number | null)[] | null;
+            ref_logprobs: (number | null)[] | null;
+            advantages: (number | null)[] | null;
         };
         /**
          * Session
@@ -3419,6 +3717,16 @@ export interface components {
             /** @default null */
             batch: string | null;
             updates: components["schemas"]["PriorityUpdate"][];
+        };
+        /**
+         * VersionOfGroup
+         * @description The weights that sampled a group.
+         */
+        VersionOfGroup: {
+            epoch: number;
+            step: number;
+            published_at: string;
+            sha256: string;
         };
         /**
          * WandbNames
@@ -6256,6 +6564,88 @@ export interface operations {
             };
         };
     };
+    groups_list: {
+        parameters: {
+            query?: {
+                backward?: boolean;
+                batch?: string;
+                cursor?: string;
+                env?: string[];
+                flag?: string[];
+                length_max?: number;
+                length_min?: number;
+                lesson?: string[];
+                limit?: number;
+                q?: string;
+                reason?: string[];
+                score_max?: number;
+                score_min?: number;
+                sort?: string;
+                state?: string[];
+                step_max?: number;
+                step_min?: number;
+                version_max?: number;
+                version_min?: number;
+                worker?: string[];
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     groups_push: {
         parameters: {
             query?: never;
@@ -6330,6 +6720,415 @@ export interface operations {
                 };
             };
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    groups_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupDetail"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    groups_content: {
+        parameters: {
+            query?: {
+                characters?: number;
+            };
+            header?: never;
+            path: {
+                group: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sequences_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SequenceList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sequences_get: {
+        parameters: {
+            query?: {
+                count?: number;
+                start?: number;
+            };
+            header?: never;
+            path: {
+                group: string;
+                run: string;
+                sequence: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SequenceWindow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sequences_messages: {
+        parameters: {
+            query?: {
+                characters?: number;
+                message?: number;
+            };
+            header?: never;
+            path: {
+                group: string;
+                run: string;
+                sequence: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    groups_facets: {
+        parameters: {
+            query?: {
+                batch?: string;
+                env?: string[];
+                flag?: string[];
+                length_max?: number;
+                length_min?: number;
+                lesson?: string[];
+                q?: string;
+                reason?: string[];
+                score_max?: number;
+                score_min?: number;
+                sort?: string;
+                state?: string[];
+                step_max?: number;
+                step_min?: number;
+                version_max?: number;
+                version_min?: number;
+                worker?: string[];
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupFacets"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,0 +1,166 @@
+"""Say in a few words what is in a group, so that lists need not open it again."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from rolldeck.groups import GroupArrays
+
+MOST_SEQUENCES: Final = 64
+"""Sequences whose scores and lengths are told one by one."""
+MOST_TEXT: Final = 6000
+"""Characters of a group that can be found."""
+EXCERPT: Final = 240
+MOST_PER_MESSAGE: Final = 2000
+_MOST_DECODED_TOKENS: Final = 2000
+
+TextOf = Callable[[Sequence[int]], str]
+"""Tokens as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDigest:
+    """What lists and searches know of a group's content."""
+
+    lesson: str
+    worker: str
+    example: str
+    scores: list[float]
+    """Of the first :data:`MOST_SEQUENCES` sequences."""
+    lengths: list[int]
+    """Of the same, in tokens."""
+    truncated: int
+    """Sequences that were cut at a limit."""
+    duplicates: int
+    """Sequences that are the same tokens as an earlier one."""
+    excerpt: str
+    """How its prompt begins."""
+    text: str
+    """What a search may find, at most :data:`MOST_TEXT` characters."""
+
+
+def digest(
+    group: GroupArrays, *, text_of: TextOf | None = None, limits: Iterable[int] = ()
+) -> GroupDigest:
+    """Return what is worth knowing of a group.
+
+    Args:
+        group: Its arrays.
+        text_of: Makes text of tokens, where somebody knows how.
+        limits: Lengths in tokens at which sequences are cut, of the run and the environment;
+            used where the group does not say what was cut. 0 is none.
+    """
+    rows = group.rows["tokens"]
+    told = _opened(group.json)
+    said = _conversation(told.get("messages"))
+    if not said and text_of is not None:
+        said = _decoded(group, text_of)
+    return GroupDigest(
+        lesson=_word(told, "lesson"),
+        worker=_word(told, "worker"),
+        example=_word(told, "example"),
+        scores=[float(score) for score in group.scores[:MOST_SEQUENCES]],
+        lengths=[int(length) for length in rows.lengths[:MOST_SEQUENCES]],
+        truncated=_truncated(told, rows.lengths, limits),
+        duplicates=duplicates(group),
+        excerpt=clean(said[0] if said else "")[:EXCERPT],
+        text=clean("\n".join(said))[:MOST_TEXT],
+    )
+
+
+def run_word(run_id: int) -> str:
+    """Return the word that all digests of a run have: one index finds words within a run."""
+    return f"run:{run_id}"
+
+
+def duplicates(group: GroupArrays) -> int:
+    """Return how many sequences are the same tokens as an earlier one."""
+    values, lengths = group.rows["tokens"]
+    ends = np.cumsum(lengths)
+    rows = {values[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True)}
+    return len(lengths) - len(rows)
+
+
+def clean(text: str) -> str:
+    """Return text that PostgreSQL can keep: without NUL and halves of surrogate pairs."""
+    return text.replace("\x00", "\ufffd").encode(errors="replace").decode()
+
+
+_OF_INTEREST: Final = (
+    *("lesson", "worker", "example", "is_truncated"),
+    *("overrides", "messages", "finish_reasons"),
+)
+
+
+def _opened(fields: Mapping[str, bytes]) -> dict[str, Any]:
+    found = {}
+    for name in _OF_INTEREST:
+        try:
+            found[name] = msgspec.json.decode(fields[name]) if name in fields else None
+        except (msgspec.MsgspecError, RecursionError, ValueError):
+            found[name] = None
+    return found
+
+
+def _word(told: Mapping[str, Any], name: str) -> str:
+    value = told.get(name)
+    return clean(value)[:120] if isinstance(value, str) else ""
+
+
+def _truncated(told: Mapping[str, Any], lengths: Any, limits: Iterable[int]) -> int:
+    """Count cut sequences: by what the group says, else by their lengths."""
+    flags = told.get("is_truncated")
+    if isinstance(flags, list):
+        return sum(flag is True for flag in flags)
+    reasons = told.get("finish_reasons")
+    if isinstance(reasons, list):
+        return sum(reason == "length" for reason in reasons)
+    overrides = told.get("overrides")
+    if isinstance(overrides, list) and any("finish_reason" in one for one in _objects(overrides)):
+        return sum(one.get("finish_reason") == "length" for one in _objects(overrides))
+    least = min((limit for limit in limits if limit > 0), default=0)
+    return int((lengths >= least).sum()) if least else 0
+
+
+def _objects(values: Iterable[Any]) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)]
+
+
+def _conversation(messages: Any) -> list[str]:
+    """Return each thing that was said once: sequences of a group share their prompt."""
+    said: dict[str, None] = {}
+    total = 0
+    for row in messages if isinstance(messages, list) else []:
+        for message in _objects(row if isinstance(row, list) else []):
+            text = content_text(message.get("content"))[:MOST_PER_MESSAGE]
+            if text and text not in said:
+                said[text] = None
+                total += len(text)
+            if total > MOST_TEXT:
+                return list(said)
+    return list(said)
+
+
+def content_text(content: Any) -> str:
+    """Return what a message says: its text, or that of its parts, one behind the other."""
+    if isinstance(content, str):
+        return content
+    parts = _objects(content) if isinstance(content, list) else []
+    return "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+
+
+def _decoded(group: GroupArrays, text_of: TextOf) -> list[str]:
+    values, lengths = group.rows["tokens"]
+    ends = np.cumsum(lengths)
+    said: dict[str, None] = {}
+    total = 0
+    for end, length in zip(ends, lengths, strict=True):
+        text = text_of(values[end - length : end][:_MOST_DECODED_TOKENS].tolist())
+        said[text] = None
+        total += len(text)
+        if total > MOST_TEXT:
+            break
+    return list(said)

@@ -1,0 +1,117 @@
+"""Looking into groups: sequences, windows of tokens, messages, the whole."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from django.test import Client
+
+from buffer.models import TrajectoryGroup
+from rolldeck import wire
+from rolldeck.group_encoding import pack_group
+from rolldeck.wire import GROUPS_TYPE
+from runs.models import Run
+from tests.buffer_factories import body, group
+from tests.factories import bearer, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_run(name="demo", kind="outside", status="running")
+
+
+def push(run: Run, content: dict[str, Any]) -> int:
+    """Push a group in the binary form; return its id."""
+    data = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(content))]))
+    headers = bearer("env", run=run)
+    answer = Client().post("/api/runs/demo/groups", data, GROUPS_TYPE, headers=headers)
+    assert answer.status_code == 200, answer.content
+    return TrajectoryGroup.objects.order_by("-id")[0].pk
+
+
+def get(run: Run, path: str, **query: Any) -> Any:
+    headers = bearer("trainer", run=run)
+    return Client().get(f"/api/runs/demo/groups/{path}", query, headers=headers)
+
+
+def test_a_long_sequence_comes_in_windows(run: Run) -> None:
+    tokens = [list(range(10_000))]
+    logprobs = [np.full(10_000, -0.5, dtype=np.float32)]
+    found = push(
+        run, {"tokens": tokens, "masks": tokens, "scores": [1.0], "inference_logprobs": logprobs}
+    )
+
+    one = get(run, f"{found}/sequences/0", start=9_998, count=100).json()
+
+    assert (one["tokens"], one["logprobs"]) == ([9998, 9999], [-0.5, -0.5])
+    assert (one["total"], one["start"], one["text"]) == (10_000, 9_998, None)
+    assert len(get(run, f"{found}/sequences/0").json()["tokens"]) == 4096
+    assert get(run, f"{found}/sequences/1").status_code == 404
+    assert get(run, f"{found}/sequences/0", count=1 << 20).status_code == 400
+
+
+def test_sequences_are_told_without_their_tokens(run: Run) -> None:
+    found = push(run, group(mark=4, generation_params={"temperature": 0.7}))
+
+    told = get(run, f"{found}/sequences").json()
+
+    assert told["common_prefix"] == 3
+    assert [one["duplicate_of"] for one in told["results"]] == [None, 0]
+    assert told["fields"] == [
+        {"name": "generation_params", "text": '{"temperature":0.7}', "characters": 19}
+    ]
+
+
+def test_content_is_json_in_whichever_codec_it_came(run: Run) -> None:
+    sent = group(mark=4, mine=[1])
+    found = push(run, sent)
+
+    whole = get(run, f"{found}/content")
+    beginning = get(run, f"{found}/content", characters=12)
+
+    assert whole.json() | sent == whole.json()
+    assert "attachment" in whole["Content-Disposition"]
+    assert beginning.content.decode() == whole.content.decode()[:12]
+    assert beginning["Content-Type"].startswith("text/plain")
+
+
+def test_messages_of_a_sequence_are_shown_as_they_were_said(run: Run) -> None:
+    hostile = "<script>alert(1)</script>\u202e\u0000"
+    found = push(run, group(messages=[[{"role": "user", "content": hostile}], []]))
+
+    told = get(run, f"{found}/sequences/0/messages").json()
+
+    assert [one["text"] for one in told["results"]] == [hostile]
+    assert get(run, f"{found}/sequences/1/messages").json()["results"] == []
+    assert get(run, f"{found}/sequences/2/messages").status_code == 404
+
+
+def test_what_a_browser_has_is_not_sent_again(run: Run) -> None:
+    found = push(run, group())
+    first = get(run, f"{found}/sequences/0")
+
+    again = Client().get(
+        f"/api/runs/demo/groups/{found}/sequences/0",
+        headers=bearer("trainer", run=run) | {"If-None-Match": first["ETag"]},
+    )
+
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_looking_changes_nothing(run: Run) -> None:
+    found = push(run, group())
+    before = TrajectoryGroup.objects.filter(pk=found).values().get()
+
+    for path in ("", "/sequences", "/sequences/0", "/sequences/0/messages", "/content"):
+        assert get(run, f"{found}{path}").status_code == 200
+        refused = Client().post(
+            f"/api/runs/demo/groups/{found}{path}",
+            body({}),
+            "application/json",
+            headers=bearer("admin"),
+        )
+        assert refused.status_code == 405
+
+    assert TrajectoryGroup.objects.filter(pk=found).values().get() == before

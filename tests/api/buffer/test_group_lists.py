@@ -1,0 +1,281 @@
+"""Looking for groups: lists, facets, search, and what a group says of itself."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from buffer import services
+from buffer.models import DigestCursor, GroupDigest, TrajectoryGroup
+from runs.models import Run
+from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
+from tests.factories import NOON, make_run, make_token
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Deck:
+    """A run whose environment pushes and whose groups people look for."""
+
+    def __init__(self, **run: Any) -> None:
+        self.run: Run = make_run(name="demo", kind="outside", status="running", **run)
+        self.http = Client()
+        self.token = f"Bearer {make_token('trainer', run=self.run)[1]}"
+        self.post("/register", REGISTRATION)
+        self.batch()
+        self.env_id = self.post("/register-env", ENVIRONMENT)["env_id"]
+
+    def post(self, path: str, content: Any) -> Any:
+        answer = self.http.post(
+            f"/atropos/demo{path}",
+            data=body(content),
+            content_type="application/json",
+            headers={"Authorization": self.token},
+        )
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    def push(self, *groups: dict[str, Any]) -> list[int]:
+        before = set(TrajectoryGroup.objects.values_list("id", flat=True))
+        self.post("/scored_data_list", list(groups))
+        return sorted(set(TrajectoryGroup.objects.values_list("id", flat=True)) - before)
+
+    def digest(self) -> int:
+        return services.digest_groups(now=NOON, seconds=60)
+
+    def batch(self) -> None:
+        answer = self.http.get("/atropos/demo/batch", headers={"Authorization": self.token})
+        assert b"".join(answer)
+
+    def get(self, path: str = "", **query: Any) -> Any:
+        answer = self.http.get(
+            f"/api/runs/demo/groups{path}", query, headers={"Authorization": self.token}
+        )
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    def ids(self, **query: Any) -> list[int]:
+        return [row["id"] for row in self.get(**query)["results"]]
+
+    def refused(self, path: str = "", **query: Any) -> tuple[int, str]:
+        answer = self.http.get(
+            f"/api/runs/demo/groups{path}", query, headers={"Authorization": self.token}
+        )
+        errors = answer.json().get("errors") or [{"field": ""}]
+        return answer.status_code, errors[0]["field"]
+
+
+@pytest.fixture
+def deck() -> Deck:
+    return Deck()
+
+
+def scored(*scores: float, mark: int = 1, **fields: Any) -> dict[str, Any]:
+    rows = [[mark, 2, 3 + place] for place in range(len(scores))]
+    return {"tokens": rows, "masks": rows, "scores": list(scores), **fields}
+
+
+def said(*texts: str) -> list[list[dict[str, str]]]:
+    return [[{"role": "user", "content": text}] for text in texts]
+
+
+def test_groups_are_listed_newest_first_a_page_at_a_time(deck: Deck) -> None:
+    ids = deck.push(*(scored(0.0, 1.0, mark=mark) for mark in range(5)))
+
+    first = deck.get(limit=2)
+    second = deck.get(limit=2, cursor=first["next"])
+    third = deck.get(limit=2, cursor=second["next"])
+
+    pages = [[row["id"] for row in page["results"]] for page in (first, second, third)]
+    assert pages == [ids[:2:-1], ids[2:0:-1], ids[:1]]
+    assert (third["next"], third["is_partial"]) == ("", False)
+    back = deck.get(limit=1, cursor=second["results"][0]["place"], backward=1)
+    assert [row["id"] for row in back["results"]] == [ids[3]]
+
+
+def test_a_group_is_listed_before_it_is_digested(deck: Deck) -> None:
+    deck.push(scored(0.25, 0.75, messages=said("What is 2 + 2?", "What is 2 + 2?")))
+
+    (before,) = deck.get()["results"]
+    assert (before["is_digested"], before["scores"], before["score_mean"]) == (False, [], 0.5)
+    assert deck.get("/facets")["undigested"] == 1
+
+    assert deck.digest() == 1
+    (after,) = deck.get()["results"]
+    assert (after["is_digested"], after["scores"]) == (True, [0.25, 0.75])
+    assert after["excerpt"] == "What is 2 + 2?"
+    assert deck.get("/facets")["undigested"] == 0
+    assert deck.digest() == 0
+    assert DigestCursor.objects.get().accepted == 1
+
+
+def test_words_are_found_in_messages_and_in_this_run_only(deck: Deck) -> None:
+    hit, _ = deck.push(
+        scored(0.0, 1.0, messages=said("the harmonic oscillator", "x")),
+        scored(0.0, 1.0, messages=said("a pendulum", "x")),
+    )
+    other = make_run(name="other", kind="outside", status="running")
+    elsewhere = TrajectoryGroup.objects.get(pk=hit)
+    deck.digest()
+    elsewhere.pk, elsewhere.run = None, other
+    elsewhere.save()
+    GroupDigest.objects.create(
+        group=elsewhere, run=other, words="'oscillator':1", score_mean=0.5, longest_tokens=3
+    )
+
+    assert deck.ids(q="oscillator harmonic") == [hit]
+    assert deck.ids(q='"harmonic oscillator"') == [hit]
+    assert deck.ids(q="oscillator -harmonic") == []
+    assert deck.ids(q="'; DROP TABLE buffer_groupdigest; --") == []
+    assert deck.ids(q="oscillator", sort="score") == [hit]
+
+
+def test_each_facet_narrows_the_list(deck: Deck) -> None:
+    low, high, flat, twin = deck.push(
+        scored(0.0, 0.2, env_id=deck.env_id),
+        scored(0.8, 1.0),
+        scored(0.5, 0.5, lesson="sort", worker="w0@a"),
+        group(sequences=2, tokens=5) | {"scores": [0.0, 1.0], "is_truncated": [True, False]},
+    )
+    TrajectoryGroup.objects.filter(pk=low).update(state="dropped", drop_reason="stale_age")
+    TrajectoryGroup.objects.filter(pk=high).update(epoch=1, policy_step=7)
+    deck.digest()
+
+    assert deck.ids(env=deck.env_id) == [low]
+    assert deck.ids(env="none") == [twin, flat, high]
+    assert deck.ids(lesson="sort") == [flat]
+    assert deck.ids(worker="w0@a") == [flat]
+    assert deck.ids(state="dropped") == [low]
+    assert deck.ids(state=["dropped", "queued"]) == [twin, flat, high, low]
+    assert deck.ids(reason="stale_age") == [low]
+    assert deck.ids(version_min=7, version_max=7) == [high]
+    assert deck.ids(score_min=0.6) == [high]
+    assert deck.ids(score_max=0.1) == [low]
+    assert deck.ids(length_min=5) == [twin]
+    assert deck.ids(flag="zero_variance") == [flat]
+    assert deck.ids(flag="duplicate") == [twin]
+    assert deck.ids(flag="truncated") == [twin]
+    assert deck.ids(flag=["truncated", "duplicate"]) == [twin]
+    assert deck.ids(flag="stale") == [low]
+    assert deck.ids(flag="quarantined") == []
+    assert deck.ids(env="none", score_min=0.6, state="queued") == [high]
+
+
+def test_lists_are_sorted_by_score_and_length_across_pages(deck: Deck) -> None:
+    long = group(sequences=1, tokens=9) | {"scores": [0.5]}
+    one, two, three = deck.push(scored(0.1), scored(0.9), long)
+    deck.digest()
+
+    assert deck.ids(sort="score") == [two, three, one]
+    assert deck.ids(sort="-score") == [one, three, two]
+    assert deck.ids(sort="length")[0] == three
+    page = deck.get(sort="score", limit=1)
+    assert deck.ids(sort="score", cursor=page["next"]) == [three, one]
+    assert deck.ids(sort="score", score_max=0.5) == [three, one]
+    back = deck.get(sort="score", cursor=deck.get(sort="score")["results"][2]["place"], backward=1)
+    assert [row["id"] for row in back["results"]] == [three, two]
+
+
+def test_groups_are_found_by_the_batch_that_served_them(deck: Deck) -> None:
+    ids = deck.push(*(scored(0.0, 1.0, mark=mark) for mark in range(4)))
+    deck.batch()
+    (served,) = {row["batch"] for row in deck.get(step_min=1, step_max=1)["results"]}
+
+    assert deck.ids(batch=served) == ids[1::-1]
+    assert deck.ids(step_min=1) == ids[1::-1]
+    assert deck.ids(step_min=2) == []
+    detail = deck.get(f"/{ids[0]}")
+    assert detail["batch"] | {"leased_at": None} == {
+        "id": served,
+        "step": 1,
+        "state": "leased",
+        "trainer": detail["batch"]["trainer"],
+        "policy_step": -2,
+        "epoch": 1,
+        "staleness": detail["batch"]["staleness"],
+        "leased_at": None,
+        "settled_at": None,
+    }
+    assert (detail["newer"], detail["older"]) == (ids[1], None)
+
+
+def test_what_was_dropped_when_it_came_is_in_the_list_without_content(deck: Deck) -> None:
+    Run.objects.filter(pk=deck.run.pk).update(drop_zero_variance=True)
+    kept, dropped = deck.push(scored(0.0, 1.0), scored(0.5, 0.5))
+
+    assert deck.ids() == [dropped, kept]
+    row = deck.get(f"/{dropped}")["group"]
+    assert (row["state"], row["drop_reason"], row["has_bytes"]) == (
+        *("dropped", "zero_variance"),
+        False,
+    )
+    assert deck.refused(f"/{dropped}/sequences")[0] == 410
+
+
+def test_facets_count_what_each_choice_would_show(deck: Deck) -> None:
+    deck.push(
+        scored(0.0, 0.2, lesson="sort", env_id=deck.env_id),
+        scored(0.8, 1.0, lesson="sort"),
+        scored(0.5, 0.5, lesson="add"),
+    )
+    deck.digest()
+
+    found = deck.get("/facets", lesson="sort")
+
+    assert (found["looked_at"], found["matching"], found["total"]) == (3, 2, 3)
+    count = {
+        name: {one["value"]: one["groups"] for one in values}
+        for name, values in found["facets"].items()
+    }
+    assert count["lesson"] == {"sort": 2, "add": 1}
+    assert count["env"] == {"none": 1, str(deck.env_id): 1}
+    assert count["state"] == {"queued": 2}
+    assert count["flag"] == {}
+    assert [one["label"] for one in found["facets"]["env"]] == ["no environment", "math_0"]
+    scores = found["histograms"]["score"]
+    assert (scores["least"], scores["most"], sum(scores["counts"])) == (0.1, 0.9, 2)
+    assert scores["counts"][0] == scores["counts"][-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"state": "eaten"}, "state"),
+        ({"flag": "nice"}, "flag"),
+        ({"env": "-3"}, "env"),
+        ({"score_min": "nan"}, "score_min"),
+        ({"length_min": "9", "length_max": "3"}, "length_min"),
+        ({"sort": "luck"}, "sort"),
+        ({"batch": "7"}, "batch"),
+        ({"cursor": "1~2"}, "cursor"),
+        ({"cursor": "7", "sort": "score"}, "cursor"),
+        ({"cursor": "--e~2", "sort": "score"}, "cursor"),
+        ({"q": "x" * 201}, "q"),
+        ({"q": ["one", "two"]}, "q"),
+        ({"lesson": "a\x00b"}, "lesson"),
+        ({"limit": "0"}, "limit"),
+    ],
+)
+def test_a_filter_that_makes_no_sense_is_refused_by_name(
+    deck: Deck, query: dict[str, Any], field: str
+) -> None:
+    assert deck.refused(**query) == (400, field)
+
+
+def test_a_group_of_another_run_is_not_there(deck: Deck) -> None:
+    (mine,) = deck.push(scored(0.0, 1.0))
+    other = make_run(name="other", kind="outside", status="running")
+    TrajectoryGroup.objects.filter(pk=mine).update(run=other)
+
+    for path in ("", "/sequences", "/content", "/sequences/0", "/sequences/0/messages"):
+        assert deck.refused(f"/{mine}{path}")[0] == 404
+
+
+def test_a_group_that_cannot_be_taken_apart_stops_no_other(deck: Deck) -> None:
+    Run.objects.filter(pk=deck.run.pk).update(lenient=True)
+    bad = scored(0.0, 1.0) | {"tokens": [[1 << 70, 2, 3], [1, 2, 4]]}
+    ids = deck.push(bad, scored(0.0, 1.0))
+
+    assert deck.digest() == 2
+    assert list(GroupDigest.objects.values_list("group_id", flat=True)) == ids[1:]
+    assert deck.refused(f"/{ids[0]}/sequences")[0] == 422

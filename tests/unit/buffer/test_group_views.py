@@ -1,0 +1,200 @@
+"""What is shown of a group's content: windows, turns, surprises, messages, digests."""
+
+import base64
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from buffer.core.conversations import MOST_PICTURE_BYTES, conversation
+from buffer.core.group_digest import MOST_TEXT, digest
+from buffer.core.sequence_views import (
+    MOST_SURPRISES,
+    NoSuchSequence,
+    shared,
+    summaries,
+    surprises,
+    turns,
+    window,
+)
+from rolldeck.groups import GroupArrays, read
+from rollouts.core.token_pieces import byte_pieces, character_pieces
+
+
+def opened(**fields: Any) -> GroupArrays:
+    content = {"tokens": [[1, 2, 3], [1, 2, 4, 5]], "scores": [0.0, 1.0]}
+    content |= {"masks": [[-100, 2, 3], [-100, 2, 4, 5]]}
+    return read(json.dumps(content | fields).encode(), "json")
+
+
+rows = st.lists(st.integers(0, 3), max_size=30).map(np.array)
+
+
+@given(one=rows, other=rows)
+def test_what_two_sequences_share_is_equal_and_ends_where_they_differ(
+    one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]
+) -> None:
+    length = shared(one, other)
+
+    assert one[:length].tolist() == other[:length].tolist()
+    assert length == min(len(one), len(other)) or one[length] != other[length]
+
+
+@given(own=st.lists(st.booleans(), max_size=60))
+def test_turns_cover_every_token_once_and_alternate(own: list[bool]) -> None:
+    found = turns(np.array(own, dtype=bool))
+
+    assert [is_own for start, end, is_own in found for _ in range(start, end)] == own
+    assert all(before[2] != after[2] for before, after in itertools.pairwise(found))
+
+
+@given(
+    length=st.integers(0, 40),
+    start=st.integers(0, 50),
+    count=st.integers(1, 50),
+)
+def test_windows_are_parts_of_the_sequence(length: int, start: int, count: int) -> None:
+    tokens = list(range(length))
+    group = opened(tokens=[tokens], masks=[tokens], scores=[1.0], advantages=[[0.5] * length])
+
+    found = window(group, 0, start=start, count=count, pieces=character_pieces("ab"))
+
+    assert found.tokens == tokens[start : start + count]
+    assert found.total == length
+    columns = (found.text, found.is_own, found.advantages)
+    assert all(column is not None and len(column) == len(found.tokens) for column in columns)
+
+
+def test_a_window_of_bytes_reads_characters_that_begin_before_it() -> None:
+    tokens = list("aé✓".encode())
+    group = opened(tokens=[tokens], masks=[tokens], scores=[1.0])
+
+    found = window(group, 0, start=2, count=9, pieces=byte_pieces)
+
+    assert found.text == ["é", "", "", "✓"]
+
+
+def test_tokens_that_the_policy_did_not_draw_have_no_logprob() -> None:
+    logprobs = [[1.0, -0.1, -3.0], [1.0, -0.1, -0.2, -0.3]]
+    group = opened(inference_logprobs=logprobs, is_correct=[False, True])
+
+    one, two = summaries(group, has_text=False).results
+    found = window(group, 0, start=0, count=9, pieces=None)
+
+    assert found.logprobs == [None, -0.1, -3.0]
+    assert (one.surprises, two.surprises) == ([2], [])
+    assert one.logprob == pytest.approx(-1.55)
+    assert (one.diverges_at, two.diverges_at) == (3, 2)
+    assert one.turns == [(0, 1, False), (1, 3, True)]
+    assert (one.is_correct, two.is_correct, one.is_truncated) == (False, True, None)
+    with pytest.raises(NoSuchSequence):
+        window(group, 2, start=0, count=1, pieces=None)
+
+
+def test_an_advantage_for_a_whole_sequence_is_that_of_each_token() -> None:
+    group = opened(advantages=[[-1.0], [1.0]])
+
+    assert [one.advantage for one in summaries(group, has_text=False).results] == [-1.0, 1.0]
+    assert window(group, 1, start=2, count=9, pieces=None).advantages == [1.0, 1.0]
+
+
+def test_only_the_least_likely_tokens_are_surprises() -> None:
+    logprobs = -np.arange(3.0, 3.0 + 2 * MOST_SURPRISES)
+
+    found = surprises(logprobs, np.ones(len(logprobs), dtype=bool))
+
+    assert found == list(range(MOST_SURPRISES, 2 * MOST_SURPRISES))
+
+
+def test_equal_sequences_point_to_the_first_of_them() -> None:
+    group = opened(
+        tokens=[[1, 2], [3, 4], [1, 2]], masks=[[1, 2], [3, 4], [1, 2]], scores=[0.0] * 3
+    )
+
+    assert [one.duplicate_of for one in summaries(group, has_text=False).results] == [
+        *(None, None),
+        0,
+    ]
+    assert digest(group).duplicates == 1
+
+
+def test_messages_are_cut_and_one_of_them_can_be_had_whole() -> None:
+    said = [{"role": "user", "content": "x" * 100}, {"role": "tool", "content": {"a": 1}, "id": 7}]
+    group = opened(messages=[said, []])
+
+    first, second = conversation(group, 0, characters=10).results
+    (whole,) = conversation(group, 0, characters=1000, only=0).results
+
+    assert (first.text, first.characters, first.extra) == ("x" * 10, 100, "")
+    assert (second.text, second.extra) == ('{"a":1}', '{"id":7}')
+    assert whole.text == "x" * 100
+    assert conversation(group, 1, characters=10).results == []
+    assert conversation(group, 0, characters=10, only=9).results == []
+
+
+def test_pictures_are_shown_up_to_a_size_and_links_never() -> None:
+    small = "data:image/png;base64," + base64.b64encode(b"\x89PNG small").decode()
+    large = "data:image/png;base64," + "A" * (MOST_PICTURE_BYTES * 2)
+    script = "data:image/svg+xml;base64,PHN2Zy8+"
+    urls = [small, large, script, "https://example.org/a.png"]
+    parts: list[Any] = [{"type": "text", "text": "look"}]
+    parts += [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    bare = base64.b64encode(b"\xff\xd8\xff a photograph").decode()
+    group = opened(messages=[[{"role": "user", "content": parts}], []], images=[[bare], None])
+
+    found = conversation(group, 0, characters=100)
+
+    (message,) = found.results
+    assert message.text == "look"
+    assert [(one.media_type, one.data is None) for one in message.pictures] == [
+        ("image/png", False),
+        ("image/png", True),
+    ]
+    assert [one.media_type for one in found.pictures] == ["image/jpeg"]
+    assert conversation(group, 1, characters=100).pictures == []
+
+
+def test_a_digest_holds_what_was_said_once_and_no_more_than_fits() -> None:
+    prompt = {"role": "user", "content": "the same question\x00"}
+    long = [{"role": "assistant", "content": f"{place} " + "y" * 3000} for place in range(9)]
+    group = opened(messages=[[prompt, *long], [prompt]])
+
+    found = digest(group)
+
+    assert found.excerpt == "the same question\ufffd"
+    assert found.text.count("question") == 1
+    assert len(found.text) == MOST_TEXT
+
+
+def test_a_digest_reads_tokens_where_nothing_was_said() -> None:
+    group = opened(tokens=[[0, 1], [1, 1]], masks=[[0, 1], [1, 1]])
+    pieces = character_pieces("ab")
+
+    found = digest(group, text_of=lambda tokens: "".join(pieces(tokens)))
+
+    assert found.text == "ab\nbb"
+
+
+@pytest.mark.parametrize(
+    ("fields", "limits", "truncated"),
+    [
+        ({"is_truncated": [True, False]}, (3,), 1),
+        ({"finish_reasons": ["length", "length"]}, (), 2),
+        ({"overrides": [{"finish_reason": "stop"}, {"finish_reason": "length"}]}, (3,), 1),
+        ({"overrides": [{}, {}]}, (4, 0), 1),
+        ({}, (0, 0), 0),
+    ],
+)
+def test_what_was_cut_is_told_by_the_group_or_else_by_its_length(
+    fields: dict[str, Any], limits: tuple[int, ...], truncated: int
+) -> None:
+    assert digest(opened(**fields), limits=limits).truncated == truncated
+
+
+@given(st.binary(max_size=40))
+def test_the_pieces_of_bytes_are_their_text(content: bytes) -> None:
+    assert "".join(byte_pieces([*content, 256])) == content.decode(errors="replace")
