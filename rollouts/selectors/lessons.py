@@ -19,6 +19,7 @@ from rollouts.wire import (
     LessonRow,
     Lessons,
 )
+from runs.core.language_config import RequirementConfig
 
 LESSON_ROWS_AT_MOST: Final = 500
 MOST_WITH_SAMPLES: Final = 20
@@ -143,12 +144,16 @@ def _why(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str
         return "requires nothing"
     required = curriculum.language.lessons[row.name].requires
     unlearnt = [one for one in required if rows[one.lesson].status != LessonStatus.GRADUATED]
-    shown = [
-        f"{one.lesson} ({rows[one.lesson].status}, success {rows[one.lesson].success:.2f}"
-        + (f" of {one.min_success:g})" if one.min_success else ")")
-        for one in unlearnt or required
-    ]
+    shown = [_progress_towards(one, rows[one.lesson]) for one in unlearnt or required]
     return f"waits for {', '.join(shown)}"
+
+
+def _progress_towards(requirement: RequirementConfig, row: Lesson) -> str:
+    """Return how far a required lesson is, in words."""
+    if not row.samples:
+        return f"{row.name} ({row.status}, not tried yet)"
+    goal = f" of {requirement.min_success:g}" if requirement.min_success else ""
+    return f"{row.name} ({row.status}, success {row.success:.2f}{goal})"
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -7,6 +7,7 @@ the curriculum's strategy. Groups of answers to one prompt are what such a run p
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 from runs.core.config_field import described as _field
 
@@ -143,6 +144,15 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What makes a run a language run."""
 
     lessons: Annotated[dict[LessonName, LessonConfig], _field("Lessons", "By name.")]
+    lesson_order: Annotated[
+        list[LessonName],
+        _field(
+            "Order of lessons",
+            "As they are listed where they do not require each other; a lesson that is not named "
+            "follows as written, and a name without a lesson is left out.",
+            max_length=4096,
+        ),
+    ] = []
     model: ModelConfig = ModelConfig()
     inference: Annotated[
         str,
@@ -175,3 +185,8 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ),
     ] = False
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    def __post_init__(self) -> None:
+        """Write down the order of the lessons: databases do not keep that of an object's fields."""
+        named = [name for name in self.lesson_order if name in self.lessons]
+        force_setattr(self, "lesson_order", list(dict.fromkeys([*named, *self.lessons])))

@@ -137,3 +137,18 @@ def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     expect(signed_in.get_by_role("dialog", name="Lesson reverse-4")).to_contain_text(
         "locked → active at version 20"
     )
+
+
+def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_them(
+    signed_in: Page, token: str
+) -> None:
+    signed_in.goto(f"/runs/{NAME}")
+    expect(signed_in.locator("dl.figures")).to_contain_text("Episodes per second")
+    expect(signed_in.get_by_role("region", name="Episode length")).to_contain_text("tokens")
+
+    tabs = signed_in.get_by_role("navigation", name=f"Parts of {NAME}")
+    tabs.get_by_role("link", name="Episodes").click()
+    expect(signed_in.get_by_role("region", name="Episodes", exact=True)).to_be_visible()
+    tabs.get_by_role("link", name="Fleet").click()
+    expect(signed_in.get_by_role("region", name="Fleet", exact=True)).to_be_visible()
+    expect(signed_in.get_by_role("region", name="Recordings")).to_have_count(0)

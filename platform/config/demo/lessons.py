@@ -70,7 +70,8 @@ class LessonsProgress:
     def summary(self) -> str:
         """Where it is, in half a line."""
         graduated = self.ever_graduated
-        said = f"{len(graduated)} of {self.wanted} wanted lessons have graduated"
+        said = f"{len(graduated)} of {len(self.lessons)} lessons have graduated, "
+        said += f"{self.wanted} wanted"
         if not graduated:
             return said
         return f"{said}, {graduated[0]} evaluated at {_percent(self.first_success)}"

@@ -20,6 +20,7 @@ Options = Mapping[str, float | bool | int]
 
 def lessons_of(language: LanguageConfig) -> dict[str, Lesson]:
     """Return the lessons of a run as far as their order and their goals go."""
+    ordered = [(name, language.lessons[name]) for name in language.lesson_order]
     return {
         name: Lesson(
             requires=tuple(
@@ -30,7 +31,7 @@ def lessons_of(language: LanguageConfig) -> dict[str, Lesson]:
             plateau_window=lesson.plateau_window,
             plateau_threshold=lesson.plateau_threshold,
         )
-        for name, lesson in language.lessons.items()
+        for name, lesson in ordered
     }
 
 

@@ -90,22 +90,25 @@ class RolldeckStrategy:
                 return self._reactivate(name, lessons[name], standing[name])
 
     def _unlock(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
-        figures = {}
+        figures, said = {}, []
         for requirement in lessons[name].requires:
             required, progress = lessons[requirement.lesson], standing[requirement.lesson]
-            success = self.success(required, progress)
-            figures[requirement.lesson] = success
             if progress.status is LessonStatus.GRADUATED:
+                # What graduated at once was hardly trained: its success is what was evaluated.
+                seen = progress.evaluation.at_last_step()
+                figures[requirement.lesson] = seen.successes / max(1, seen.samples)
+                said.append(f"{requirement.lesson} is learnt")
                 continue
+            figures[requirement.lesson] = success = self.success(required, progress)
             least = max(requirement.min_success, self.min_success)
             if success < least or not is_plateaued(progress.training, required):
                 return None
-        shown = ", ".join(f"{lesson} {success:.2f}" for lesson, success in figures.items())
+            said.append(f"{requirement.lesson} gets no better than {success:.2f}")
         return Change(
             lesson=name,
             source=LessonStatus.LOCKED,
             target=LessonStatus.ACTIVE,
-            reason=f"what it requires is learnt or gets no better: {shown}",
+            reason=", ".join(said),
             figures=figures,
         )
 

@@ -138,3 +138,30 @@ def test_a_registered_strategy_that_cannot_be_imported_says_so(settings: Any) ->
 
     assert answer.status_code == 400
     assert "cannot be imported" in answer.json()["errors"][0]["message"]
+
+
+def created(config: dict[str, Any]) -> Run:
+    """Return a run that was made over the API."""
+    body = {"name": "words", "config": config}
+    answer = APIClient().post("/api/runs", body, format="json", headers=bearer("admin"))
+    assert answer.status_code == 201, answer.content
+    return Run.objects.get(name="words")
+
+
+def test_lessons_are_listed_as_they_were_written() -> None:
+    # Not as the database sorts the fields of an object: the shorter names first.
+    written = ["the-first-of-all", "second", "third-one", "z", "a"]
+    run = created(language({name: lesson() for name in written}))
+
+    shown = APIClient().get("/api/runs/words/lessons", headers=bearer("trainer", run=run))
+
+    assert run.config["language"]["lesson_order"] == written
+    assert [row["name"] for row in shown.json()["results"]] == written
+
+
+def test_lessons_are_listed_in_the_order_that_is_asked_for() -> None:
+    run = created(
+        language({"a": lesson(), "b": lesson(), "c": lesson()}, lesson_order=["gone", "c"])
+    )
+
+    assert run.config["language"]["lesson_order"] == ["c", "a", "b"]

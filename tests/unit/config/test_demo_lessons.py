@@ -144,12 +144,19 @@ def test_a_run_of_one_lesson_needs_only_that() -> None:
     progress = LessonsProgress(lessons=(lesson("one", 0.95),), changes=moves(LEARNT[0]))
 
     assert progress.has_reached_target
-    assert progress.summary == "1 of 1 wanted lessons have graduated, one evaluated at 95.0%"
+    assert progress.summary == "1 of 1 lessons have graduated, 1 wanted, one evaluated at 95.0%"
+
+
+def test_more_lessons_than_wanted_are_told_of_all_there_are() -> None:
+    four = tuple(lesson(name, 0.95) for name in ("one", "two", "three", "four"))
+    progress = LessonsProgress(lessons=four, changes=moves(*LEARNT, ("four", "graduated")))
+
+    assert progress.summary.startswith("4 of 4 lessons have graduated, 3 wanted")
 
 
 def test_a_run_without_lessons_yet_has_reached_nothing() -> None:
     assert not LessonsProgress().has_reached_target
-    assert LessonsProgress().summary == "0 of 0 wanted lessons have graduated"
+    assert LessonsProgress().summary == "0 of 0 lessons have graduated, 0 wanted"
 
 
 def test_it_has_begun_with_the_first_answers() -> None:

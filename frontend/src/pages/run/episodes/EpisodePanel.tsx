@@ -8,6 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { clock, number, percent, visible } from "@/format";
 import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/episodes/spread";
+import { trainerCommand, wordsOf } from "@/pages/run/words";
 
 const SPANS = [
   { value: "60", label: "1 min" },
@@ -79,9 +80,9 @@ function Outcomes({ task }: { task: TaskEpisodes }) {
   );
 }
 
-type TaskProps = { task: TaskEpisodes; returns: Range | null; lengths: Range | null };
+type TaskProps = { task: TaskEpisodes; unit: string; returns: Range | null; lengths: Range | null };
 
-function Task({ task, returns, lengths }: TaskProps) {
+function Task({ task, unit, returns, lengths }: TaskProps) {
   return (
     <section className="task" aria-label={`${task.environment}, ${MODES[task.mode]}`} data-task={task.mode}>
       <h3 className="task-head">
@@ -93,7 +94,7 @@ function Task({ task, returns, lengths }: TaskProps) {
       </h3>
       <div className="task-strips">
         <Strip name="Return" mean={task.means.total_return} spread={spreadOf(task.percentiles)} range={returns} />
-        <Strip name="Length in env steps" mean={task.means.length} spread={spreadOf(task.length_percentiles)} range={lengths} />
+        <Strip name={`Length in ${unit}`} mean={task.means.length} spread={spreadOf(task.length_percentiles)} range={lengths} />
         <Outcomes task={task} />
       </div>
     </section>
@@ -101,13 +102,14 @@ function Task({ task, returns, lengths }: TaskProps) {
 }
 
 /** Training and evaluation of one environment share their scales, so that they can be compared. */
-function Tasks({ tasks }: { tasks: TaskEpisodes[] }) {
+function Tasks({ tasks, unit }: { tasks: TaskEpisodes[]; unit: string }) {
   return inOrder(tasks).map((task) => {
     const alike = tasks.filter(({ environment }) => environment === task.environment);
     return (
       <Task
         key={`${task.environment} ${task.mode}`}
         task={task}
+        unit={unit}
         returns={rangeOf(alike.map((one) => spreadOf(one.percentiles)))}
         lengths={rangeOf(alike.map((one) => spreadOf(one.length_percentiles)))}
       />
@@ -147,7 +149,7 @@ function Nothing({ run, span }: { run: RunDetail; span: string }) {
   return (
     <EmptyState
       title={`No episode ended in the last ${words}`}
-      command={run.policy_step === -2 ? `python examples/ppo_cartpole.py --url ${location.origin} --run ${run.name}` : undefined}
+      command={run.policy_step === -2 ? trainerCommand(run, location.origin) : undefined}
     >
       {run.policy_step === -2
         ? "Episodes begin when a trainer has published its first weights."
@@ -175,7 +177,7 @@ export function EpisodePanel({ run }: { run: RunDetail }) {
         <Nothing run={run} span={span} />
       ) : (
         <>
-          <Tasks tasks={data.tasks} />
+          <Tasks tasks={data.tasks} unit={wordsOf(run.kind).length} />
           <Over summary={data} />
         </>
       )}

@@ -8,16 +8,17 @@ import { StateChip } from "@/components/StateChip";
 import { bytes, count, number, percent, policyStep, visible } from "@/format";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
 import { present } from "@/pages/run/fleet/resizing";
+import { trainerCommand, type Words, wordsOf } from "@/pages/run/words";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 
 const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
 
 type Opens = { onLog: (slot: number | null) => void };
 
-function Slots({ slots, onLog }: { slots: SlotReport[] } & Opens) {
-  if (slots.length === 0) return <p className="faint small">No env slots reported yet.</p>;
+function Slots({ slots, words, onLog }: { slots: SlotReport[]; words: Words } & Opens) {
+  if (slots.length === 0) return <p className="faint small">No {words.slots} reported yet.</p>;
   return (
-    <ul className="slots" aria-label="Env slots">
+    <ul className="slots" aria-label={words.slots}>
       {slots.map((slot) => (
         <li key={slot.slot}>
           <StateChip state={slot.state} reason={slot.error} />
@@ -91,7 +92,7 @@ function Versions({ worker }: { worker: WorkerRow }) {
   );
 }
 
-function WorkerLine({ worker, hasGpu, onLog }: { worker: WorkerRow; hasGpu: boolean } & Opens) {
+function WorkerLine({ worker, words, hasGpu, onLog }: { worker: WorkerRow; words: Words; hasGpu: boolean } & Opens) {
   const [open, setOpen] = useState(false);
   return (
     <Fragment>
@@ -144,7 +145,7 @@ function WorkerLine({ worker, hasGpu, onLog }: { worker: WorkerRow; hasGpu: bool
         <tr>
           <td />
           <td colSpan={hasGpu ? 12 : 11}>
-            <Slots slots={worker.slots} onLog={onLog} />
+            <Slots slots={worker.slots} words={words} onLog={onLog} />
             <Stages stages={worker.stages} />
           </td>
         </tr>
@@ -167,7 +168,7 @@ function NoWorkers({ run }: { run: RunDetail }) {
     return <EmptyState title="No workers">The run is {run.status}, and its fleet is gone. Its history stays.</EmptyState>;
   }
   return (
-    <EmptyState title="No workers yet" command={`python examples/ppo_cartpole.py --url ${location.origin} --run ${run.name}`}>
+    <EmptyState title="No workers yet" command={trainerCommand(run, location.origin)}>
       Workers appear when the fleet has started. They generate once a trainer has published its first weights.
     </EmptyState>
   );
@@ -180,13 +181,14 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
   const slots = workers.reduce((sum, worker) => sum + (worker.state === "stopped" ? 0 : worker.slots.length), 0);
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
   const idle = typeof fleet?.idle_share === "number" ? ` · held back ${percent(fleet.idle_share)} of the time` : "";
+  const words = wordsOf(run.kind);
   const there = present(workers);
   const word = there === 1 ? "worker" : "workers";
   const left = there < workers.length ? `, ${workers.length - there} stopped` : "";
   return (
     <Panel
       title="Fleet"
-      note={workers.length > 0 ? `${there} ${word}${left}, ${slots} env slots${idle}` : undefined}
+      note={workers.length > 0 ? `${there} ${word}${left}, ${slots} ${words.slots}${idle}` : undefined}
       aside={
         <>
           {workers.length > 0 && (
@@ -230,12 +232,12 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
                   pid
                 </th>
                 <th scope="col" className="num">
-                  Env steps/s
+                  {words.work}/s
                 </th>
                 <th scope="col" className="num">
                   Weights: told › staged › active
                 </th>
-                <th scope="col" className="num" title="Fragments waiting to be sent">
+                <th scope="col" className="num" title={`${words.parcels} waiting to be sent`}>
                   To send
                 </th>
                 <th scope="col" className="num">
@@ -260,7 +262,7 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
             </thead>
             <tbody>
               {workers.map((worker) => (
-                <WorkerLine key={worker.index} worker={worker} hasGpu={hasGpu} onLog={(slot) => setLog({ worker: worker.index, slot })} />
+                <WorkerLine key={worker.index} worker={worker} words={words} hasGpu={hasGpu} onLog={(slot) => setLog({ worker: worker.index, slot })} />
               ))}
             </tbody>
           </table>

@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import type { EpisodeRow, FleetPart, QueuePart, RunDetail } from "@/api/types";
 import { count, number, policyStep } from "@/format";
+import { wordsOf } from "@/pages/run/words";
 
 type FigureProps = { name: string; label: string; value: ReactNode; unit?: string; raw?: number | null };
 
@@ -29,6 +30,7 @@ export function Figures({ run, fleet, queue, last, speed }: Props) {
   const served = queue?.served_steps ?? run.served_steps;
   const planned = run.num_steps > 0 ? `of ${count(run.num_steps)}` : undefined;
   const recent = last?.recent_return_mean;
+  const { work } = wordsOf(run.kind);
   const held = queue && queue.threshold > 0 ? `of ${number(queue.threshold)}` : undefined;
   return (
     <dl className="figures panel">
@@ -41,8 +43,8 @@ export function Figures({ run, fleet, queue, last, speed }: Props) {
         unit={`epoch ${run.epoch}`}
         raw={run.policy_step}
       />
-      {run.kind === "fleet" && <Figure name="env-steps" label="Env steps" value={count(steps)} raw={steps} />}
-      {run.kind === "fleet" && <Figure name="speed" label="Env steps per second" value={count(speed)} raw={speed} />}
+      {run.kind !== "outside" && <Figure name="env-steps" label={work} value={count(steps)} raw={steps} />}
+      {run.kind !== "outside" && <Figure name="speed" label={`${work} per second`} value={count(speed)} raw={speed} />}
       <Figure name="queued" label="Queued" value={count(queue?.queued)} unit={held} raw={queue?.queued} />
     </dl>
   );

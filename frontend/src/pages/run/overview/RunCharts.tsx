@@ -8,16 +8,17 @@ import { PAST_ROWS } from "@/live/past";
 import { useRun } from "@/pages/run/RunContext";
 import type { History } from "@/pages/run/overview/history";
 import { QueueChart } from "@/pages/run/queue/QueueChart";
+import { type Words, wordsOf } from "@/pages/run/words";
 
-const AXES: { value: Axis; label: string }[] = [
+const axesOf = (words: Words): { value: Axis; label: string }[] => [
   { value: "time", label: "Time" },
-  { value: "env_steps", label: "Env steps" },
+  { value: "env_steps", label: words.work },
   { value: "served_steps", label: "Train steps" },
 ];
-const X_LABELS: Record<Axis, string> = { time: "time", env_steps: "env step", served_steps: "train step" };
+const xLabel = (axis: Axis, words: Words): string => ({ time: "time", env_steps: words.works, served_steps: "train step" })[axis];
 const WAITING = "No episode has ended yet. The curve begins with the first one.";
 
-type EpisodeProps = { columns: EpisodeColumns; axis: Axis };
+type EpisodeProps = { columns: EpisodeColumns; axis: Axis; words: Words };
 
 function Legend({ entries }: { entries: [number, string][] }) {
   return (
@@ -31,14 +32,14 @@ function Legend({ entries }: { entries: [number, string][] }) {
   );
 }
 
-function ReturnChart({ columns, axis, aside, rows }: EpisodeProps & { aside: ReactNode; rows: number }) {
+function ReturnChart({ columns, axis, words, aside, rows }: EpisodeProps & { aside: ReactNode; rows: number }) {
   return (
     <Panel title="Return" note={rows > PAST_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"} aside={aside} className="span-8">
       <Chart
         name="Return per episode"
         x={columns.x}
         isTime={axis === "time"}
-        xLabel={X_LABELS[axis]}
+        xLabel={xLabel(axis, words)}
         lines={[
           { label: "mean", values: columns.mean, role: 1, thin: true },
           { label: "mean of last 20", values: columns.recent, role: 2 },
@@ -58,14 +59,14 @@ function ReturnChart({ columns, axis, aside, rows }: EpisodeProps & { aside: Rea
   );
 }
 
-function LengthChart({ columns, axis }: EpisodeProps) {
+function LengthChart({ columns, axis, words }: EpisodeProps) {
   return (
-    <Panel title="Episode length" note="env steps" className="span-4">
+    <Panel title="Episode length" note={words.length} className="span-4">
       <Chart
-        name="Episode length in env steps"
+        name={`Episode length in ${words.length}`}
         x={columns.x}
         isTime={axis === "time"}
-        xLabel={X_LABELS[axis]}
+        xLabel={xLabel(axis, words)}
         lines={[
           { label: "longest", values: columns.lengthMax, role: 4, thin: true },
           { label: "mean", values: columns.length, role: 1 },
@@ -79,14 +80,14 @@ function LengthChart({ columns, axis }: EpisodeProps) {
   );
 }
 
-function VersionChart({ columns, axis }: EpisodeProps) {
+function VersionChart({ columns, axis, words }: EpisodeProps) {
   return (
     <Panel title="Policy version" note="that acted" className="span-4">
       <Chart
         name="Policy version that acted"
         x={columns.x}
         isTime={axis === "time"}
-        xLabel={X_LABELS[axis]}
+        xLabel={xLabel(axis, words)}
         lines={[{ label: "version", values: columns.version, role: 3 }]}
         height={156}
         sync="run"
@@ -97,15 +98,15 @@ function VersionChart({ columns, axis }: EpisodeProps) {
   );
 }
 
-function SpeedChart({ history }: { history: History }) {
+function SpeedChart({ history, words }: { history: History; words: Words }) {
   return (
-    <Panel title="Env steps per second" note="since this page was opened" className="span-4">
+    <Panel title={`${words.work} per second`} note="since this page was opened" className="span-4">
       <Chart
-        name="Env steps per second of the whole fleet"
+        name={`${words.work} per second of the whole fleet`}
         x={history.x}
         isTime
         xLabel="time"
-        lines={[{ label: "env steps/s", values: history.values[0] ?? [], role: 3 }]}
+        lines={[{ label: `${words.works}/s`, values: history.values[0] ?? [], role: 3 }]}
         height={156}
         floor={0}
         empty="The fleet has not reported yet."
@@ -119,10 +120,11 @@ export function RunCharts() {
   const { run, queue, episodes, histories } = useRun();
   const [axis, setAxis] = useState<Axis>("time");
   const columns = useMemo(() => episodeColumns(episodes, axis), [episodes, axis]);
+  const words = wordsOf(run.kind);
   const choice = (
     <SegmentedControl
       size="xs"
-      data={AXES}
+      data={axesOf(words)}
       value={axis}
       aria-label="Horizontal axis"
       onChange={(value) => setAxis(value as Axis)}
@@ -134,11 +136,11 @@ export function RunCharts() {
   }
   return (
     <>
-      <ReturnChart columns={columns} axis={axis} aside={choice} rows={episodes.length} />
+      <ReturnChart columns={columns} axis={axis} words={words} aside={choice} rows={episodes.length} />
       <QueueChart queue={queue} history={histories.queue} className="span-4" />
-      <LengthChart columns={columns} axis={axis} />
-      <SpeedChart history={histories.speed} />
-      <VersionChart columns={columns} axis={axis} />
+      <LengthChart columns={columns} axis={axis} words={words} />
+      <SpeedChart history={histories.speed} words={words} />
+      <VersionChart columns={columns} axis={axis} words={words} />
     </>
   );
 }

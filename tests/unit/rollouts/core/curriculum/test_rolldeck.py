@@ -34,6 +34,12 @@ def evaluated(successes: int, samples: int, **fields: object) -> Progress:
     return progress(evaluation=performance(rewards), **fields)  # type: ignore[arg-type]
 
 
+def why(standing: dict[str, Progress]) -> str:
+    """Return why the one lesson that moves does."""
+    (change,) = changes(DEFAULT, CHAIN, standing)
+    return change.reason
+
+
 def test_a_lesson_graduates_when_its_evaluation_leaves_no_doubt() -> None:
     assert moves(DEFAULT, ONE, {"a": evaluated(62, 64)}) == {"a": "graduated"}
     # 0.9375 is above the threshold; its lower bound is not.
@@ -90,12 +96,15 @@ def test_success_that_gets_no_better_unlocks() -> None:
     standing = {"a": progress(training=performance(*batches)), "b": LOCKED}
 
     assert moves(DEFAULT, CHAIN, standing) == {"b": "active"}
+    assert why(standing) == "a gets no better than 0.79"
 
 
 def test_what_requires_a_learnt_lesson_unlocks() -> None:
-    standing = {"a": progress(status=LessonStatus.GRADUATED), "b": LOCKED}
+    # Nothing was trained: the success that training alone would show is but a prior.
+    standing = {"a": evaluated(62, 64, status=LessonStatus.GRADUATED), "b": LOCKED}
 
     assert moves(DEFAULT, CHAIN, standing) == {"b": "active"}
+    assert why(standing) == "a is learnt"
 
 
 def test_a_lesson_that_still_improves_unlocks_nothing_yet() -> None:
