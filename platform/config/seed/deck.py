@@ -1,7 +1,8 @@
 """Write every seeded run, each in a transaction of its own, and keep the live one alive."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,13 +15,16 @@ from config.seed.fleet_runs import FleetPlan
 from config.seed.fragments import SPEC
 from config.seed.played_fleet import PlayedFleet
 from config.seed.scale import ACTOR, PREFIX, Scale, story
+from rollouts import services
 from rollouts.core.reports import StaleIncarnation
 from runs import services as run_services
 from runs.core.lifecycle import MoveNotAllowed, RunVerb
 from runs.models import Run
 
-LIVE: Final = f"{PREFIX}cartpole-live"
+COMMAND: Final = "manage.py seed"
 REPORT_SECONDS: Final = 1.0
+EPISODES_END_EVERY: Final = 3
+"""Reports."""
 Clock = Callable[[], datetime]
 
 
@@ -29,8 +33,8 @@ class Seeded:
     """What was written."""
 
     runs: list[str]
-    live: PlayedFleet
-    """The fleet of the run that is under way; somebody must speak for it."""
+    fleets: list[PlayedFleet]
+    """Of the runs that are under way or paused; somebody must speak for them."""
 
 
 def present() -> list[str]:
@@ -45,11 +49,12 @@ def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seede
     for run in _quiet_runs(scale, now):
         runs.append(run.name)
         note(run.name)
-    # Last, because from here on the platform expects to hear of its fleet every few seconds.
-    fleet = _live(scale, clock)
-    note(fleet.run.name)
+    # Last, because from here on the platform expects to hear of these fleets every few seconds.
+    fleets = _live(scale, clock)
+    for fleet in fleets:
+        note(fleet.run.name)
     _tokens(now)
-    return Seeded(runs=[*runs, fleet.run.name], live=fleet)
+    return Seeded(runs=[*runs, *(fleet.run.name for fleet in fleets)], fleets=fleets)
 
 
 def _quiet_runs(scale: Scale, now: datetime) -> Iterator[Run]:
@@ -68,12 +73,6 @@ def _quiet_runs(scale: Scale, now: datetime) -> Iterator[Run]:
     with transaction.atomic():
         told = story("reverse-lessons", scale=scale, now=now, minutes_ago=320, minutes=120)
         run = language_run.write(told)
-    yield run
-    with transaction.atomic():
-        told = story("cartpole-paused", scale=scale, now=now, minutes_ago=170, minutes=130)
-        run = fleet_runs.create(told, FleetPlan(best=300, seed=3))
-        fleet_runs.train(run, told, FleetPlan(best=300, seed=3))
-        fleet_runs.pause(run, told)
     yield run
     with transaction.atomic():
         run = outside_runs.write_mixed(story("atropos-mix", scale=scale, now=now, minutes_ago=95))
@@ -108,14 +107,22 @@ def _finished(scale: Scale, now: datetime, number: int) -> Run:
 
 
 @transaction.atomic
-def _live(scale: Scale, clock: Clock) -> PlayedFleet:
-    told = story("cartpole-live", scale=scale, now=clock(), minutes_ago=110)
-    plan = FleetPlan(seed=1)
-    run = fleet_runs.create(told, plan)
-    fleet = fleet_runs.train(run, told, plan)
-    fleet.report(at=clock(), policy_step=scale.versions - 1)
-    fleet.keep_errands(at=clock(), actor=ACTOR)
-    return fleet
+def _live(scale: Scale, clock: Clock) -> list[PlayedFleet]:
+    """Write the run that is under way and the one that is paused, and let both fleets report."""
+    now, plans = clock(), (FleetPlan(best=300, seed=3), FleetPlan(seed=1))
+    stories = [
+        story("cartpole-paused", scale=scale, now=now, minutes_ago=170, minutes=130),
+        story("cartpole-live", scale=scale, now=now, minutes_ago=110),
+    ]
+    fleets = [
+        fleet_runs.train(fleet_runs.create(told, plan), told, plan)
+        for told, plan in zip(stories, plans, strict=True)
+    ]
+    fleet_runs.pause(fleets[0].run, stories[0])
+    fleets[1].keep_errands(at=clock(), actor=ACTOR)
+    for fleet in fleets:
+        _speak(fleet, now=clock())
+    return fleets
 
 
 def _tokens(now: datetime) -> None:
@@ -135,39 +142,48 @@ def _tokens(now: datetime) -> None:
             run_services.revoke_token(token_id=token.pk, actor=ACTOR, now=now)
 
 
-def keep_alive(fleet: PlayedFleet, *, clock: Clock) -> None:
-    """Speak for the live fleet: a report each second, and an answer to whoever asks.
+def keep_alive(fleets: Iterable[PlayedFleet], *, clock: Clock) -> None:
+    """Speak for fleets: a report each second, and an answer to whoever asks.
 
-    Ends when the run has another manager, or none.
+    Ends when every run has another manager, or none.
     """
-    random = np.random.default_rng(5)
-    while True:
-        now = clock()
-        fleet.run.refresh_from_db()
-        ended = [(SPEC, "train", np.clip(random.normal(430, 50, 6), 20, 500).round(1))]
-        state = "paused" if fleet.run.status == "paused" else "running"
-        try:
-            fleet.report(
-                at=now,
-                policy_step=fleet.run.policy_step,
-                returns=ended if fleet.sequence % 3 == 0 and state == "running" else [],
-                state=state,
-            )
-        except StaleIncarnation:
-            return
-        fleet.answer_errands(at=now)
+    spoken_for = list(fleets)
+    while spoken_for:
+        spoken_for = [fleet for fleet in spoken_for if _speak(fleet, now=clock())]
         time.sleep(REPORT_SECONDS)
 
 
-def end_live(fleet: PlayedFleet, *, now: datetime) -> None:
-    """Kill the live run, whose fleet nobody speaks for any more."""
+def _speak(fleet: PlayedFleet, *, now: datetime) -> bool:
+    """Report once; return False if nobody listens to this manager any more."""
+    fleet.run.refresh_from_db()
+    state = "paused" if fleet.run.status == "paused" else "running"
+    has_ended = fleet.sequence % EPISODES_END_EVERY == 0 and state == "running"
+    returns = np.clip(fleet.random.normal(430, 50, 6), 20, 500).round(1)
     try:
-        run_services.ask(
-            run_id=fleet.run.pk,
-            verb=RunVerb.KILL,
-            actor="manage.py seed",
-            reason="the command that played its fleet has ended",
-            now=now,
+        fleet.report(
+            at=now,
+            policy_step=fleet.run.policy_step,
+            returns=[(SPEC, "train", returns)] if has_ended else [],
+            state=state,
+            seconds=REPORT_SECONDS if state == "running" else 0,
         )
-    except MoveNotAllowed:
-        return  # somebody else has ended it
+    except StaleIncarnation:
+        return False
+    fleet.answer_errands(at=now)
+    return True
+
+
+def end(fleets: Iterable[PlayedFleet], *, now: datetime) -> None:
+    """Kill runs whose fleets nobody speaks for any more; what is paused stays without a manager."""
+    reason = "the command that played its fleet has ended"
+    for fleet in fleets:
+        fleet.run.refresh_from_db()
+        if fleet.run.status == "paused":
+            services.note_ended(
+                run_id=fleet.run.pk, incarnation=fleet.incarnation, reason=reason, now=now
+            )
+            continue
+        with suppress(MoveNotAllowed):  # somebody else has ended it
+            run_services.ask(
+                run_id=fleet.run.pk, verb=RunVerb.KILL, actor=COMMAND, reason=reason, now=now
+            )

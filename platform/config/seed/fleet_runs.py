@@ -96,7 +96,14 @@ def confirm(run: Run, batch: Batch) -> None:
     buffer_services.confirm(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
 
 
-def publish(run: Run, step: int, *, random: np.random.Generator, now: datetime) -> None:
+def publish(
+    run: Run,
+    step: int,
+    *,
+    random: np.random.Generator,
+    identity: str = TRAINER,
+    now: datetime,
+) -> None:
     """Publish weights of a small policy."""
     tensors = {
         "body.0.weight": random.normal(0, 0.3, (64, 4)).astype(np.float32),
@@ -112,7 +119,7 @@ def publish(run: Run, step: int, *, random: np.random.Generator, now: datetime) 
         tensors=safetensors.specs(content),
     )
     run_services.publish_weights(
-        run_id=run.pk, manifest=manifest, file=ContentFile(content), identity=TRAINER, now=now
+        run_id=run.pk, manifest=manifest, file=ContentFile(content), identity=identity, now=now
     )
 
 
@@ -160,12 +167,11 @@ def complete(run: Run, story: Story) -> None:
 
 
 def pause(run: Run, story: Story) -> None:
-    """Pause a run whose manager a node has taken along: none comes before somebody resumes it."""
+    """Pause a run as a person does who needs one of its nodes."""
     reason = "gpu-a1 gets a new driver; resume after 18:00"
     run_services.ask(
         run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=story.at(0.98)
     )
-    _end_fleet(run, "its node was taken down", now=story.ends_at)
 
 
 def fail(run: Run, story: Story) -> None:

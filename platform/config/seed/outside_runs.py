@@ -11,7 +11,7 @@ from buffer.models import Batch
 from buffer.services import Filter
 from config.seed import texts
 from config.seed.curves import grpo_metrics
-from config.seed.fleet_runs import confirm, date_batches, measure
+from config.seed.fleet_runs import confirm, date_batches, measure, publish
 from config.seed.groups import scored
 from config.seed.scale import ACTOR, Story
 from runs import services as run_services
@@ -76,6 +76,9 @@ def write_mixed(story: Story) -> Run:
             run_services.disconnect_environment(run_id=run.pk, env_id=env_id, now=story.at(0.4))
     pushes = story.scale.group_pushes
     for number in range(pushes):
+        if number % 4 == 0:
+            at = story.at(0.03 + 0.95 * number / pushes)
+            publish(run, number // 4, random=random, identity=FIRST, now=at)
         env_id = (0, 1, 0, 2)[number % 4]
         _push(run, story, random, env_id=env_id, number=number, part=0.03 + 0.95 * number / pushes)
         if number % 2 and number < pushes // 2:
@@ -134,6 +137,7 @@ def _push(
             problem,
             random=random,
             env_id=env_id,
+            policy_step=number // 4,
             has_advantages=number % 2 == 0,
             more={"overrides": [{"is_truncated": place == 3} for place in range(GROUP)]}
             if number % 6 == 0

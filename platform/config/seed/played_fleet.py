@@ -29,7 +29,15 @@ from runs.models import Run
 Returns = NDArray[np.floating[Any]]
 SLOTS: Final = 8
 NODES: Final = ("gpu-a1", "gpu-a2", "cpu-b1", "cpu-b2")
-STAGES: Final = {"env step": 0.58, "inference": 0.24, "cut": 0.07, "send": 0.04, "idle": 0.07}
+STAGES: Final = {
+    "recv": 0.05,
+    "infer": 0.24,
+    "act": 0.03,
+    "env_step": 0.58,
+    "cut": 0.02,
+    "enqueue": 0.02,
+    "send": 0.01,
+}
 LOG: Final = (
     "INFO  worker {worker} up on {node}, pid {pid}",
     "INFO  policy mlp 64×64, 4,675 parameters, device cpu",
@@ -175,7 +183,7 @@ class PlayedFleet:
             outstanding=4 + index % 3,
             stages={name: _timing(part * 16) for name, part in STAGES.items()},
             shares=STAGES,
-            verdict="Environment-bound: 58 % of the time is env step",
+            verdict="Environment-bound: 58% of the time goes to stepping environments.",
             slots=[_slot(slot, index, made) for slot in range(SLOTS)],
             cpu_percent=round(71 + 5 * index + float(self.random.normal(0, 2)), 1),
             memory_bytes=(310 + 12 * index) << 20,

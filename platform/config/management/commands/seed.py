@@ -10,9 +10,9 @@ from config.seed.scale import LARGE, SMALL
 
 
 class Command(BaseCommand):
-    """Write runs of every kind and state, and play the fleet of the one that is under way."""
+    """Write runs of every kind and state, and play the fleets of those that are not over."""
 
-    help = "Fill a deck with seeded runs, then play the live one's fleet until Ctrl-C."
+    help = "Fill a deck with seeded runs, then play the fleets of two until Ctrl-C."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add how much, and whether to stay."""
@@ -35,13 +35,14 @@ class Command(BaseCommand):
         self.stdout.flush()
         try:
             if not asked["exit"]:
-                self.stdout.write(f"playing the fleet of {seeded.live.run.name}; Ctrl-C ends it")
+                names = " and ".join(fleet.run.name for fleet in seeded.fleets)
+                self.stdout.write(f"playing the fleets of {names}; Ctrl-C ends it")
                 self.stdout.flush()
-                deck.keep_alive(seeded.live, clock=timezone.now)
+                deck.keep_alive(seeded.fleets, clock=timezone.now)
         except KeyboardInterrupt:
             self.stdout.write("ended")
         finally:
-            deck.end_live(seeded.live, now=timezone.now())
+            deck.end(seeded.fleets, now=timezone.now())
 
     def _note(self, name: str) -> None:
         self.stdout.write(f"  {name}")
