@@ -110,6 +110,7 @@ class Run(models.Model):
     policy_step = models.IntegerField(default=-2, help_text="Current version; -2 for none.")
     # Set when the queue passes the tolerance, until it has fallen to the lower mark.
     over_tolerance = models.BooleanField(default=False)
+    over_tolerance_at = models.DateTimeField(null=True, blank=True, help_text="Since when.")
     # What the last audit of the ledger found wrong.
     ledger_problem = models.TextField(blank=True)
 
@@ -247,6 +248,9 @@ class RunEvent(models.Model):
     message = models.TextField()
     reason = models.TextField(blank=True)
     details = models.JSONField(default=dict, blank=True)
+    request_id = models.CharField(
+        max_length=64, blank=True, db_default="", help_text="Of the request that caused it."
+    )
 
     class Meta:
         indexes = [

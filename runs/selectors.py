@@ -1,5 +1,6 @@
 """Read what pages and machines need to know of runs."""
 
+from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Final
@@ -16,7 +17,15 @@ from runs.core.rights import Caller, Role
 from runs.live import parts as live_parts
 from runs.models import ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
 from runs.rows import first_row
-from runs.wire import EnvironmentRow, Event, RunDetail, RunSummary, TokenRow, TrainerRow
+from runs.wire import (
+    EnvironmentRow,
+    Event,
+    PolicyVersionRow,
+    RunDetail,
+    RunSummary,
+    TokenRow,
+    TrainerRow,
+)
 
 EVENTS_PER_PAGE: Final = 200
 DECK_RUNS: Final = 200
@@ -100,9 +109,13 @@ def _event(event: RunEvent) -> Event:
     return Event(**{field: getattr(event, field) for field in Event.__struct_fields__})
 
 
-def events(*, run_id: int, before: int | None = None, limit: int = 100) -> list[Event]:
-    """Return a run's events, newest first, older than event `before`."""
+def events(
+    *, run_id: int, before: int | None = None, limit: int = 100, kinds: Collection[str] = ()
+) -> list[Event]:
+    """Return a run's events, newest first, older than event `before`, of some kinds or of all."""
     found = RunEvent.objects.filter(run_id=run_id).order_by("-id")
+    if kinds:
+        found = found.filter(kind__in=kinds)
     if before is not None:
         found = found.filter(id__lt=before)
     return [_event(event) for event in found[: min(limit, EVENTS_PER_PAGE)]]
@@ -121,10 +134,12 @@ def event_series(run_id: int, after_id: int | None, limit: int) -> list[dict[str
 def environments(*, run_id: int) -> list[EnvironmentRow]:
     """Return a run's environments in the order in which they registered."""
     found = Environment.objects.filter(run_id=run_id).order_by("env_id")
-    return [
-        EnvironmentRow(**{f: getattr(row, f) for f in EnvironmentRow.__struct_fields__})
-        for row in found
-    ]
+    return [environment_row(row) for row in found]
+
+
+def environment_row(row: Environment) -> EnvironmentRow:
+    """Return an environment as the API shows it."""
+    return EnvironmentRow(**{f: getattr(row, f) for f in EnvironmentRow.__struct_fields__})
 
 
 def trainers(*, run_id: int) -> list[TrainerRow]:
@@ -168,6 +183,28 @@ def weights(*, run: Run, epoch: int, step: int) -> PolicyVersion:
     if version is None:
         raise NoWeights(f"{run.name} has no weights {epoch}.{step}")
     return version
+
+
+def policy_versions(
+    *, run_id: int, before: int | None = None, limit: int = 50
+) -> list[PolicyVersionRow]:
+    """Return a run's published versions, newest first, older than the version `before`."""
+    found = PolicyVersion.objects.filter(run_id=run_id).defer("manifest").select_related("trainer")
+    if before is not None:
+        found = found.filter(id__lt=before)
+    return [
+        PolicyVersionRow(
+            id=row.pk,
+            epoch=row.epoch,
+            step=row.step,
+            sha256=row.sha256,
+            size_bytes=row.size_bytes,
+            published_at=row.published_at,
+            trainer=str(row.trainer.name or row.trainer.identity) if row.trainer else None,
+            has_file=bool(row.file),
+        )
+        for row in found.order_by("-id")[:limit]
+    ]
 
 
 def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:

@@ -133,6 +133,42 @@ class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason = ""
 
 
+class ResetRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why an outside run is archived and begun afresh."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class ChangeEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of an environment to change; those left out stay."""
+
+    weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
+    """Share of the batches, beside the weights of the others."""
+    min_batch_allocation: Annotated[float, Meta(ge=0, le=1)] | UnsetType | None = UNSET
+    """Least part of every batch; null for none."""
+    reason: Reason = ""
+
+
+class PolicyVersionRow(Struct, frozen=True, kw_only=True):
+    """Weights that were published."""
+
+    id: int
+    epoch: int
+    step: int
+    sha256: str
+    size_bytes: int
+    published_at: datetime
+    trainer: str | None
+    has_file: bool
+    """The deck still has the bytes: only the newest are kept."""
+
+
+class PolicyVersionList(Struct, frozen=True, kw_only=True):
+    """Published weights, newest first."""
+
+    results: list[PolicyVersionRow]
+
+
 class Preset(Struct, frozen=True, kw_only=True):
     """A configuration to start from."""
 
@@ -159,6 +195,8 @@ class Event(Struct, frozen=True, kw_only=True):
     message: str
     reason: str
     details: dict[str, Any]
+    request_id: str
+    """Of the request that caused it; empty for what the platform did by itself."""
 
 
 class EventList(Struct, frozen=True, kw_only=True):

@@ -17,12 +17,12 @@ from buffer.api import messages
 from buffer.api.callers import AnyAccept
 from buffer.api.sending import StoredAnswer
 from buffer.core.batch_bytes import GroupForm, groups_as, json_answer, msgpack_answer
-from buffer.core.fates import ItemKind
+from buffer.core.fates import BatchState, ItemKind
 from buffer.core.shards import Share, shard
 from buffer.models import Batch
 from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs import selectors as runs_selectors
-from runs.api.bodies import answer, read, whole_number
+from runs.api.bodies import InvalidBody, answer, read, whole_number
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
@@ -270,15 +270,23 @@ class BatchesView(APIView):
 
     @extend_schema(
         operation_id="batches_list",
-        parameters=[OpenApiParameter("limit", OpenApiTypes.INT)],
+        parameters=[
+            OpenApiParameter("limit", OpenApiTypes.INT),
+            OpenApiParameter("before", OpenApiTypes.INT, description="Only smaller ordinals."),
+            OpenApiParameter("state", enum=[str(state) for state in BatchState]),
+        ],
         responses={200: messages.BatchList, **problems(400, 401, 403, 404)},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """List batches without their bytes, newest first."""
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
+        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 31) - 1)
+        state = request.query_params.get("state", "")
+        if state and state not in set(BatchState):
+            raise InvalidBody("state", f"must be one of {', '.join(BatchState)}")
         found = runs_selectors.run_named(run)
-        rows = selectors.batches(run_id=found.pk, limit=limit or 50)
+        rows = selectors.batches(run_id=found.pk, limit=limit or 50, before=before, state=state)
         return answer(messages.BatchList(results=[batch_row(batch) for batch in rows]))
 
 

@@ -1,4 +1,4 @@
-"""Let a person decide about batches that no trainer survived."""
+"""Let a person decide about batches that no trainer survived, or that one has left."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -13,10 +13,11 @@ from buffer import services
 from buffer.api import messages
 from buffer.api.batches import batch_row
 from runs import selectors as runs_selectors
-from runs.api.bodies import answer
+from runs.api.bodies import answer, read
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import Operators
+from runs.wire import Ask
 
 ANSWERS: Final[dict[Any, Any]] = {200: messages.BatchRow, **problems(401, 403, 404, 409)}
 
@@ -26,15 +27,15 @@ class ReleaseView(APIView):
 
     permission_classes = [Operators]
 
-    @extend_schema(
-        operation_id="batches_release", request=None, responses=ANSWERS, tags=["batches"]
-    )
+    @extend_schema(operation_id="batches_release", request=Ask, responses=ANSWERS, tags=["batches"])
     def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
-        """Put the items of a quarantined batch back at the head of the queue."""
+        """Put the items of a quarantined or lapsed batch back at the head of the queue."""
+        said = read(request, Ask)
         released = services.release(
             run_id=runs_selectors.run_named(run).pk,
             batch_id=batch,
             actor=identity_of(request),
+            reason=said.reason,
             now=timezone.now(),
         )
         return answer(batch_row(released))
@@ -45,15 +46,15 @@ class DiscardView(APIView):
 
     permission_classes = [Operators]
 
-    @extend_schema(
-        operation_id="batches_discard", request=None, responses=ANSWERS, tags=["batches"]
-    )
+    @extend_schema(operation_id="batches_discard", request=Ask, responses=ANSWERS, tags=["batches"])
     def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
-        """Drop the items of a quarantined batch, with the reason `poison`."""
+        """Drop the items of a quarantined batch as `poison`, of a lapsed one as `discarded`."""
+        said = read(request, Ask)
         discarded = services.discard(
             run_id=runs_selectors.run_named(run).pk,
             batch_id=batch,
             actor=identity_of(request),
+            reason=said.reason,
             now=timezone.now(),
         )
         return answer(batch_row(discarded))

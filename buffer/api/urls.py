@@ -15,6 +15,7 @@ from buffer.api import (
     limits,
     mixing,
     quarantine,
+    queues,
     replay,
     segments,
 )
@@ -45,6 +46,8 @@ urlpatterns = [
     path("runs/<slug:run>/mixing", mixing.MixingView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>/release", quarantine.ReleaseView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>/discard", quarantine.DiscardView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/items", queues.BatchItemsView.as_view()),
+    path("runs/<slug:run>/queue", queues.QueueView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>", batches.BatchView.as_view()),
     path("runs/<slug:run>/batches/<str:batch>/ack", batches.AckBatchView.as_view()),
     path("runs/<slug:run>/archives", archives.ArchivesView.as_view()),

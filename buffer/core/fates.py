@@ -51,6 +51,8 @@ class DropReason(StrEnum):
     """Its stored bytes are not those that came."""
     POISON = "poison"
     """A person discarded the quarantined batch that it was in."""
+    DISCARDED = "discarded"
+    """A person discarded the batch that it was in after its lease had lapsed."""
 
 
 class BatchState(StrEnum):

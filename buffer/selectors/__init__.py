@@ -292,9 +292,13 @@ def uses_of(batch: Batch) -> list[tuple[int, float]]:
         return cursor.execute(_USES, [batch.pk], prepare=True).fetchall()
 
 
-def batches(*, run_id: int, limit: int) -> list[Batch]:
-    """Return a run's batches, newest first."""
+def batches(*, run_id: int, limit: int, before: int | None = None, state: str = "") -> list[Batch]:
+    """Return a run's batches, newest first, with ordinals below `before`, of one state or all."""
     rows = Batch.objects.filter(run_id=run_id).select_related("trainer").order_by("-ordinal")
+    if before is not None:
+        rows = rows.filter(ordinal__lt=before)
+    if state:
+        rows = rows.filter(state=state)
     return list(rows[:limit])
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, F, When
 from django.db.models.functions import Now
 
 from buffer.core.fates import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, Fate
@@ -26,7 +26,7 @@ _LAST_CHANCE: Final = LAPSES_BEFORE_QUARANTINE - 1
 
 
 class NotQuarantined(Exception):
-    """The batch is not in quarantine, so there is nothing to decide about it."""
+    """The batch is not in quarantine, and its lease has not lapsed: nobody is to decide yet."""
 
 
 @transaction.atomic
@@ -82,21 +82,22 @@ def _quarantine(batch_id: UUID, run_id: int, *, now: datetime) -> bool:
 
 
 @transaction.atomic
-def release(*, run_id: int, batch_id: UUID, actor: str, now: datetime) -> Batch:
-    """Put the items of a quarantined batch back into the queue; the batch itself is over.
+def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: datetime) -> Batch:
+    """Put the items of a batch that nobody holds back into the queue; the batch itself is over.
 
     Raises:
         BatchNotFound: If the run has no such batch.
-        NotQuarantined: If it is not in quarantine, or not any more.
+        NotQuarantined: If it is neither in quarantine nor left by its trainer, or not any more.
     """
-    batch = _quarantined(run_id, batch_id)
-    _, items = dissolve(batch, source=Fate.QUARANTINED)
+    batch, source = _left_alone(run_id, batch_id)
+    _, items = dissolve(batch, source=source)
     _tell(
         batch,
         kind="batch_released",
         level="warning",
-        message=f"{items} items of batch {batch.ordinal} went from quarantine to the queue",
+        message=f"{items} items of batch {batch.ordinal} went {_from(source)} to the queue",
         actor=actor,
+        reason=reason,
         items=items,
         now=now,
     )
@@ -105,21 +106,23 @@ def release(*, run_id: int, batch_id: UUID, actor: str, now: datetime) -> Batch:
 
 
 @transaction.atomic
-def discard(*, run_id: int, batch_id: UUID, actor: str, now: datetime) -> Batch:
-    """Drop the items of a quarantined batch as poison.
+def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: datetime) -> Batch:
+    """Drop the items of a batch that nobody holds: as poison if it was in quarantine.
 
     Raises:
         BatchNotFound: If the run has no such batch.
-        NotQuarantined: If it is not in quarantine, or not any more.
+        NotQuarantined: If it is neither in quarantine nor left by its trainer, or not any more.
     """
-    batch = _quarantined(run_id, batch_id)
-    items, _ = dissolve(batch, source=Fate.QUARANTINED, doomed=None, reason=DropReason.POISON)
+    batch, source = _left_alone(run_id, batch_id)
+    why = DropReason.POISON if source is Fate.QUARANTINED else DropReason.DISCARDED
+    items, _ = dissolve(batch, source=source, doomed=None, reason=why)
     _tell(
         batch,
         kind="batch_discarded",
         level="warning",
-        message=f"{items} items of batch {batch.ordinal} were dropped as poison",
+        message=f"{items} items of batch {batch.ordinal} were dropped as {why}",
         actor=actor,
+        reason=reason,
         items=items,
         now=now,
     )
@@ -127,14 +130,25 @@ def discard(*, run_id: int, batch_id: UUID, actor: str, now: datetime) -> Batch:
     return batch
 
 
-def _quarantined(run_id: int, batch_id: UUID) -> Batch:
+def _left_alone(run_id: int, batch_id: UUID) -> tuple[Batch, Fate]:
+    """Return a batch that no trainer holds any more, and the fate of its items."""
     lock_run(run_id)
-    batch = Batch.objects.select_related("trainer").filter(run_id=run_id, pk=batch_id).first()
+    batches = Batch.objects.select_related("trainer")
+    # The database's clock says whether a lease has lapsed, also before the sweep has come by.
+    has_lapsed = Case(When(lease_expires_at__lt=Now(), then=True), default=False)
+    batch = batches.annotate(has_lapsed=has_lapsed).filter(run_id=run_id, pk=batch_id).first()
     if batch is None:
         raise BatchNotFound(f"there is no batch {batch_id}")
-    if batch.state != BatchState.QUARANTINED:
-        raise NotQuarantined(f"batch {batch_id} is {batch.state}, not quarantined")
-    return batch
+    if batch.state == BatchState.QUARANTINED:
+        return batch, Fate.QUARANTINED
+    lapsed = batch.state == BatchState.LEASED and batch.has_lapsed
+    if batch.state == BatchState.RETURNED or lapsed:
+        return batch, Fate.LEASED
+    raise NotQuarantined(f"batch {batch_id} is {batch.state}, not quarantined, and not given up")
+
+
+def _from(source: Fate) -> str:
+    return "from quarantine" if source is Fate.QUARANTINED else "from a lapsed lease"
 
 
 def _tell(batch: Batch, *, items: int, **event: Any) -> None:

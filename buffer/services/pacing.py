@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from django.db.models.functions import Now
+
 from buffer import selectors
 from buffer.core.pacing import is_over, paced
 from buffer.core.status_env import EnvironmentStatus, environment_status
@@ -42,6 +44,6 @@ def _note_queue(run: Run, *, queued: int) -> bool:
     over = rule is not None and is_over(rule, over=run.over_tolerance, queued=queued)
     if over is not run.over_tolerance:
         changed = Run.objects.filter(pk=run.pk, over_tolerance=run.over_tolerance)
-        if changed.update(over_tolerance=over):
+        if changed.update(over_tolerance=over, over_tolerance_at=Now() if over else None):
             live.announce(run.pk, "queue")
     return over

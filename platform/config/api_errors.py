@@ -35,7 +35,7 @@ from runs.api.bodies import InvalidBody
 from runs.api.sessions import LoginFailed, TooManyLogins
 from runs.core.lifecycle import MoveNotAllowed
 from runs.core.run_config import InvalidRunConfig
-from runs.services import lifecycle, registry, run_settings, tokens
+from runs.services import environment_settings, lifecycle, registry, run_settings, tokens
 from runs.services import weights as run_weights
 from runs.wire import FieldProblem, Problem
 
@@ -83,6 +83,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
         429, "too_many_requests", "Too many failed sign-ins", retry_after_seconds=60
     ),
     selectors.RunNotFound: ApiError(404, "not_found", "Not found"),
+    environment_settings.EnvironmentNotFound: ApiError(404, "not_found", "Not found"),
     selectors.NoWeights: ApiError(404, "no_weights", "No such weights"),
     tokens.TokenNotFound: ApiError(404, "not_found", "Not found"),
     lifecycle.RunExists: ApiError(409, "run_exists", "Name taken"),

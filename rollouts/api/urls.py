@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from rollouts.api import attempts, checks, lessons, logs, recordings, views
+from rollouts.api import attempts, checks, deliveries, lessons, logs, recordings, views
 
 urlpatterns = [
     path("run-checks", checks.RunChecksView.as_view()),
+    path("runs/<slug:run>/weights/deliveries", deliveries.DeliveriesView.as_view()),
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),
     path("runs/<slug:run>/fleet/control", views.FleetControlView.as_view()),
     path("runs/<slug:run>/fleet/report", views.FleetReportView.as_view()),

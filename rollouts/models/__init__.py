@@ -1,6 +1,7 @@
 """What the platform remembers about fleets and lessons."""
 
 from rollouts.models.attempts import WorkerAttempt
+from rollouts.models.deliveries import WeightsDelivery
 from rollouts.models.fleets import (
     FLEET_STATES,
     RECORDING_STATES,
@@ -39,5 +40,6 @@ __all__ = [
     "LogRequest",
     "MetricSample",
     "Recording",
+    "WeightsDelivery",
     "WorkerAttempt",
 ]

@@ -9,9 +9,11 @@ from django.db import transaction
 
 from rolldeck import wire
 from rollouts.core import reports as rules
+from rollouts.core.deliveries import Steps
 from rollouts.core.returns import keep_recent, mean
 from rollouts.models import EnvSlot, EpisodeWindow, Fleet, FleetWorker
 from rollouts.services import attempts
+from rollouts.services.deliveries import note_deliveries
 from rollouts.services.many_rows import store_rows
 from runs import services as run_services
 from runs.core.lifecycle import RunStatus
@@ -61,11 +63,10 @@ def _forget_trouble(run_id: int) -> None:
 
 def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: datetime) -> int:
     """Store the workers and their slots; return the env steps made since the last report."""
-    before = {
-        worker.index: (worker.incarnation, worker.env_steps)
-        for worker in FleetWorker.objects.filter(fleet=fleet)
-    }
+    stored = list(FleetWorker.objects.filter(fleet=fleet))
+    before = {worker.index: (worker.incarnation, worker.env_steps) for worker in stored}
     workers = list(workers)
+    note_deliveries(fleet, workers, _steps_of(stored), now=now)
     attempts.note_beginnings(fleet, _new_ones(workers, before), now=now)
     steps = 0
     rows: list[dict[str, Any]] = []
@@ -90,6 +91,17 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     store_rows(EnvSlot, slots, key=("worker_id", "slot"))
     _close_the_left(fleet, {row["index"] for row in rows})
     return steps
+
+
+def _steps_of(stored: Iterable[FleetWorker]) -> dict[int, tuple[str, Steps]]:
+    """Return incarnation and versions of each worker as of the last report, by index."""
+    return {
+        worker.index: (
+            worker.incarnation,
+            Steps(worker.announced_step, worker.staged_step, worker.active_step),
+        )
+        for worker in stored
+    }
 
 
 def _new_ones(

@@ -2,6 +2,7 @@
 
 from rollouts.wire.attempts import AttemptRow, Attempts
 from rollouts.wire.checks import CheckRun, FindingRow, RunCheck
+from rollouts.wire.deliveries import Deliveries, DeliveryRow
 from rollouts.wire.fleets import (
     EpisodeMeans,
     EpisodeRow,
@@ -38,6 +39,8 @@ __all__ = [
     "Attempts",
     "CheckRun",
     "CurriculumSummary",
+    "Deliveries",
+    "DeliveryRow",
     "EpisodeMeans",
     "EpisodeRow",
     "EpisodeSummary",

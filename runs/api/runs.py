@@ -176,6 +176,7 @@ class EventsView(APIView):
         parameters=[
             OpenApiParameter("before", int, description="Only events with a smaller id."),
             OpenApiParameter("limit", int, description="1 to 200."),
+            OpenApiParameter("kinds", str, description="Comma-separated; absent for all."),
         ],
         responses={200: EventList, **problems(400, 401, 403, 404)},
         tags=["runs"],
@@ -190,8 +191,12 @@ class EventsView(APIView):
             at_least=1,
             at_most=selectors.EVENTS_PER_PAGE,
         )
+        kinds = [kind for kind in request.query_params.get("kinds", "").split(",") if kind]
         found = selectors.events(
-            run_id=selectors.run_named(run).pk, before=before, limit=limit or EVENTS_PER_ANSWER
+            run_id=selectors.run_named(run).pk,
+            before=before,
+            limit=limit or EVENTS_PER_ANSWER,
+            kinds=[kind for kind in kinds if "\x00" not in kind],
         )
         return answer(EventList(results=found))
 

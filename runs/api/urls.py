@@ -12,6 +12,7 @@ from runs.api.runs import (
     ask_view,
 )
 from runs.api.sessions import SessionView
+from runs.api.steering import EnvironmentView, ResetView
 from runs.api.tokens import TokensView, TokenView
 from runs.api.trainers import TrainersView
 from runs.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
@@ -50,6 +51,8 @@ urlpatterns = [
     *(path(f"runs/<slug:run>/{verb}", ask_view(verb).as_view()) for verb in RunVerb),
     path("runs/<slug:run>/events", EventsView.as_view()),
     path("runs/<slug:run>/environments", EnvironmentsView.as_view()),
+    path("runs/<slug:run>/environments/<small:env_id>", EnvironmentView.as_view()),
+    path("runs/<slug:run>/reset", ResetView.as_view()),
     path("runs/<slug:run>/trainers", TrainersView.as_view()),
     path("runs/<slug:run>/weights", WeightsView.as_view()),
     path("runs/<slug:run>/weights/current", CurrentWeightsView.as_view()),

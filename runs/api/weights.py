@@ -9,17 +9,19 @@ from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.parsers import MultiPartParser
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from rolldeck.wire import WeightsManifest
 from runs import selectors, services
 from runs.api import byte_ranges
-from runs.api.bodies import InvalidBody, answer, decoded
+from runs.api.bodies import InvalidBody, answer, decoded, whole_number
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
 from runs.models import PolicyVersion
+from runs.wire import PolicyVersionList
 
 FORM = {
     "multipart/form-data": {
@@ -45,8 +47,29 @@ def _manifest(version: PolicyVersion, *, status: int = 200) -> HttpResponse:
 class WeightsView(APIView):
     """The weights of a run."""
 
-    permission_classes = [scoped("trainer")]
     parser_classes = [MultiPartParser]
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Let readers list and trainers publish."""
+        return [scoped("trainer")() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="weights_list",
+        parameters=[
+            OpenApiParameter("before", int, description="Only versions with a smaller id."),
+            OpenApiParameter("limit", int, description="1 to 200, 50 if absent."),
+        ],
+        responses={200: PolicyVersionList, **problems(400, 401, 403, 404)},
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List policy versions, newest first."""
+        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=200)
+        rows = selectors.policy_versions(
+            run_id=selectors.run_named(run).pk, before=before, limit=limit or 50
+        )
+        return answer(PolicyVersionList(results=rows))
 
     @extend_schema(
         operation_id="weights_publish",

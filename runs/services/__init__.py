@@ -1,5 +1,6 @@
 """Change what the platform remembers about runs."""
 
+from runs.services.environment_settings import EnvironmentNotFound, change_environment
 from runs.services.events import record_event
 from runs.services.lifecycle import (
     ask,
@@ -28,9 +29,11 @@ from runs.services.tokens import (
 from runs.services.weights import publish_weights
 
 __all__ = [
+    "EnvironmentNotFound",
     "adopt_bootstrap_token",
     "ask",
     "authenticate",
+    "change_environment",
     "change_settings",
     "check_name",
     "configured",

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from runs import live
+from runs import live, request_ids
 from runs.models import RunEvent
 
 ACTOR_LENGTH: Final = 200
@@ -33,6 +33,7 @@ def record_event(
         message=message,
         reason=reason,
         details=details or {},
+        request_id=request_ids.CURRENT.get(),
     )
     live.announce(run_id, "events")
     return event

@@ -242,7 +242,7 @@ def reset_default_run(*, actor: str, now: datetime) -> Run:
 
 
 @transaction.atomic
-def reset_run(*, run_id: int, actor: str, now: datetime) -> Run:
+def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) -> Run:
     """Archive an outside run and return a fresh one of the same name; no row is deleted.
 
     Raises:
@@ -251,9 +251,14 @@ def reset_run(*, run_id: int, actor: str, now: datetime) -> Run:
     run = Run.objects.current().select_for_update().filter(pk=run_id, kind=RunKind.OUTSIDE).first()
     if run is None:
         raise RunNotFound(f"there is no current outside run with id {run_id}")
-    move(run_id=run.pk, target=RunStatus.STOPPED, actor=actor, reason="reset", now=now)
+    move(run_id=run.pk, target=RunStatus.STOPPED, actor=actor, reason=reason, now=now)
     Run.objects.filter(pk=run.pk).update(archived_at=now)
     record_event(
-        run_id=run.pk, kind="archived", message="archived by a reset", actor=actor, now=now
+        run_id=run.pk,
+        kind="archived",
+        message="archived by a reset",
+        actor=actor,
+        reason=reason,
+        now=now,
     )
     return _fresh(name=run.name, is_default=run.is_default, actor=actor, now=now)

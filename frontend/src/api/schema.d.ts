@@ -225,8 +225,25 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Drop the items of a quarantined batch, with the reason `poison`. */
+        /** @description Drop the items of a quarantined batch as `poison`, of a lapsed one as `discarded`. */
         post: operations["batches_discard"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/batches/{batch}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return a batch and its items by position, without their bytes. */
+        get: operations["batches_items"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -242,7 +259,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Put the items of a quarantined batch back at the head of the queue. */
+        /** @description Put the items of a quarantined or lapsed batch back at the head of the queue. */
         post: operations["batches_release"];
         delete?: never;
         options?: never;
@@ -404,6 +421,23 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/environments/{env_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** @description Change an environment's weight or its least part of a batch, from the next batch on. */
+        patch: operations["environments_change"];
         trace?: never;
     };
     "/api/runs/{run}/episodes": {
@@ -998,6 +1032,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Say what waits, why producers pause, since when, and when they will go on. */
+        get: operations["queue_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/recordings": {
         parameters: {
             query?: never;
@@ -1044,6 +1095,23 @@ export interface paths {
         get: operations["recording_content"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Archive an outside run and begin one of the same name; no row is deleted. */
+        post: operations["runs_reset"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1152,7 +1220,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** @description List policy versions, newest first. */
+        get: operations["weights_list"];
         put?: never;
         /** @description Publish a policy version; the same one again is answered with 200. */
         post: operations["weights_publish"];
@@ -1188,6 +1257,23 @@ export interface paths {
         };
         /** @description Return the manifest of the current policy version. */
         get: operations["weights_current"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/weights/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return when each worker knew of the newest versions, had them, and acted with them. */
+        get: operations["weights_deliveries"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1828,6 +1914,35 @@ export interface components {
             results: components["schemas"]["AttemptRow"][];
         };
         /**
+         * BatchItem
+         * @description A group or fragment of a batch without its bytes.
+         */
+        BatchItem: {
+            id: number;
+            position: number;
+            environment: string;
+            env_id: number | null;
+            policy_step: number | null;
+            staleness: number | null;
+            received_at: string;
+            size_bytes: number;
+            sequences: number;
+            tokens: number | null;
+            longest_tokens: number | null;
+            score_mean: number | null;
+            steps: number | null;
+            state: string;
+            drop_reason: string;
+        };
+        /**
+         * BatchItems
+         * @description A batch, and what it is made of by position; at most a thousand items.
+         */
+        BatchItems: {
+            batch: components["schemas"]["BatchRow"];
+            items: components["schemas"]["BatchItem"][];
+        };
+        /**
          * BatchList
          * @description Batches, newest first.
          */
@@ -2058,6 +2173,25 @@ export interface components {
             mean_success: number | null;
         };
         /**
+         * Deliveries
+         * @description How versions reached workers, newest version first, then by worker.
+         */
+        Deliveries: {
+            results: components["schemas"]["DeliveryRow"][];
+        };
+        /**
+         * DeliveryRow
+         * @description When a worker knew of a version, had it, and acted with it; null: it never said so.
+         */
+        DeliveryRow: {
+            epoch: number;
+            step: number;
+            worker: number;
+            announced_at: string | null;
+            staged_at: string | null;
+            active_at: string | null;
+        };
+        /**
          * Detail
          * @description FastAPI's other errors.
          */
@@ -2127,6 +2261,18 @@ export interface components {
             debt: number;
             queued_sequences: number;
             blocks_since: string | null;
+        };
+        /**
+         * EnvironmentQueueRow
+         * @description What waits of one environment.
+         */
+        EnvironmentQueueRow: {
+            env_id: number | null;
+            name: string;
+            queued: number;
+            queued_sequences: number;
+            waiting: number;
+            oldest_at: string | null;
         };
         /**
          * EnvironmentRow
@@ -2322,6 +2468,7 @@ export interface components {
             message: string;
             reason: string;
             details: Record<string, unknown>;
+            request_id: string;
         };
         /**
          * EventList
@@ -2759,6 +2906,16 @@ export interface components {
             results: components["schemas"]["LessonRow"][];
         };
         /**
+         * LimitSetter
+         * @description Who made the limits what they are.
+         */
+        LimitSetter: {
+            actor: string;
+            at: string;
+            reason: string;
+            was_created_so: boolean;
+        };
+        /**
          * LimitsAnswer
          * @description The largest of everything that passes; units are in the names.
          */
@@ -2925,6 +3082,16 @@ export interface components {
             changes: string[];
         };
         /**
+         * ChangeEnvironment
+         * @description Settings of an environment to change; those left out stay.
+         */
+        PatchedChangeEnvironmentRequest: {
+            weight?: number;
+            min_batch_allocation?: number | null;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * ChangeRun
          * @description Settings of a run to change; those left out stay.
          */
@@ -2944,6 +3111,19 @@ export interface components {
             reason: string;
         };
         /**
+         * PauseGate
+         * @description A reason for which producers may have to wait; amounts count sequences or fragments.
+         */
+        PauseGate: {
+            /** @enum {unknown} */
+            rule: "staleness" | "tolerance";
+            closed: boolean;
+            amount: number;
+            limit: number;
+            reopens_after: number;
+            words: string;
+        };
+        /**
          * Picture
          * @description An image of a message; never a link, so looking at one asks nobody.
          */
@@ -2951,6 +3131,27 @@ export interface components {
             media_type: string;
             size_bytes: number;
             data: string | null;
+        };
+        /**
+         * PolicyVersionList
+         * @description Published weights, newest first.
+         */
+        PolicyVersionList: {
+            results: components["schemas"]["PolicyVersionRow"][];
+        };
+        /**
+         * PolicyVersionRow
+         * @description Weights that were published.
+         */
+        PolicyVersionRow: {
+            id: number;
+            epoch: number;
+            step: number;
+            sha256: string;
+            size_bytes: number;
+            published_at: string;
+            trainer: string | null;
+            has_file: boolean;
         };
         /**
          * Preset
@@ -3067,6 +3268,29 @@ export interface components {
             p10: number | null;
             p50: number | null;
             p90: number | null;
+        };
+        /**
+         * QueueAnswer
+         * @description The queue of a run, and why its producers wait if they do.
+         */
+        QueueAnswer: {
+            /** @enum {unknown} */
+            unit: "fragments" | "sequences";
+            queued: number;
+            queued_sequences: number;
+            waiting: number;
+            leased: number;
+            size_bytes: number;
+            batch_size: number | null;
+            threshold: number;
+            resume_at: number;
+            paused: boolean;
+            gates: components["schemas"]["PauseGate"][];
+            since: string | null;
+            set_by: components["schemas"]["LimitSetter"] | null;
+            trained_per_second: number | null;
+            resumes_in_seconds: number | null;
+            environments: components["schemas"]["EnvironmentQueueRow"][];
         };
         /**
          * RecordingOrder
@@ -3191,6 +3415,13 @@ export interface components {
             save_checkpoint_interval: number;
             starting_step: number;
             num_steps: number;
+        };
+        /**
+         * ResetRun
+         * @description Why an outside run is archived and begun afresh.
+         */
+        ResetRunRequest: {
+            reason: string;
         };
         /**
          * RolloutTask
@@ -4527,7 +4758,10 @@ export interface operations {
     batches_list: {
         parameters: {
             query?: {
+                /** @description Only smaller ordinals. */
+                before?: number;
                 limit?: number;
+                state?: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
             };
             header?: never;
             path: {
@@ -4725,7 +4959,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AskRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -4769,7 +5007,7 @@ export interface operations {
             };
         };
     };
-    batches_release: {
+    batches_items: {
         parameters: {
             query?: never;
             header?: never;
@@ -4780,6 +5018,56 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchItems"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    batches_release: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                batch: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AskRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -5355,6 +5643,64 @@ export interface operations {
             };
         };
     };
+    environments_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                env_id: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PatchedChangeEnvironmentRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnvironmentRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     episodes: {
         parameters: {
             query?: {
@@ -5534,6 +5880,8 @@ export interface operations {
             query?: {
                 /** @description Only events with a smaller id. */
                 before?: number;
+                /** @description Comma-separated; absent for all. */
+                kinds?: string;
                 /** @description 1 to 200. */
                 limit?: number;
             };
@@ -7751,6 +8099,51 @@ export interface operations {
             };
         };
     };
+    queue_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueAnswer"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     recordings: {
         parameters: {
             query?: never;
@@ -7956,6 +8349,63 @@ export interface operations {
                 };
                 content: {
                     "video/webm": string;
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_reset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResetRunRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             401: {
@@ -8362,6 +8812,64 @@ export interface operations {
             };
         };
     };
+    weights_list: {
+        parameters: {
+            query?: {
+                /** @description Only versions with a smaller id. */
+                before?: number;
+                /** @description 1 to 200, 50 if absent. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicyVersionList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     weights_publish: {
         parameters: {
             query?: never;
@@ -8541,6 +9049,62 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WeightsManifest"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    weights_deliveries: {
+        parameters: {
+            query?: {
+                /** @description Newest ones; 1 to 200, 20 if absent. */
+                versions?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deliveries"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             401: {

@@ -72,6 +72,7 @@ INSTALLED_APPS = [
     "config",
 ]
 MIDDLEWARE = [
+    "config.request_ids.request_id_middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

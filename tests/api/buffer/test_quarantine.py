@@ -173,7 +173,11 @@ def test_fragments_are_quarantined_and_released_as_well() -> None:
     assert selectors.ledger_part(run.pk)["fragments"]["quarantined"] == 1
     head = msgspec.msgpack.decode(answer.content, type=wire.BatchAnswer).batch
 
-    released = client.post(f"/api/runs/alpha/batches/{head.id}/release", headers=bearer("admin"))
+    released = client.post(
+        f"/api/runs/alpha/batches/{head.id}/release",
+        content_type="application/json",
+        headers=bearer("admin"),
+    )
 
     assert released.status_code == 200
     answer = client.post(next_url, content_type="application/json", headers=trainer)

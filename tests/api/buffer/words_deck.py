@@ -55,8 +55,12 @@ class Deck:
         assert answer.status_code == 200, answer.content
         return answer.json()
 
-    def decide(self, verb: str, batch_id: str) -> Any:
-        return self.operator.post(f"/api/runs/words/batches/{batch_id}/{verb}")
+    def decide(self, verb: str, batch_id: str, *, reason: str = "") -> Any:
+        return self.operator.post(
+            f"/api/runs/words/batches/{batch_id}/{verb}",
+            data=body({"reason": reason}),
+            content_type="application/json",
+        )
 
     def lapse(self) -> None:
         Batch.objects.update(lease_expires_at=Now() - timedelta(seconds=1))

@@ -1,0 +1,69 @@
+"""Show why producers pause, and what a batch is made of."""
+
+from dataclasses import asdict
+from uuid import UUID
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import services
+from buffer.api import queue_messages as messages
+from buffer.api.batches import batch_row
+from buffer.selectors.batch_items import batch_and_items
+from buffer.selectors.queues import queue_state
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+
+
+class QueueView(APIView):
+    """The queue of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="queue_get",
+        responses={200: messages.QueueAnswer, **problems(401, 403, 404)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Say what waits, why producers pause, since when, and when they will go on."""
+        found = runs_selectors.run_named(run)
+        state = queue_state(found, now=timezone.now())
+        fields = asdict(state)
+        depth = fields.pop("depth")
+        known = {
+            name: depth[name] for name in set(messages.QueueAnswer.__struct_fields__) & depth.keys()
+        }
+        fields |= known
+        fields["unit"] = "sequences" if found.takes_groups else "fragments"
+        fields["paused"] = any(gate.closed for gate in state.gates)
+        return answer(msgspec.convert(fields, messages.QueueAnswer))
+
+
+class BatchItemsView(APIView):
+    """What a batch is made of."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="batches_items",
+        responses={200: messages.BatchItems, **problems(401, 403, 404)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """Return a batch and its items by position, without their bytes."""
+        found = batch_and_items(runs_selectors.run_named(run), batch)
+        if found is None:
+            raise services.BatchNotFound(f"there is no batch {batch}")
+        row, items = found
+        return answer(
+            messages.BatchItems(
+                batch=batch_row(row), items=[messages.BatchItem(**asdict(item)) for item in items]
+            )
+        )

@@ -1,0 +1,73 @@
+"""Write out the two inequalities by which producers pause, with the numbers of the moment."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from rolldeck.pacing import PauseRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One reason for which producers may have to wait; amounts count sequences or fragments."""
+
+    rule: Literal["tolerance", "staleness"]
+    closed: bool
+    amount: float
+    limit: float
+    reopens_after: float
+    """How many have to be trained on before it opens; 0 while it is open."""
+    words: str
+    """The inequality: ``queued 913 > 3 × 256 = 768``."""
+
+
+def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
+    """Return the gate of the queue's length.
+
+    Args:
+        rule: The two marks.
+        queued: Sequences (or fragments) that are queued.
+        over: The queue has passed the upper mark and not yet fallen to the lower one.
+    """
+    limit = rule.pause_above
+    product = f"{rule.off_policy_tolerance:g} × {rule.batch_size:,} = {limit:,.10g}"
+    words = f"queued {queued:,} {_sign(queued, limit)} tolerance × batch = {product}"
+    if over and queued < limit:
+        words += f"; goes on at {rule.resume_at:,.10g}"
+    return Gate(
+        rule="tolerance",
+        closed=over,
+        amount=queued,
+        limit=limit,
+        reopens_after=max(0.0, queued - rule.resume_at) if over else 0.0,
+        words=words,
+    )
+
+
+def staleness_gate(*, admitted: int, trained: int, batches_ahead: float, batch_size: int) -> Gate:
+    """Return the gate that keeps data young: what more came in would be too stale to train on.
+
+    Args:
+        admitted: Sequences (or fragments) accepted and not dropped.
+        trained: Train steps that the run's versions stand for.
+        batches_ahead: Batches that may be ahead of the trainer: maximum staleness + 1.
+        batch_size: Of one train step.
+    """
+    limit = math.floor((batches_ahead + trained) * batch_size)
+    closed = admitted >= limit
+    behind = math.floor((admitted - limit) / batch_size) + 1
+    return Gate(
+        rule="staleness",
+        closed=closed,
+        amount=admitted,
+        limit=limit,
+        reopens_after=float(behind * batch_size) if closed else 0.0,
+        words=f"accepted {admitted:,} {_sign(admitted, limit)} "
+        f"({batches_ahead:g} ahead + {trained:,} trained) × {batch_size:,} = {limit:,}",
+    )
+
+
+def _sign(amount: float, limit: float) -> str:
+    if amount == limit:
+        return "≥"
+    return ">" if amount > limit else "<"

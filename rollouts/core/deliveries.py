@@ -1,0 +1,28 @@
+"""Tell from two reports of a worker which versions have come further on their way."""
+
+from typing import Final, Literal, NamedTuple
+
+NONE_STEP: Final = -2
+Stage = Literal["announced", "staged", "active"]
+
+
+class Steps(NamedTuple):
+    """The newest version that a worker knows of, has, and acts with; -2 for none."""
+
+    announced: int
+    staged: int
+    active: int
+
+
+def advances(before: Steps, after: Steps) -> list[tuple[int, Stage]]:
+    """Return (step, stage) for each stage that a version has newly reached.
+
+    Only the newest of each stage is reported, so versions in between are passed over: nobody
+    knows when they came, or whether they did.
+    """
+    stages: tuple[Stage, ...] = ("announced", "staged", "active")
+    return [
+        (now, stage)
+        for stage, was, now in zip(stages, before, after, strict=True)
+        if now != was and now > NONE_STEP
+    ]

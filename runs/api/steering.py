@@ -1,0 +1,66 @@
+"""Change an environment of a run, and begin an outside run afresh."""
+
+from typing import Any
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs import selectors, services
+from runs.api.bodies import answer, read
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators
+from runs.wire import ChangeEnvironment, EnvironmentRow, ResetRun, RunDetail
+
+
+class EnvironmentView(APIView):
+    """One environment of a run."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="environments_change",
+        request=ChangeEnvironment,
+        responses={200: EnvironmentRow, **problems(400, 401, 403, 404)},
+        tags=["runs"],
+    )
+    def patch(self, request: Request, run: str, env_id: int) -> HttpResponse:
+        """Change an environment's weight or its least part of a batch, from the next batch on."""
+        changes: dict[str, Any] = msgspec.to_builtins(read(request, ChangeEnvironment))
+        reason = changes.pop("reason")
+        changed = services.change_environment(
+            run_id=selectors.run_named(run).pk,
+            env_id=env_id,
+            changes=changes,
+            actor=identity_of(request),
+            reason=reason,
+            now=timezone.now(),
+        )
+        return answer(selectors.environment_row(changed))
+
+
+class ResetView(APIView):
+    """A fresh beginning."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="runs_reset",
+        request=ResetRun,
+        responses={200: RunDetail, **problems(400, 401, 403, 404)},
+        tags=["runs"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Archive an outside run and begin one of the same name; no row is deleted."""
+        wanted = read(request, ResetRun)
+        fresh = services.reset_run(
+            run_id=selectors.run_named(run).pk,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return answer(selectors.run_detail(fresh))

@@ -1,0 +1,61 @@
+"""Change what an environment may be told while its run goes on."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+
+from runs import live
+from runs.models import Environment
+from runs.services.events import record_event
+
+CHANGEABLE: Final = frozenset({"weight", "min_batch_allocation"})
+
+
+class EnvironmentNotFound(LookupError):
+    """The run has no such environment."""
+
+
+@transaction.atomic
+def change_environment(
+    *,
+    run_id: int,
+    env_id: int,
+    changes: dict[str, Any],
+    actor: str,
+    reason: str = "",
+    now: datetime,
+) -> Environment:
+    """Set some of :data:`CHANGEABLE` on an environment; an event keeps what they were before.
+
+    Raises:
+        EnvironmentNotFound: If the run has no environment of this id.
+    """
+    unknown = sorted(set(changes) - CHANGEABLE)
+    if unknown:
+        raise ValueError(f"{unknown} cannot be changed")
+    found = Environment.objects.select_for_update().filter(run_id=run_id, env_id=env_id).first()
+    if found is None:
+        raise EnvironmentNotFound(f"this run has no environment {env_id}")
+    before = {name: getattr(found, name) for name in changes}
+    changed = {name: value for name, value in changes.items() if value != before[name]}
+    if not changed:
+        return found
+    for name, value in changed.items():
+        setattr(found, name, value)
+    found.save(update_fields=list(changed))
+    told = ", ".join(f"{name} {before[name]} → {changed[name]}" for name in sorted(changed))
+    record_event(
+        run_id=run_id,
+        kind="environment_changed",
+        message=f"{found.wandb_name}: {told}",
+        actor=actor,
+        reason=reason,
+        details={
+            "env_id": env_id,
+            **{name: {"before": before[name], "after": changed[name]} for name in changed},
+        },
+        now=now,
+    )
+    live.announce(run_id, "run", "queue")
+    return found

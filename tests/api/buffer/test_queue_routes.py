@@ -1,0 +1,186 @@
+"""Why producers pause, what a batch is made of, and what a person may do with one left alone."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db.models.functions import Now
+
+from buffer import selectors
+from buffer.models import Batch
+from runs.models import Run, RunEvent
+from tests.api.buffer.words_deck import Deck, make_deck
+from tests.buffer_factories import ENVIRONMENT, arrays, body, fragment, push
+from tests.factories import bearer, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def deck() -> Deck:
+    """A run whose batches are four sequences, so twelve may wait."""
+    deck = make_deck()
+    deck.next()
+    joined = deck.post("/atropos/words/register-env", ENVIRONMENT)
+    assert joined.json()["env_id"] == 0
+    return deck
+
+
+def fill(deck: Deck, *, groups: int) -> None:
+    for mark in range(groups):
+        deck.push(mark=mark + 1, env_id=0)
+    # Pacing is judged when an environment asks.
+    assert deck.client.get("/atropos/words/status-env?env_id=0").status_code == 200
+
+
+def test_a_queue_within_its_tolerance_holds_nobody(deck: Deck) -> None:
+    fill(deck, groups=2)
+
+    queue = deck.get("queue")
+
+    assert (queue["paused"], queue["since"], queue["resumes_in_seconds"]) == (False, None, None)
+    assert [gate["words"] for gate in queue["gates"]] == [
+        "queued 4 < tolerance × batch = 3 × 4 = 12"
+    ]
+    assert queue["unit"] == "sequences"
+
+
+def test_a_pause_says_why_who_since_when_and_for_how_long(deck: Deck) -> None:
+    changed = deck.operator.patch(
+        "/api/runs/words",
+        data=body({"off_policy_tolerance": 2.0, "reason": "fresher data"}),
+        content_type="application/json",
+    )
+    assert changed.status_code == 200
+    fill(deck, groups=6)
+    assert deck.next() is not None
+
+    queue = deck.get("queue")
+
+    assert queue["paused"]
+    assert queue["gates"][0]["words"] == "queued 8 ≥ tolerance × batch = 2 × 4 = 8"
+    assert queue["since"] is not None
+    assert (queue["set_by"]["actor"], queue["set_by"]["reason"]) == ("user:olga", "fresher data")
+    assert queue["trained_per_second"] == pytest.approx(4 / 120)
+    assert queue["resumes_in_seconds"] == pytest.approx(4 / (4 / 120))
+    (row,) = queue["environments"]
+    assert (row["name"], row["queued"], row["queued_sequences"]) == ("math_0", 4, 8)
+    assert row["oldest_at"] is not None
+
+
+def test_a_pause_ends_with_its_time(deck: Deck) -> None:
+    fill(deck, groups=6)
+    assert Run.objects.get(pk=deck.run.pk).over_tolerance_at is not None
+    deck.next()
+    deck.ack(deck.next())
+    deck.next()
+
+    deck.client.get("/atropos/words/status-env?env_id=0")
+
+    assert Run.objects.get(pk=deck.run.pk).over_tolerance_at is None
+
+
+def test_a_fleet_is_held_by_the_age_of_what_it_would_make() -> None:
+    run = make_run(name="alpha", epoch=1, policy_step=0)
+    worker, reader = bearer("worker", run=run), bearer("user")
+    deck = Deck(run)
+    pushed = deck.client.post(
+        "/api/runs/alpha/fragments",
+        data=push(*(fragment(number=n, arrays=arrays(4)) for n in range(3))),
+        content_type="application/msgpack",
+        headers=worker,
+    )
+    assert pushed.status_code in {200, 201}, pushed.content
+
+    queue = deck.client.get("/api/runs/alpha/queue", headers=reader).json()
+
+    (gate,) = queue["gates"]
+    assert gate["rule"] == "staleness"
+    assert gate["words"] == "accepted 3 < (2 ahead + 0 trained) × 16 = 32"
+    assert [row["name"] for row in queue["environments"]] == ["gymnasium:CartPole-v1"]
+    assert queue["set_by"]["was_created_so"]
+
+
+def test_batches_are_read_page_by_page_and_by_state(deck: Deck) -> None:
+    for mark in range(6):
+        deck.push(mark=mark + 1, env_id=0)
+    first, second, third = served(deck, 3)
+
+    page = deck.get("batches?limit=2")["results"]
+    rest = deck.get(f"batches?limit=2&before={page[-1]['ordinal']}")["results"]
+
+    ids = [first["batch"]["id"], second["batch"]["id"], third["batch"]["id"]]
+    assert [row["id"] for row in [*page, *rest]] == ids[::-1]
+    assert [row["id"] for row in deck.get("batches?state=leased")["results"]] == [ids[-1]]
+    refused = deck.operator.get("/api/runs/words/batches?state=lost")
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "state")
+
+
+def served(deck: Deck, count: int) -> list[Any]:
+    """Return batches of which all but the last are confirmed."""
+    found: list[Any] = []
+    for _ in range(count):
+        if found:
+            deck.ack(found[-1])
+        found.append(deck.next())
+    return found
+
+
+def test_a_batch_shows_its_groups_without_their_bytes(deck: Deck) -> None:
+    fill(deck, groups=2)
+    batch = deck.next()
+
+    shown = deck.get(f"batches/{batch['batch']['id']}/items")
+
+    assert shown["batch"]["ordinal"] == batch["batch"]["ordinal"]
+    assert [row["position"] for row in shown["items"]] == [0, 1]
+    first = shown["items"][0]
+    assert (first["environment"], first["sequences"], first["tokens"]) == ("math_0", 2, 6)
+    assert first["state"] == "leased"
+    missing = deck.operator.get(f"/api/runs/words/batches/{uuid4()}/items")
+    assert missing.status_code == 404
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_lapsed_batch_may_be_queued_again(deck: Deck, swept: bool) -> None:
+    batch = left_alone(deck, swept=swept)
+
+    answer = deck.decide("release", batch, reason="the trainer is gone")
+
+    assert (answer.status_code, answer.json()["state"]) == (200, "dropped")
+    assert deck.get("ledger")["groups"]["queued"] == 2
+    event = RunEvent.objects.get(kind="batch_released")
+    assert (event.actor, event.reason) == ("user:olga", "the trainer is gone")
+    assert selectors.miscounts(deck.run.pk) == []
+
+
+def test_a_lapsed_batch_may_be_discarded(deck: Deck) -> None:
+    batch = left_alone(deck, swept=True)
+
+    assert deck.decide("discard", batch, reason="bad rewards").status_code == 200
+
+    assert deck.get("ledger")["groups"]["dropped"] == {"discarded": 2}
+    assert RunEvent.objects.get(kind="batch_discarded").reason == "bad rewards"
+    assert selectors.miscounts(deck.run.pk) == []
+
+
+@pytest.mark.parametrize("verb", ["release", "discard"])
+def test_a_batch_that_a_trainer_holds_is_left_to_it(deck: Deck, verb: str) -> None:
+    fill(deck, groups=2)
+    batch = deck.next()["batch"]["id"]
+
+    answer = deck.decide(verb, batch)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "not_quarantined")
+
+
+def left_alone(deck: Deck, *, swept: bool) -> str:
+    """Return the id of a batch whose lease has lapsed, and whether the sweep has seen it."""
+    fill(deck, groups=2)
+    batch: str = deck.next()["batch"]["id"]
+    if swept:
+        deck.lapse()
+    else:
+        Batch.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
+    return batch
