@@ -6,6 +6,7 @@ view without a copy. Nothing here is ever pickled.
 """
 
 import math
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -355,10 +356,16 @@ def pack_array(array: NDArray[Any]) -> Array:
     Raises:
         InvalidMessage: If the dtype is not one of :data:`DTYPES`.
     """
-    if array.dtype.name not in DTYPES:
-        raise InvalidMessage(f"dtype {array.dtype} cannot travel; use one of {sorted(DTYPES)}")
-    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return Array(dtype=array.dtype.name, shape=tuple(array.shape), data=little.tobytes())
+    name, little = _travelling(array.dtype)
+    return Array(dtype=name, shape=array.shape, data=array.astype(little, copy=False).tobytes())
+
+
+@lru_cache
+def _travelling(dtype: "np.dtype[Any]") -> "tuple[str, np.dtype[Any]]":
+    """Return the name of a dtype and its little-endian form."""
+    if dtype.name not in DTYPES:
+        raise InvalidMessage(f"dtype {dtype} cannot travel; use one of {sorted(DTYPES)}")
+    return dtype.name, dtype.newbyteorder("<")
 
 
 def unpack_array(array: Array) -> NDArray[Any]:

@@ -21,12 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import Fragment
+from rollouts.core.slot_queue import Slots
 from rollouts.core.step_columns import Outcomes, StepColumns
 
 __all__ = ["FragmentCutter", "NotObserved", "Outcomes", "Slots"]
-
-Slots = NDArray[np.intp]
-"""Indices of different slots, ``[N]``, in any order."""
 
 
 class NotObserved(RuntimeError):
@@ -131,8 +129,7 @@ class FragmentCutter:
             blind = [self.slots[slot] for slot in slots if not self._is_observed[slot]]
             raise NotObserved(f"no observation to act upon: {', '.join(blind)}")
         at = self.acted[slots]
-        self._columns.act(slots, at, actions, logprobs, values)
-        self._columns.label(slots, at, policy_step)
+        self._columns.act(slots, at, actions, logprobs, values, policy_step=policy_step)
         if state:
             for row in np.flatnonzero(at == 0).tolist():
                 kept = {name: np.array(rows[row]) for name, rows in state.items()}

@@ -82,8 +82,10 @@ class StepColumns:
         actions: NDArray[Any],
         logprobs: NDArray[np.float32],
         values: NDArray[np.float32],
+        *,
+        policy_step: int,
     ) -> None:
-        """Write down ``actions [N, …]`` and what the policy thought of them, ``[N]`` each."""
+        """Write down ``actions [N, …]`` of a version, and what it thought of them, ``[N]`` each."""
         if self._action is None:
             shape = (self._slots * self._length, *actions.shape[1:])
             self._action = np.zeros(shape, dtype=actions.dtype)
@@ -91,10 +93,7 @@ class StepColumns:
         self._action[places] = actions
         self._logprob[places] = logprobs
         self._value[places] = values
-
-    def label(self, slots: Places, at: Places, policy_step: int) -> None:
-        """Write down which version acted."""
-        self._policy_step[slots * self._length + at] = policy_step
+        self._policy_step[places] = policy_step
 
     def end(self, slots: Places, at: Places, outcomes: Outcomes) -> None:
         """Write down what followed the steps at those places."""

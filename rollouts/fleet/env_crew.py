@@ -9,10 +9,12 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import SlotReport
 from rollouts.core.backoff import RestartBudget, RestartRule
+from rollouts.core.slot_queue import Slots
 from rollouts.fleet.env_messages import Began, Broke, Ready, Recorded, Stepped
 from rollouts.fleet.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.envs_in_worker import EnvsInWorker
@@ -27,7 +29,7 @@ ENV_RULE: Final = RestartRule(
 SLOT_FAILED: Final = ("slot_failed", "given up")
 SLOT_RESTARTED: Final = ("slot_restarted", "restarting")
 
-SlotState = Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
+SlotState = Literal["starting", "running", "restarting", "failed", "stopped"]
 
 
 class CrewListener(Protocol):
@@ -39,7 +41,7 @@ class CrewListener(Protocol):
     def began(self, slot: int, obs: NDArray[Any]) -> None:
         """A new environment waits for its first action."""
 
-    def stepped(self, slots: list[int], came: Stepped) -> None:
+    def stepped(self, slots: Slots, came: Stepped) -> None:
         """Actions were carried out; `slots` name the rows of `came`."""
 
     def recorded(self, slot: int, came: Recorded) -> None:
@@ -65,6 +67,8 @@ class _Slot:
 @dataclass(slots=True)
 class _Process:
     worker: EnvWorker | EnvsInWorker
+    slots: Slots
+    """Numbers of its slots, ``[R]``."""
     budget: RestartBudget
     start_at: float | None = 0.0
     """When it is to be started; None while it runs or is given up."""
@@ -113,7 +117,7 @@ class EnvCrew:
                 output=output,
                 mark=mark,
             )
-            process = _Process(worker, RestartBudget(rule))
+            process = _Process(worker, np.asarray(worker.slots), RestartBudget(rule))
             self._processes.append(process)
             self._slots += [_Slot(process, RestartBudget(rule)) for _ in worker.slots]
 
@@ -138,7 +142,7 @@ class EnvCrew:
         return [
             SlotReport(
                 slot=number,
-                state=slot.state,
+                state=_shown(slot, number),
                 pid=slot.process.worker.pid,
                 episodes=slot.episodes,
                 restarts=slot.restarts,
@@ -147,29 +151,28 @@ class EnvCrew:
             for number, slot in enumerate(self._slots)
         ]
 
-    def step(self, slots: Sequence[int], actions: NDArray[Any], now: float) -> None:
-        """Send each slot its action, ``actions [N, …]``."""
+    def step(self, slots: Slots, actions: NDArray[Any], now: float) -> None:
+        """Send each of ``slots [N]`` its action, ``actions [N, …]``."""
         for process in self._processes:
             chosen, rows = slots, actions
             if len(self._processes) > 1:
-                mine = [at for at, slot in enumerate(slots) if self._slots[slot].process is process]
-                chosen, rows = [slots[at] for at in mine], actions[mine]
-            if not chosen:
+                first, behind = process.worker.slots.start, process.worker.slots.stop
+                is_mine = (slots >= first) & (slots < behind)
+                chosen, rows = slots[is_mine], actions[is_mine]
+            if not len(chosen):
                 continue
             try:
                 process.worker.step(chosen, rows)
             except EnvWorkerDied as death:
                 self._bury(process, str(death), now)
                 continue
-            self._expect(process, chosen, now)
-            for slot in chosen:
-                self._slots[slot].state = "stepping"
+            self._expect(process, chosen.tolist(), now)
 
     def record(self, slot: int, order_id: str, film: str) -> bool:
         """Have the slot's next episode filmed; return False if the slot has no environment."""
         if not 0 <= slot < len(self._slots):
             return False
-        if self._slots[slot].state not in {"stepping", "waiting"}:
+        if self._slots[slot].state != "running":
             return False
         try:
             self._slots[slot].process.worker.record(slot, order_id, film)
@@ -241,19 +244,16 @@ class EnvCrew:
         if self._slots[number].state == "failed":
             return
         if isinstance(message, Began):
-            self._slots[number].state = "waiting"
+            self._slots[number].state = "running"
             self._listener.began(number, process.worker.observation(message.row))
         elif isinstance(message, Broke):
             self._mend(number, message.error, now)
 
     def _took_steps(self, process: _Process, came: Stepped) -> None:
-        numbers = process.worker.slots
-        slots = [numbers[row] for row in came.rows]
-        process.awaited.difference_update(slots)
-        for number in slots:
-            self._slots[number].state = "waiting"
+        slots = process.slots[came.rows]
+        process.awaited.difference_update(slots.tolist())
         for position, _ in came.finals:
-            number = slots[position]
+            number = int(slots[position])
             self._slots[number].episodes += 1
             if self._is_due(process):
                 process.held.add(number)
@@ -345,3 +345,12 @@ class EnvCrew:
         if not process.awaited:
             process.heard_at = now
         process.awaited.update(slots)
+
+
+def _shown(
+    slot: _Slot, number: int
+) -> Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]:
+    """Return the state that a report gives: a slot that runs is stepping or waits to."""
+    if slot.state != "running":
+        return slot.state
+    return "stepping" if number in slot.process.awaited else "waiting"

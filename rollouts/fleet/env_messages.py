@@ -99,7 +99,8 @@ FromProcess = Ready | Began | Broke | Recorded | Came
 class Stepped(NamedTuple):
     """What followed the actions of N rows; the arrays are the reader's own."""
 
-    rows: list[int]
+    rows: NDArray[np.intp]
+    """``[N]``."""
     obs: NDArray[Any]
     """``[N, …]``, to act upon next: the first of a new episode where the last one ended."""
     reward: NDArray[np.float64]

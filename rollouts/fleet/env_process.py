@@ -14,6 +14,8 @@ import socket
 import sys
 from typing import Final
 
+import numpy as np
+
 from rollouts.fleet.env_messages import (
     Build,
     Channel,
@@ -41,7 +43,7 @@ def serve(channel: Channel, memory: int) -> None:
         for message in messages:
             match message:
                 case Step(asked):
-                    rows.step(asked)
+                    rows.step(np.asarray(asked, dtype=np.intp))
                 case Build(row, seed):
                     rows.build(row, seed)
                 case Record(row, order_id, film):

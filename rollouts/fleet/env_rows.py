@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rollouts.fleet.env_block import EnvBlock
 from rollouts.fleet.env_messages import Began, Broke, Came, FromProcess, Ready, Recorded, Setup
@@ -20,6 +21,9 @@ from rollouts.fleet.environments import (
     make_vector,
 )
 from rollouts.fleet.filming import FilmedEnvironment
+
+Rows = NDArray[np.intp]
+"""Different rows, ``[N]``, in any order."""
 
 
 class EnvRows:
@@ -38,6 +42,8 @@ class EnvRows:
         self._memory = memory
         self._vector: VectorEnvironment | None = None
         self._has_no_vector = False
+        self._is_together = np.zeros(len(setup.seeds), dtype=np.bool_)
+        """Which rows the vector environment steps, ``[R]``."""
         self._rows: list[Environment | None] = [None] * len(setup.seeds)
         self.block: EnvBlock | None = None
         """What is shared, once there is an environment."""
@@ -56,18 +62,18 @@ class EnvRows:
         except Exception:  # noqa: BLE001 environments may raise anything
             self._tell(_broken(row))
             return
-        self._rows[row] = environment
+        self._put(row, environment)
         self._tell(Began(row))
 
-    def step(self, rows: list[int]) -> None:
+    def step(self, rows: Rows) -> None:
         """Step the environments of `rows` with their actions in the block; tell what followed."""
         began = time.perf_counter()
-        together = [row for row in rows if isinstance(self._rows[row], RowOfVector)]
-        came = self._try(self._step_together, together) if together else []
+        is_together = self._is_together[rows]
+        together = rows if is_together.all() else rows[is_together]
+        came = self._try(self._step_together, together) if len(together) else []
         if len(together) < len(rows):
-            for row in rows:
-                if not isinstance(self._rows[row], RowOfVector):
-                    came += self._try(self._step_row, [row])
+            for at in np.flatnonzero(~is_together):
+                came += self._try(self._step_row, rows[at : at + 1])
         if came:
             self._tell(Came(came, time.perf_counter() - began))
 
@@ -83,33 +89,36 @@ class EnvRows:
             self._has_no_vector = self._vector is None
         return make(spec, kwargs) if self._vector is None else RowOfVector(self._vector, row)
 
-    def _try(self, step: Callable[[list[int]], None], rows: list[int]) -> list[int]:
+    def _put(self, row: int, environment: Environment | None) -> None:
+        self._rows[row] = environment
+        self._is_together[row] = isinstance(environment, RowOfVector)
+
+    def _try(self, step: Callable[[Rows], None], rows: Rows) -> list[int]:
         """Return those of `rows` that were stepped; the others are gone, and that is told."""
         try:
             step(rows)
         except Exception:  # noqa: BLE001 environments may raise anything
-            for row in rows:
-                self._rows[row] = None
+            for row in rows.tolist():
+                self._put(row, None)
                 self._tell(_broken(row))
             return []
-        return rows
+        return rows.tolist()
 
-    def _step_together(self, rows: list[int]) -> None:
+    def _step_together(self, rows: Rows) -> None:
         """Step `rows`, all of which are of the vector environment."""
         vector, block = self._vector, self.block
         if vector is None or block is None:
             raise RuntimeError("there is no vector environment")
-        at = np.asarray(rows, dtype=np.intp)
-        obs, block.reward[at], terminated, truncated = vector.step(at, block.actions[at])
-        block.terminated[at], block.truncated[at] = terminated, truncated
-        block.obs[at] = obs
+        obs, block.reward[rows], terminated, truncated = vector.step(rows, block.actions[rows])
+        block.terminated[rows], block.truncated[rows] = terminated, truncated
+        block.obs[rows] = obs
         for ended in np.flatnonzero(terminated | truncated).tolist():
-            row = rows[ended]
+            row = int(rows[ended])
             block.final_obs[row] = obs[ended]
             block.obs[row] = self._begin_episode(row, RowOfVector(vector, row))
 
-    def _step_row(self, rows: list[int]) -> None:
-        (row,) = rows
+    def _step_row(self, rows: Rows) -> None:
+        (row,) = rows.tolist()
         environment, block = self._rows[row], self.block
         if environment is None or block is None:
             raise RuntimeError(f"row {row} has no environment")
@@ -150,14 +159,14 @@ class EnvRows:
         # Seeded by its order, for the time of its one episode.
         filmed.seed = zlib.crc32(order_id.encode()) >> 1
         self._filmed[row] = (order_id, filmed, own)
-        self._rows[row] = filmed
+        self._put(row, filmed)
         return filmed
 
     def _end_film(self, row: int) -> Environment:
         order_id, filmed, own = self._filmed.pop(row)
         filmed.finish()
         filmed.close()
-        self._rows[row] = own
+        self._put(row, own)
         self._tell(Recorded(row, order_id, filmed.total_return, filmed.length, filmed.outcome))
         return own
 
@@ -170,7 +179,8 @@ class EnvRows:
         return self.block
 
     def _close(self, row: int) -> None:
-        environment, self._rows[row] = self._rows[row], None
+        environment = self._rows[row]
+        self._put(row, None)
         _, _, own = self._filmed.pop(row, (None, None, None))
         for one in (environment, own):
             if one is not None:

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import rolldeck
 import rollouts
 from rollouts.core import leftovers
+from rollouts.core.slot_queue import Slots
 from rollouts.fleet.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.env_messages import (
     Began,
@@ -76,7 +77,7 @@ class EnvWorker:
         *,
         spec: str,
         kwargs: dict[str, Any],
-        slots: Sequence[int],
+        slots: range,
         base_seed: int,
         output: OutputPump | None = None,
         mark: str = "",
@@ -86,17 +87,16 @@ class EnvWorker:
         Args:
             spec: Environment of every slot.
             kwargs: Arguments for it.
-            slots: Numbers of the slots within the worker.
+            slots: Numbers of the slots within the worker; one behind the other.
             base_seed: Slots derive their seeds from it.
             output: Takes what the process writes; None: it goes where the caller's goes.
             mark: By which whatever the process starts is known later; empty for none.
         """
-        self.slots = tuple(slots)
+        self.slots = slots
         self._spec = spec
         self._kwargs = kwargs
         self._output = output
         self._mark = mark
-        self._rows = {slot: row for row, slot in enumerate(self.slots)}
         self._seeds = SlotSeeds(base_seed)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -149,7 +149,7 @@ class EnvWorker:
         Raises:
             EnvWorkerDied: If the process is gone.
         """
-        self._send(Build(self._rows[slot], self._seeds.next(slot)))
+        self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
     def record(self, slot: int, order_id: str, film: str) -> None:
         """Have the next episode of a slot filmed; what came of it comes as a message.
@@ -157,9 +157,9 @@ class EnvWorker:
         Raises:
             EnvWorkerDied: If the process is gone.
         """
-        self._send(Record(self._rows[slot], order_id, film))
+        self._send(Record(slot - self.slots.start, order_id, film))
 
-    def step(self, slots: Sequence[int], actions: NDArray[Any]) -> None:
+    def step(self, slots: Slots, actions: NDArray[Any]) -> None:
         """Give ``actions [N, …]`` to N slots that wait for one; the outcome comes as a message.
 
         Raises:
@@ -167,9 +167,9 @@ class EnvWorker:
         """
         if self._block is None:
             raise EnvWorkerDied("not started")
-        rows = [self._rows[slot] for slot in slots]
+        rows = slots - self.slots.start
         self._block.actions[rows] = actions
-        self._send(Step(rows))
+        self._send(Step(rows.tolist()))
 
     def receive(self) -> list[Ready | Began | Broke | Recorded | Stepped]:
         """Return the messages that are here, at least one; waits for it.
@@ -271,7 +271,7 @@ class EnvWorker:
 
 def read_steps(came: Came, block: EnvBlock) -> Stepped:
     """Return what the message says is in the block, as arrays of the caller's own."""
-    rows = came.rows
+    rows = np.asarray(came.rows, dtype=np.intp)
     terminated, truncated = block.terminated[rows], block.truncated[rows]
     ended = np.flatnonzero(terminated | truncated).tolist()
     return Stepped(

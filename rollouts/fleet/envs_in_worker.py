@@ -8,13 +8,14 @@ is built anew as anywhere.
 import os
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rollouts.core.slot_queue import Slots
 from rollouts.fleet.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.env_messages import (
     Began,
@@ -26,7 +27,6 @@ from rollouts.fleet.env_messages import (
     Record,
     Recorded,
     Setup,
-    Step,
     Stepped,
 )
 from rollouts.fleet.env_rows import EnvRows
@@ -47,18 +47,18 @@ class EnvsInWorker:
         *,
         spec: str,
         kwargs: dict[str, Any],
-        slots: Sequence[int],
+        slots: range,
         base_seed: int,
         output: OutputPump | None = None,  # noqa: ARG002 what they print is the worker's output
         mark: str = "",  # noqa: ARG002 what they start carries the worker's
     ) -> None:
         """Build nothing yet; the arguments are those of `EnvWorker`."""
-        self.slots = tuple(slots)
+        self.slots = slots
         self._setup = Setup(spec, kwargs, [0] * len(slots))
         self._seeds = SlotSeeds(base_seed)
-        self._row_of = {slot: row for row, slot in enumerate(self.slots)}
         self._rows: EnvRows | None = None
-        self._asked: deque[Step | Build | Record] = deque()
+        self._asked: deque[Slots | Build | Record] = deque()
+        """Rows to step, and what else is to be done."""
         self._told: list[FromProcess] = []
         self._bell: tuple[int, int] | None = None
         self._memory: int | None = None
@@ -87,17 +87,17 @@ class EnvsInWorker:
 
     def build(self, slot: int) -> None:
         """Give one slot a new environment; see `EnvWorker`."""
-        self._ask(Build(self._row_of[slot], self._seeds.next(slot)))
+        self._ask(Build(slot - self.slots.start, self._seeds.next(slot)))
 
     def record(self, slot: int, order_id: str, film: str) -> None:
         """Have the next episode of a slot filmed; see `EnvWorker`."""
-        self._ask(Record(self._row_of[slot], order_id, film))
+        self._ask(Record(slot - self.slots.start, order_id, film))
 
-    def step(self, slots: Sequence[int], actions: NDArray[Any]) -> None:
+    def step(self, slots: Slots, actions: NDArray[Any]) -> None:
         """Give ``actions [N, …]`` to N slots that wait for one; see `EnvWorker`."""
-        rows = [self._row_of[slot] for slot in slots]
+        rows = slots - self.slots.start
         self._block().actions[rows] = actions
-        self._ask(Step(rows))
+        self._ask(rows)
 
     def receive(self) -> list[Ready | Began | Broke | Recorded | Stepped]:
         """Do what was asked for and return what came of it.
@@ -136,21 +136,21 @@ class EnvsInWorker:
         """Close all environments."""
         self.kill()
 
-    def _ask(self, message: Step | Build | Record) -> None:
+    def _ask(self, message: Slots | Build | Record) -> None:
         if self._bell is None:
             raise EnvWorkerDied("not started")
         self._asked.append(message)
         os.write(self._bell[1], b"!")
 
-    def _do(self, message: Step | Build | Record) -> None:
+    def _do(self, message: Slots | Build | Record) -> None:
         rows = self._rows or self._make_rows()
         match message:
-            case Step(asked):
-                rows.step(asked)
             case Build(row, seed):
                 rows.build(row, seed)
             case Record(row, order_id, film):
                 rows.record(row, order_id, film)
+            case asked:
+                rows.step(asked)
 
     def _make_rows(self) -> EnvRows:
         import_registered_modules()

@@ -65,7 +65,7 @@ class Space(Struct, frozen=True, kw_only=True):
             return sum(part.size for part in self.parts.values())
         if self.each_choices:
             return sum(self.each_choices)
-        return self.choices or int(np.prod(self.shape, dtype=np.int64))
+        return self.choices or math.prod(self.shape)
 
     @property
     def is_image(self) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import SlotReport
-from rollouts.core.fragments import Slots
 from rollouts.core.pipeline import PipelineMonitor
+from rollouts.core.slot_queue import SlotQueue, Slots
 from rollouts.fleet.acting import (
     Decision,
     Policy,
@@ -106,10 +106,11 @@ class StepRolloutWorker:
         self._state: dict[str, NDArray[Any]] = {}
         self._beginning: dict[str, NDArray[Any]] = {}
         """State before the first step of an episode, without the axis of slots."""
-        self._waiting: dict[int, None] = {}
-        self._ready: dict[int, float] = {}
-        """Slots that may act, and since when."""
-        self._stepping: set[int] = set()
+        self._waiting = SlotQueue()
+        """Slots with an observation, until they may act on it."""
+        self._ready = SlotQueue()
+        """Slots that may act."""
+        self._is_stepping = np.zeros(slots, dtype=np.bool_)
         self._slots = slots
         self._bell, self._button = os.pipe()
         self._closing = threading.Lock()
@@ -132,7 +133,7 @@ class StepRolloutWorker:
     @property
     def is_stepping(self) -> bool:
         """Whether any slot is carrying out an action."""
-        return bool(self._stepping)
+        return bool(np.count_nonzero(self._is_stepping))
 
     def hanging_seconds(self, now: float) -> float:
         """Return for how long environments in this very process have kept the loop."""
@@ -212,18 +213,19 @@ class StepRolloutWorker:
         """Take the first observation of a new environment."""
         self._obs[slot] = obs
         self._first[slot] = True
-        self._waiting[slot] = None
+        self._waiting.add(np.array([slot]), time.monotonic())
         self._handler.began(slot, obs)
 
-    def stepped(self, slots: list[int], came: Stepped) -> None:
+    def stepped(self, slots: Slots, came: Stepped) -> None:
         """Take what followed the actions of `slots`."""
-        self._monitor.record("env_step", came.seconds, time.monotonic())
+        now = time.monotonic()
+        self._monitor.record("env_step", came.seconds, now)
         self._seconds_in_envs += came.seconds
         self._obs[slots] = came.obs
         self._first[slots] = came.terminated | came.truncated
-        self._stepping.difference_update(slots)
-        self._waiting.update(dict.fromkeys(slots))
-        self._handler.stepped(np.asarray(slots, dtype=np.intp), came)
+        self._is_stepping[slots] = False
+        self._waiting.add(slots, now)
+        self._handler.stepped(slots, came)
 
     def recorded(self, slot: int, came: Recorded) -> None:
         """Hand over the film of an episode that is over."""
@@ -235,9 +237,9 @@ class StepRolloutWorker:
         """Forget what the slot was doing."""
         if self._recordings is not None:
             self._recordings.lost(slot)
-        self._stepping.discard(slot)
-        self._waiting.pop(slot, None)
-        self._ready.pop(slot, None)
+        self._is_stepping[slot] = False
+        self._waiting.discard(slot)
+        self._ready.discard(slot)
         self._handler.aborted(slot)
 
     def given_up(self, slot: int) -> None:
@@ -257,15 +259,15 @@ class StepRolloutWorker:
         """Return how long this turn may wait for environments, in seconds."""
         longest = self._crew.soonest_due(now)
         if self._ready and not self.is_paused:
-            oldest = next(iter(self._ready.values()))
-            longest = min(longest, max(0.0, oldest + self._fleet.batch_timeout_ms / 1000 - now))
+            due_at = self._ready.oldest_at + self._fleet.batch_timeout_ms / 1000
+            longest = min(longest, max(0.0, due_at - now))
         return longest
 
     def _hear(self, longest_seconds: float) -> None:
         began = time.monotonic()
         came = _readable([*self._crew.descriptors, self._bell], longest_seconds)
         now = time.monotonic()
-        if not self._stepping and not self.is_paused:
+        if not self.is_paused and not self.is_stepping:
             self._monitor.wait(now - began, wants=self._wants())
         if self._bell in came:
             os.read(self._bell, 4096)
@@ -285,25 +287,26 @@ class StepRolloutWorker:
     def _admit(self, now: float) -> None:
         if not self._waiting:
             return
+        waiting = self._waiting.take(len(self._waiting))
         held = self._crew.held
-        candidates = [slot for slot in self._waiting if slot not in held]
-        for slot in self._handler.admitted(np.asarray(candidates, dtype=np.intp)).tolist():
-            del self._waiting[slot]
-            self._ready[slot] = now
+        free = waiting[~np.isin(waiting, list(held))] if held else waiting
+        admitted = self._handler.admitted(free)
+        self._ready.add(admitted, now)
+        if len(admitted) < len(waiting):
+            self._waiting.add(waiting[~np.isin(waiting, admitted)], now)
 
     def _is_batch_due(self, now: float) -> bool:
         if not self._ready:
             return False
-        if len(self._ready) >= self._fleet.inference_batch_size or not self._stepping:
+        if len(self._ready) >= self._fleet.inference_batch_size or not self.is_stepping:
             return True
-        oldest = next(iter(self._ready.values()))
-        return now - oldest >= self._fleet.batch_timeout_ms / 1000
+        return now - self._ready.oldest_at >= self._fleet.batch_timeout_ms / 1000
 
     def _infer(self) -> None:
         version = self._weights.active
         if self._policy is None or self._action_space is None or version is None:
             return
-        slots = list(self._ready)[: self._fleet.inference_batch_size]
+        slots = self._ready.take(self._fleet.inference_batch_size)
         began = time.monotonic()
         first = self._first[slots]
         before = {name: rows[slots] for name, rows in self._state.items()}
@@ -313,11 +316,9 @@ class StepRolloutWorker:
         inferred = time.monotonic()
         for name, rows in decision.state.items():
             self._state[name][slots] = rows
-        for slot in slots:
-            del self._ready[slot]
-        self._stepping.update(slots)
+        self._is_stepping[slots] = True
         # Told first: a process that died in the meantime aborts steps that are written down.
-        self._handler.acted(np.asarray(slots, dtype=np.intp), decision, version, before)
+        self._handler.acted(slots, decision, version, before)
         written = time.monotonic()
         self._crew.step(slots, for_environment(decision.actions, self._action_space), written)
         self._monitor.record("infer", inferred - began, inferred)

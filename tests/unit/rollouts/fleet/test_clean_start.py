@@ -158,7 +158,7 @@ def test_the_kernel_says_which_processes_count_as_this_one_does(
 def test_whatever_an_environment_started_dies_with_its_process(
     mine: Mark, eventually: Eventually
 ) -> None:
-    worker = EnvWorker(spec="odd:stray", kwargs={}, slots=[0], base_seed=0, mark=str(mine))
+    worker = EnvWorker(spec="odd:stray", kwargs={}, slots=range(1), base_seed=0, mark=str(mine))
     worker.start()
     assert worker.pid
     process = psutil.Process(worker.pid)

@@ -118,10 +118,10 @@ def heard(worker: AnyWorker, kind: type[Any], count: int = 1) -> list[Any]:
 def test_a_process_steps_the_rows_it_is_asked_for(worker: AnyWorker) -> None:
     heard(worker, Began, 4)
     first = [worker.observation(row).tolist() for row in range(4)]
-    worker.step([13, 11], np.array([0, 1]))
+    worker.step(np.array([13, 11]), np.array([0, 1]))
     [came] = heard(worker, Stepped)
 
-    assert came.rows == [3, 1]
+    assert came.rows.tolist() == [3, 1]
     assert came.obs[:, 0].tolist() == [1, 1]
     assert came.obs[:, 1].tolist() == [first[3][1], first[1][1]]
     assert came.reward.tolist() == [1, 1]
@@ -130,18 +130,18 @@ def test_a_process_steps_the_rows_it_is_asked_for(worker: AnyWorker) -> None:
 
 def test_steps_under_way_for_different_rows_do_not_mix(worker: AnyWorker) -> None:
     heard(worker, Began, 4)
-    worker.step([10, 11], np.array([0, 1]))
-    worker.step([12, 13], np.array([0, 1]))
+    worker.step(np.array([10, 11]), np.array([0, 1]))
+    worker.step(np.array([12, 13]), np.array([0, 1]))
 
-    assert [came.rows for came in heard(worker, Stepped, 2)] == [[0, 1], [2, 3]]
+    assert [came.rows.tolist() for came in heard(worker, Stepped, 2)] == [[0, 1], [2, 3]]
 
 
 def test_an_ended_episode_comes_with_its_last_and_its_next_observation(worker: AnyWorker) -> None:
     heard(worker, Began, 4)
     for _ in range(3):
-        worker.step([10], np.array([0]))
+        worker.step(np.array([10]), np.array([0]))
         [came] = heard(worker, Stepped)
-    worker.step([10], np.array([0]))
+    worker.step(np.array([10]), np.array([0]))
     [after] = heard(worker, Stepped)
 
     assert came.terminated.tolist() == [True]
@@ -168,12 +168,12 @@ def test_a_killed_process_is_told_as_such_and_leaves_nothing_open() -> None:
     assert worker.descriptor is None
     assert open_descriptors() == before
     with pytest.raises(EnvWorkerDied):
-        worker.step([0], np.array([0]))
+        worker.step(np.array([0]), np.array([0]))
 
 
 def test_a_process_that_was_ended_starts_again_with_a_block_of_its_own(worker: AnyWorker) -> None:
     heard(worker, Began, 4)
-    worker.step([10], np.array([0]))
+    worker.step(np.array([10]), np.array([0]))
     worker.close()
     worker.start()
     heard(worker, Began, 4)

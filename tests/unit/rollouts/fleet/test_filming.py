@@ -31,7 +31,7 @@ class Slot:
     """A real env process with one slot, stepped by hand."""
 
     def __init__(self, kwargs: dict[str, Any], *, spec: str = "odd:drawing") -> None:
-        self.worker = EnvWorker(spec=spec, kwargs=kwargs, slots=[0], base_seed=1)
+        self.worker = EnvWorker(spec=spec, kwargs=kwargs, slots=range(1), base_seed=1)
         self.unread: list[Any] = []
         self.worker.start()
         assert isinstance(self.next(), Ready)
@@ -48,7 +48,7 @@ class Slot:
         """Step; return the messages that came, those about films included."""
         came: list[Any] = []
         for _ in range(count):
-            self.worker.step([0], np.zeros(1, dtype=np.int64))
+            self.worker.step(np.array([0]), np.zeros(1, dtype=np.int64))
             came.append(self.next())
             while not isinstance(came[-1], Stepped):
                 came.append(self.next())
@@ -148,7 +148,7 @@ def test_an_environment_that_breaks_while_filmed_is_replaced_as_any(
     slot.worker.record(0, "order", str(tmp_path / "a.film"))
     message: Any = None
     while not isinstance(message, Broke):
-        slot.worker.step([0], np.zeros(1, dtype=np.int64))
+        slot.worker.step(np.array([0]), np.zeros(1, dtype=np.int64))
         message = slot.next()
     slot.worker.build(0)
 

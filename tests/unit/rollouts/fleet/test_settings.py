@@ -1,6 +1,6 @@
 """What a fleet is given is recognised again, and its random numbers do not depend on its size."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -16,7 +16,7 @@ MakeSettings = Callable[..., FleetSettings]
 
 
 def first_observations(
-    *groups: Sequence[int], kind: type[EnvWorker | EnvsInWorker] = EnvWorker
+    *groups: range, kind: type[EnvWorker | EnvsInWorker] = EnvWorker
 ) -> dict[int, float]:
     """Return what each slot shows of its seed, with a process for each group of slots."""
     shown: dict[int, float] = {}
@@ -33,7 +33,7 @@ def first_observations(
 
 def test_a_slot_gets_its_seed_however_many_others_there_are() -> None:
     together = first_observations(range(4))
-    apart = first_observations([0], [1, 2], [3])
+    apart = first_observations(range(1), range(1, 3), range(3, 4))
     more = first_observations(range(8))
     inside = first_observations(range(4), kind=EnvsInWorker)
 

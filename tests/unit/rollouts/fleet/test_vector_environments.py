@@ -114,7 +114,7 @@ class Held:
     def step(self, actions: dict[int, int]) -> list[Any]:
         self.told.clear()
         self.block.actions[list(actions)] = list(actions.values())
-        self.rows.step(list(actions))
+        self.rows.step(np.array(list(actions)))
         return self.told
 
 

@@ -1,0 +1,56 @@
+"""Slots leave a queue in the order in which they came."""
+
+from collections import deque
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.slot_queue import SlotQueue
+
+SLOTS = 6
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.permutations(range(SLOTS)), st.integers(0, SLOTS)),
+        st.tuples(st.just("take"), st.none(), st.integers(0, SLOTS)),
+        st.tuples(st.just("discard"), st.none(), st.integers(0, SLOTS - 1)),
+    )
+)
+
+
+@given(acts=ACTS)
+def test_a_queue_is_first_in_first_out_however_many_come_and_go_at_once(acts: list) -> None:  # type: ignore[type-arg]
+    queue, plain = SlotQueue(), deque[tuple[float, int]]()
+    for now, (act, slots, number) in enumerate(acts):
+        if act == "add":
+            absent = [slot for slot in slots[:number] if slot not in {one for _, one in plain}]
+            queue.add(np.array(absent, dtype=np.intp), float(now))
+            plain.extend((float(now), slot) for slot in absent)
+        elif act == "take":
+            expected = [plain.popleft()[1] for _ in range(min(number, len(plain)))]
+            assert queue.take(number).tolist() == expected
+        else:
+            queue.discard(number)
+            plain = deque(one for one in plain if one[1] != number)
+        assert len(queue) == len(plain)
+        if plain:
+            assert queue.oldest_at == plain[0][0]
+
+
+def test_slots_that_came_together_are_handed_on_as_they_are() -> None:
+    queue = SlotQueue()
+    slots = np.array([2, 0, 1])
+    queue.add(slots, 0.0)
+
+    assert queue.take(8) is slots
+
+
+def test_an_empty_queue_has_no_oldest_slot() -> None:
+    queue = SlotQueue()
+    queue.add(np.array([3]), 1.0)
+    queue.discard(3)
+
+    with pytest.raises(IndexError):
+        _ = queue.oldest_at
+    assert queue.take(1).tolist() == []
