@@ -3,7 +3,8 @@
 Shapes are those of :class:`rolldeck.wire.Fragment`; T is `steps`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -26,9 +27,12 @@ PER_STEP: Final[dict[str, str | None]] = {
 }
 # What padding must not have.
 _MARKS: Final = ("reward", "first", "terminated", "truncated")
-SCALAR_PER_STEP: Final = [name for name, dtype in PER_STEP.items() if dtype is not None]
+
+_MOST_CACHED_CHARACTERS: Final = 4096
+"""Of the names of a fragment's arrays: what a cache keeps must not grow with what came."""
 
 Arrays = dict[str, NDArray[Any]]
+Shape = tuple[int, ...]
 
 
 class BrokenFragment(ValueError):
@@ -54,9 +58,11 @@ def check(fragment: Fragment) -> None:
     if "\x00" in fragment.slot + fragment.environment + fragment.worker:
         raise BrokenFragment("slot", "names must not contain the NUL character")
     arrays = _unpacked(fragment)
-    _check_shapes(fragment, arrays)
+    forms = tuple((name, one.dtype, one.shape) for name, one in fragment.arrays.items())
+    is_short = sum(map(len, arrays)) < _MOST_CACHED_CHARACTERS
+    (_check_forms if is_short else _check_forms.__wrapped__)(fragment.steps, forms)
     _check_mask(arrays)
-    _check_boundary(arrays)
+    _check_finals(arrays)
     _check_ranges(fragment, arrays)
 
 
@@ -67,13 +73,65 @@ def _unpacked(fragment: Fragment) -> Arrays:
             array = unpack_array(packed)
         except (InvalidMessage, ValueError) as error:
             raise BrokenFragment(f"arrays.{name}", str(error)) from error
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if array.dtype.kind == "f" and np.count_nonzero(np.isfinite(array)) < array.size:
             raise BrokenFragment(f"arrays.{name}", "holds a value that is not finite")
         arrays[name] = array
-    for name in [*PER_STEP, *([] if _parts(arrays, "obs") else ["obs"])]:
-        if name not in arrays:
-            raise BrokenFragment(f"arrays.{name}", "is missing")
     return arrays
+
+
+@lru_cache(maxsize=256)
+def _check_forms(steps: int, forms: tuple[tuple[str, str, Shape], ...]) -> None:
+    """Accept arrays by their names, dtypes and shapes.
+
+    Almost all fragments of a run have the same ones, or those of a few others before them.
+    """
+    dtypes = {name: dtype for name, dtype, _ in forms}
+    shapes = {name: shape for name, _, shape in forms}
+    parts = _parts(shapes, "obs")
+    for name in [*PER_STEP, *([] if parts else ["obs"])]:
+        if name not in shapes:
+            raise BrokenFragment(f"arrays.{name}", "is missing")
+    _check_steps(steps, dtypes, shapes, [*PER_STEP, *(f"obs{part}" for part in parts)])
+    if "mask" in shapes and (dtypes["mask"], shapes["mask"]) != ("bool", (steps,)):
+        raise BrokenFragment("arrays.mask", f"must be bool [{steps}]")
+    _check_boundary(dtypes, shapes)
+
+
+def _check_steps(
+    steps: int, dtypes: Mapping[str, str], shapes: Mapping[str, Shape], names: Iterable[str]
+) -> None:
+    """Accept the arrays of `names`, which have a row for each step."""
+    for name in names:
+        wanted, shape = PER_STEP.get(name), shapes[name]
+        if wanted is not None and dtypes[name] != wanted:
+            raise BrokenFragment(f"arrays.{name}", f"is {dtypes[name]}, not {wanted}")
+        if shape[:1] != (steps,):
+            raise BrokenFragment(f"arrays.{name}", f"has shape {list(shape)} for {steps} steps")
+        if wanted is not None and len(shape) != 1:
+            raise BrokenFragment(f"arrays.{name}", "has more than one axis")
+
+
+def _check_boundary(dtypes: Mapping[str, str], shapes: Mapping[str, Shape]) -> None:
+    """Accept observations behind the last step, and behind the ends of episodes."""
+    parts = _parts(shapes, "obs")
+    if "" in parts and len(parts) > 1:
+        raise BrokenFragment("arrays.obs", "comes whole or in parts, not both")
+    wanted: dict[str, Shape] = {"next_obs": ()} | (
+        {"final_obs": ()} if _parts(shapes, "final_obs") else {}
+    )
+    if ("final_obs" in wanted) != ("final_step" in shapes):
+        raise BrokenFragment("arrays.final_step", "final_obs and final_step come together")
+    if "final_step" in shapes:
+        if dtypes["final_step"] != "int32" or len(shapes["final_step"]) != 1:
+            raise BrokenFragment("arrays.final_step", "must be int32 with one axis")
+        wanted["final_obs"] = shapes["final_step"]
+    for name, leading in wanted.items():
+        _match(shapes, name, parts)
+        for part in parts:
+            given = dtypes[f"{name}{part}"], shapes[f"{name}{part}"]
+            _same(
+                f"{name}{part}", given, (dtypes[f"obs{part}"], leading + shapes[f"obs{part}"][1:])
+            )
 
 
 def _parts(arrays: Iterable[str], name: str) -> set[str]:
@@ -81,92 +139,54 @@ def _parts(arrays: Iterable[str], name: str) -> set[str]:
     return {found[len(name) :] for found in arrays if found == name or found.startswith(f"{name}.")}
 
 
-def _check_shapes(fragment: Fragment, arrays: Arrays) -> None:
-    for name, dtype in PER_STEP.items():
-        array = arrays[name]
-        if dtype is not None and array.dtype.name != dtype:
-            raise BrokenFragment(f"arrays.{name}", f"is {array.dtype.name}, not {dtype}")
-    for name in [*PER_STEP, *(f"obs{part}" for part in _parts(arrays, "obs"))]:
-        if arrays[name].shape[:1] != (fragment.steps,):
-            raise BrokenFragment(
-                f"arrays.{name}",
-                f"has shape {list(arrays[name].shape)} for {fragment.steps} steps",
-            )
-    for name in SCALAR_PER_STEP:
-        if arrays[name].ndim != 1:
-            raise BrokenFragment(f"arrays.{name}", "has more than one axis")
+def _match(shapes: Iterable[str], name: str, parts: set[str]) -> None:
+    """Accept arrays of `name` that come in the parts of the observations."""
+    for part in sorted(_parts(shapes, name) ^ parts):
+        reason = "is missing" if part in parts else "has no obs beside it"
+        raise BrokenFragment(f"arrays.{name}{part}", reason)
+
+
+def _same(name: str, given: tuple[str, Shape], wanted: tuple[str, Shape]) -> None:
+    if given != wanted:
+        said, needed = (f"{dtype} {list(shape)}" for dtype, shape in (given, wanted))
+        raise BrokenFragment(f"arrays.{name}", f"is {said}, obs need {needed}")
 
 
 def _check_mask(arrays: Arrays) -> None:
     if "mask" not in arrays:
         return
-    mask, steps = arrays["mask"], len(arrays["reward"])
-    if mask.dtype.name != "bool" or mask.shape != (steps,):
-        raise BrokenFragment("arrays.mask", f"must be bool [{steps}]")
+    mask = arrays["mask"]
     real = int(mask.sum())
     if not real or not mask[:real].all():
         raise BrokenFragment("arrays.mask", "must be true for the first steps, at least one")
     for name in _MARKS:
         if arrays[name][real:].any():
             raise BrokenFragment(f"arrays.{name}", "is not 0 behind the last real step")
-    if real < steps and not (arrays["terminated"][real - 1] or arrays["truncated"][real - 1]):
+    if real < len(mask) and not (arrays["terminated"][real - 1] or arrays["truncated"][real - 1]):
         raise BrokenFragment("arrays.mask", "ends before its episode does")
 
 
-def _check_boundary(arrays: Arrays) -> None:
-    parts = _parts(arrays, "obs")
-    if "" in parts and len(parts) > 1:
-        raise BrokenFragment("arrays.obs", "comes whole or in parts, not both")
-    _match(arrays, "next_obs", parts)
-    for part in parts:
-        obs = arrays[f"obs{part}"]
-        _same(arrays, f"next_obs{part}", obs.shape[1:], obs.dtype)
-    finals = _parts(arrays, "final_obs")
-    if bool(finals) != ("final_step" in arrays):
-        raise BrokenFragment("arrays.final_step", "final_obs and final_step come together")
-    if finals:
-        _match(arrays, "final_obs", parts)
-        _check_finals(arrays, parts)
-
-
-def _check_finals(arrays: Arrays, parts: set[str]) -> None:
-    final_step = arrays["final_step"]
-    if final_step.dtype.name != "int32" or final_step.ndim != 1:
-        raise BrokenFragment("arrays.final_step", "must be int32 with one axis")
-    for part in parts:
-        obs = arrays[f"obs{part}"]
-        _same(arrays, f"final_obs{part}", (len(final_step), *obs.shape[1:]), obs.dtype)
-    steps = len(arrays["reward"])
-    if len(final_step) and (final_step.min() < 0 or final_step.max() >= steps):
+def _check_finals(arrays: Arrays) -> None:
+    final_step = arrays.get("final_step")
+    if final_step is None:
+        return
+    if _leaves(final_step, 0, len(arrays["reward"]) - 1):
         raise BrokenFragment("arrays.final_step", "names a step outside the fragment")
     ended = arrays["terminated"] | arrays["truncated"]
-    if not ended[final_step].all():
+    if np.count_nonzero(ended[final_step]) < len(final_step):
         raise BrokenFragment("arrays.final_step", "names a step that ended no episode")
 
 
-def _match(arrays: Arrays, name: str, parts: set[str]) -> None:
-    """Accept arrays of `name` that come in the parts of the observations."""
-    for part in sorted(_parts(arrays, name) ^ parts):
-        reason = "is missing" if part in parts else "has no obs beside it"
-        raise BrokenFragment(f"arrays.{name}{part}", reason)
-
-
-def _same(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    array = arrays[name]
-    if array.shape != shape or array.dtype != dtype:
-        raise BrokenFragment(
-            f"arrays.{name}",
-            f"is {array.dtype.name} {list(array.shape)}, obs need {dtype.name} {list(shape)}",
-        )
-
-
 def _check_ranges(fragment: Fragment, arrays: Arrays) -> None:
-    index = arrays["episode_index"]
-    if index.min() < 0 or index.max() >= len(fragment.episode_ids):
+    if _leaves(arrays["episode_index"], 0, len(fragment.episode_ids) - 1):
         raise BrokenFragment("arrays.episode_index", "points outside episode_ids")
-    acted = arrays["policy_step"]
-    if acted.min() < fragment.version_min or acted.max() > fragment.version_max:
+    if _leaves(arrays["policy_step"], fragment.version_min, fragment.version_max):
         raise BrokenFragment("arrays.policy_step", "leaves version_min … version_max")
+
+
+def _leaves(numbers: NDArray[Any], least: int, most: int) -> bool:
+    """Return whether any of the numbers lies outside."""
+    return bool(np.count_nonzero((numbers < least) | (numbers > most)))
 
 
 def real_steps(fragment: Fragment) -> int:

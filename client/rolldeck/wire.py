@@ -37,6 +37,7 @@ DTYPES: Final = frozenset(
 )
 # Sizes of the dtypes above, in bytes, so that a server can check lengths before building arrays.
 ITEM_BYTES: Final = {name: np.dtype(name).itemsize for name in DTYPES}
+_LITTLE: Final = {name: np.dtype(name).newbyteorder("<") for name in DTYPES}
 
 
 class InvalidMessage(ValueError):
@@ -365,7 +366,7 @@ def _travelling(dtype: "np.dtype[Any]") -> "tuple[str, np.dtype[Any]]":
     """Return the name of a dtype and its little-endian form."""
     if dtype.name not in DTYPES:
         raise InvalidMessage(f"dtype {dtype} cannot travel; use one of {sorted(DTYPES)}")
-    return dtype.name, dtype.newbyteorder("<")
+    return dtype.name, _LITTLE[dtype.name]
 
 
 def unpack_array(array: Array) -> NDArray[Any]:
@@ -381,8 +382,7 @@ def unpack_array(array: Array) -> NDArray[Any]:
         raise InvalidMessage(
             f"{len(array.data)} bytes do not fill shape {list(array.shape)} of {array.dtype}"
         )
-    dtype = np.dtype(array.dtype).newbyteorder("<")
     try:
-        return np.frombuffer(array.data, dtype=dtype).reshape(array.shape)
+        return np.frombuffer(array.data, dtype=_LITTLE[array.dtype]).reshape(array.shape)
     except ValueError as error:  # no bytes, and other sides that no array can have
         raise InvalidMessage(f"shape {list(array.shape)}: {error}") from error

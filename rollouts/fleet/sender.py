@@ -25,7 +25,7 @@ from rollouts.core.pipeline import PipelineMonitor
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.spool import Spool
 
-PER_REQUEST: Final = 32
+PER_REQUEST: Final = 128
 BYTES_PER_REQUEST: Final = 8 * 1024 * 1024
 GATHER_SECONDS: Final = 0.01
 """How long the first fragment waits for others: slots in step cut theirs at the same moment."""
