@@ -116,9 +116,9 @@ def _check_boundary(dtypes: Mapping[str, str], shapes: Mapping[str, Shape]) -> N
     parts = _parts(shapes, "obs")
     if "" in parts and len(parts) > 1:
         raise BrokenFragment("arrays.obs", "comes whole or in parts, not both")
-    wanted: dict[str, Shape] = {"next_obs": ()} | (
-        {"final_obs": ()} if _parts(shapes, "final_obs") else {}
-    )
+    wanted: dict[str, Shape] = {"next_obs": ()}
+    if _parts(shapes, "final_obs"):
+        wanted["final_obs"] = ()
     if ("final_obs" in wanted) != ("final_step" in shapes):
         raise BrokenFragment("arrays.final_step", "final_obs and final_step come together")
     if "final_step" in shapes:
