@@ -16,3 +16,4 @@ class BufferConfig(AppConfig):
 
         live.register_part("queue", selectors.queue_part)
         live.register_part("ledger", selectors.ledger_part)
+        live.register_outlook(selectors.queue_outlooks)

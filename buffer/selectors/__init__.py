@@ -26,6 +26,7 @@ from buffer.selectors.admission import admission as admission
 from buffer.selectors.admission import admission_remaining as admission_remaining
 from buffer.selectors.admission import holdings as holdings
 from buffer.selectors.admission import kind_of
+from buffer.selectors.outlooks import queue_outlooks as queue_outlooks
 from buffer.selectors.trainer_pace import TrainerPace as TrainerPace
 from buffer.selectors.trainer_pace import trainer_pace as trainer_pace
 from rolldeck.group_encoding import to_json

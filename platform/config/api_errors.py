@@ -33,8 +33,12 @@ from rollouts.trials import TooManyTrials
 from runs import selectors
 from runs.api.bodies import InvalidBody
 from runs.api.sessions import LoginFailed, TooManyLogins
+from runs.core import run_filter
 from runs.core.lifecycle import MoveNotAllowed
+from runs.core.places import InvalidPlace
 from runs.core.run_config import InvalidRunConfig
+from runs.core.tags import InvalidTag
+from runs.selectors.run_table import UnknownSort
 from runs.services import environment_settings, lifecycle, registry, run_settings, tokens
 from runs.services import weights as run_weights
 from runs.wire import FieldProblem, Problem
@@ -72,6 +76,10 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     # Runs.
     InvalidBody: ApiError(400, "invalid", "Invalid request"),
     RankOutsideWorld: ApiError(400, "invalid", "Invalid request"),
+    run_filter.InvalidFilter: ApiError(400, "invalid", "Invalid request"),
+    InvalidPlace: ApiError(400, "invalid", "Invalid request"),
+    UnknownSort: ApiError(400, "invalid", "Invalid request"),
+    InvalidTag: ApiError(400, "invalid", "Invalid request"),
     InvalidRunConfig: ApiError(400, "invalid", "Invalid configuration", inside="config"),
     lifecycle.InvalidRunName: ApiError(400, "invalid", "Invalid request"),
     lifecycle.UnknownPreset: ApiError(400, "invalid", "Invalid request"),
@@ -236,7 +244,12 @@ def _fields(exc: Exception, error: ApiError) -> Iterator[FieldProblem]:
     field = getattr(exc, "field", None)
     if isinstance(field, str):
         path = ".".join(part for part in (error.inside, field) if part)
-        yield FieldProblem(field=path, message=str(getattr(exc, "message", exc)))
+        yield FieldProblem(
+            field=path,
+            message=str(getattr(exc, "message", exc)),
+            start=getattr(exc, "start", None),
+            end=getattr(exc, "end", None),
+        )
 
 
 def _flat(detail: Any, path: str = "") -> Iterator[FieldProblem]:

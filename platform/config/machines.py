@@ -3,7 +3,7 @@
 Django's own ASGI handler starts a thread, takes a database connection out of the pool and walks
 through sessions, CSRF and static files for each request. Machines send hundreds a second and
 need none of it: here a request goes to one of a few threads that keep their connection, through
-a chain of three middlewares, and a request that waits holds neither thread nor connection.
+a chain of four middlewares, and a request that waits holds neither thread nor connection.
 """
 
 import asyncio
@@ -40,6 +40,7 @@ SMALL_BYTES: Final = 1 << 16
 # Turns of the event loop until a hang-up is heard of.
 LOOP_TURNS: Final = 8
 MIDDLEWARE: Final = (
+    "config.call_recording.CallRecording",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",  # refuses foreign hosts
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

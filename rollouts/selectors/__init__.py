@@ -41,6 +41,7 @@ from rollouts.selectors.lessons import (
     lesson_changes,
     lessons,
 )
+from rollouts.selectors.outlooks import fleet_outlooks
 
 __all__ = [
     "LESSON_ROWS_AT_MOST",
@@ -65,6 +66,7 @@ __all__ = [
     "film",
     "film_preview",
     "fleet_log",
+    "fleet_outlooks",
     "fleet_state",
     "fleet_view",
     "has_launched",

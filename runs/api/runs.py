@@ -18,6 +18,7 @@ from runs.api.permissions import Known, Operators, Readers
 from runs.core import run_config
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import Run
+from runs.selectors import run_table
 from runs.wire import (
     Ask,
     ChangeRun,
@@ -27,8 +28,8 @@ from runs.wire import (
     Preset,
     RunConfigSchema,
     RunDetail,
-    RunList,
 )
+from runs.wire.run_lists import RunList
 
 EVENTS_PER_ANSWER = 100
 
@@ -43,21 +44,34 @@ class RunsView(APIView):
     @extend_schema(
         operation_id="runs_list",
         parameters=[
+            OpenApiParameter("q", description="A filter, such as `state:running env:gsm8k`."),
             OpenApiParameter("status", enum=[str(status) for status in RunStatus]),
-            OpenApiParameter("q", description="Part of the name."),
+            OpenApiParameter(
+                "sort",
+                enum=[sign + name for name in run_table.SORTS for sign in ("", "-")],
+                description="What to sort by; a minus for the largest first.",
+            ),
+            OpenApiParameter("after", description="`next` of the page before."),
+            OpenApiParameter("limit", int, description="1 to 500."),
         ],
         responses={200: RunList, **problems(400, 401, 403)},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List runs, newest first."""
-        status = request.query_params.get("status", "")
+        """List the runs that a filter asks for, newest first unless `sort` says otherwise."""
+        asked, most = request.query_params, run_table.ROWS_AT_MOST
+        status = asked.get("status", "")
         if status and status not in set(RunStatus):
             raise InvalidBody("status", f"must be one of {', '.join(RunStatus)}")
-        text = request.query_params.get("q", "")
-        if "\x00" in text:
-            raise InvalidBody("q", "must not contain the NUL character")
-        return answer(RunList(results=selectors.runs(status=status, text=text)))
+        limit = whole_number(request, "limit", default=most, at_least=1, at_most=most)
+        page = run_table.run_page(
+            text=f"{asked.get('q', '')} state:{status}" if status else asked.get("q", ""),
+            sort=asked.get("sort", run_table.NEWEST_FIRST),
+            after=asked.get("after", ""),
+            limit=limit or most,
+            now=timezone.now(),
+        )
+        return answer(page)
 
     @extend_schema(
         operation_id="runs_create",
@@ -73,6 +87,7 @@ class RunsView(APIView):
             kind=wanted.kind,
             preset=wanted.preset,
             config=wanted.config,
+            tags=wanted.tags,
             start=wanted.start,
             created_by=person_of(request),
             actor=identity_of(request),

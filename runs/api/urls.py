@@ -3,6 +3,14 @@
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter
 
+from runs.api.run_lists import (
+    FilterValuesView,
+    FilterView,
+    OutlooksView,
+    RunActionsView,
+    RunsCsvView,
+    TagsView,
+)
 from runs.api.runs import (
     EnvironmentsView,
     EventsView,
@@ -15,6 +23,7 @@ from runs.api.sessions import SessionView
 from runs.api.steering import EnvironmentView, ResetView
 from runs.api.tokens import TokensView, TokenView
 from runs.api.trainers import TrainersView
+from runs.api.watching import AuditCsvView, AuditView, CallsView, ClientsView, SessionsView
 from runs.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
 from runs.core.lifecycle import RunVerb
 
@@ -43,12 +52,23 @@ register_converter(Step, "step")
 
 urlpatterns = [
     path("session", SessionView.as_view()),
+    path("sessions", SessionsView.as_view()),
+    path("api-clients", ClientsView.as_view()),
+    path("api-calls", CallsView.as_view()),
+    path("audit", AuditView.as_view()),
+    path("audit.csv", AuditCsvView.as_view()),
     path("run-config-schema", RunConfigSchemaView.as_view()),
     path("tokens", TokensView.as_view()),
     path("tokens/<small:token>", TokenView.as_view()),
     path("runs", RunsView.as_view()),
+    path("run-filter", FilterView.as_view()),
+    path("run-filter/values", FilterValuesView.as_view()),
+    path("runs.csv", RunsCsvView.as_view()),
+    path("run-outlooks", OutlooksView.as_view()),
+    path("run-actions", RunActionsView.as_view()),
     path("runs/<slug:run>", RunView.as_view()),
     *(path(f"runs/<slug:run>/{verb}", ask_view(verb).as_view()) for verb in RunVerb),
+    path("runs/<slug:run>/tags", TagsView.as_view()),
     path("runs/<slug:run>/events", EventsView.as_view()),
     path("runs/<slug:run>/environments", EnvironmentsView.as_view()),
     path("runs/<slug:run>/environments/<small:env_id>", EnvironmentView.as_view()),

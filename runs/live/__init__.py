@@ -1,6 +1,11 @@
 """Tell pages, waiting requests and rollout handlers that something changed."""
 
 from runs.live.announcements import announce
-from runs.live.parts import register_deck_part, register_part, register_series
+from runs.live.parts import (
+    register_deck_part,
+    register_outlook,
+    register_part,
+    register_series,
+)
 
-__all__ = ["announce", "register_deck_part", "register_part", "register_series"]
+__all__ = ["announce", "register_deck_part", "register_outlook", "register_part", "register_series"]

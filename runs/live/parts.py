@@ -4,14 +4,16 @@ A part is a small JSON value, of which the latest wins. A series is a list of ro
 grows; each row has a rising integer `id`. Apps register theirs in ``AppConfig.ready``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 ReadPart = Callable[[int], Any]
 ReadSeries = Callable[[int, int | None, int], list[dict[str, Any]]]
+ReadOutlook = Callable[[Sequence[int]], dict[int, dict[str, Any]]]
 
 _parts: dict[str, ReadPart] = {}
 _series: dict[str, ReadSeries] = {}
+_outlooks: list[ReadOutlook] = []
 _deck: dict[str, Callable[[], Any]] = {}
 
 
@@ -32,6 +34,19 @@ def register_series(name: str, read: ReadSeries) -> None:
 def register_deck_part(name: str, read: Callable[[], Any]) -> None:
     """Show ``read()`` as part `name` of the page that lists all runs."""
     _deck[name] = read
+
+
+def register_outlook(read: ReadOutlook) -> None:
+    """Show more fields of each run in lists: ``read(run_ids)`` returns them by run, in few queries.
+
+    Runs of which there is nothing to say may be left out.
+    """
+    _outlooks.append(read)
+
+
+def outlook_readers() -> list[ReadOutlook]:
+    """Return what is shown beside the runs of a list."""
+    return list(_outlooks)
 
 
 def part_readers() -> dict[str, ReadPart]:

@@ -20,6 +20,7 @@ from runs.services.registry import (
     reset_run,
 )
 from runs.services.run_settings import change_settings
+from runs.services.shelving import archive, set_tags, unarchive
 from runs.services.tokens import (
     adopt_bootstrap_token,
     authenticate,
@@ -31,6 +32,7 @@ from runs.services.weights import publish_weights
 __all__ = [
     "EnvironmentNotFound",
     "adopt_bootstrap_token",
+    "archive",
     "ask",
     "authenticate",
     "change_environment",
@@ -51,5 +53,7 @@ __all__ = [
     "reset_default_run",
     "reset_run",
     "revoke_token",
+    "set_tags",
+    "unarchive",
     "user_of_one_time_token",
 ]

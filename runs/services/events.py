@@ -14,7 +14,7 @@ ACTOR_LENGTH: Final = 200
 @transaction.atomic
 def record_event(
     *,
-    run_id: int,
+    run_id: int | None,
     kind: str,
     message: str,
     actor: str,
@@ -23,7 +23,7 @@ def record_event(
     details: dict[str, Any] | None = None,
     now: datetime,
 ) -> RunEvent:
-    """Append an event to a run's history and announce it."""
+    """Append an event to a run's history, or to the deck's (None), and announce it."""
     event = RunEvent.objects.create(
         run_id=run_id,
         at=now,
@@ -35,5 +35,6 @@ def record_event(
         details=details or {},
         request_id=request_ids.CURRENT.get(),
     )
-    live.announce(run_id, "events")
+    if run_id is not None:
+        live.announce(run_id, "events")
     return event

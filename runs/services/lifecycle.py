@@ -4,6 +4,7 @@ Each change names the states it may leave, writes an event and is announced, in 
 """
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from django.db import IntegrityError, transaction
 
 from runs import live
 from runs.core import environment_specs, json_values, run_config, simulated_fleet
+from runs.core.environment_words import names_in, words_of
 from runs.core.language_config import LanguageConfig
 from runs.core.lifecycle import (
     VERB_TARGETS,
@@ -23,6 +25,7 @@ from runs.core.lifecycle import (
     sources_of_verb,
 )
 from runs.core.run_config import PRESETS, InvalidRunConfig, RunConfig
+from runs.core.tags import checked
 from runs.models import Run, RunKind
 from runs.selectors import RunNotFound
 from runs.services import changes, config_checks
@@ -64,6 +67,7 @@ def create(
     kind: str = RunKind.FLEET,
     config: dict[str, Any] | None = None,
     preset: str = "",
+    tags: Iterable[str] = (),
     created_by: User | None = None,
     actor: str = "",
     now: datetime,
@@ -76,6 +80,7 @@ def create(
             (pushed by others).
         config: Fields of a RunConfig, laid over the preset; not for outside runs.
         preset: One of :data:`runs.core.run_config.PRESETS`, or empty for the defaults.
+        tags: By which people find it again.
         created_by: The person who asked, if it was one.
         actor: Who the event names, by default `created_by`.
         now: Time of creation.
@@ -85,6 +90,7 @@ def create(
         UnknownPreset: If there is no such preset.
         InvalidRunConfig: If the configuration is wrong; `field` is the path.
         UnexpectedConfig: If an outside run brings a configuration.
+        InvalidTag: If one of the tags cannot be one.
         RunExists: If a current run has this name.
     """
     check_name(name)
@@ -103,6 +109,7 @@ def create(
         kind=kind,
         preset=preset,
         created_by=created_by,
+        tags=checked(tags),
         **fields,
     )
 
@@ -178,8 +185,10 @@ def _laid_over(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
 
 def _fields_of(config: RunConfig) -> dict[str, Any]:
     """Return the columns that queries need of a configuration."""
+    written = run_config.to_builtins(config)
     return {
-        "config": run_config.to_builtins(config),
+        "config": written,
+        "environment_words": words_of(names_in(written)),
         "batch_size": config.buffer.batch_size,
         "max_staleness": config.buffer.max_staleness,
         "off_policy_tolerance": config.buffer.off_policy_tolerance,

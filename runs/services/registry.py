@@ -7,6 +7,7 @@ from typing import Final
 from django.db import IntegrityError, transaction
 
 from runs import live
+from runs.core.environment_words import words_of
 from runs.core.lifecycle import TERMINAL, RunStatus
 from runs.core.registration import Registration, opens_an_epoch
 from runs.core.versions import NO_POLICY_STEP
@@ -172,6 +173,9 @@ def register_environment(
         registered_at=now,
         last_seen_at=now,
     )
+    known = sorted({*run.environment_words, *words_of([desired_name, spec])})
+    if known != run.environment_words:
+        Run.objects.filter(pk=run.pk).update(environment_words=known)
     record_event(
         run_id=run.pk,
         kind="environment_registered",

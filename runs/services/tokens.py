@@ -70,15 +70,14 @@ def mint_token(
         created_at=now,
         expires_at=expires_at,
     )
-    if run_id is not None:
-        record_event(
-            run_id=run_id,
-            kind="token_minted",
-            message=f"token {name} minted for {', '.join(wanted)}",
-            actor=f"user:{created_by.get_username()}" if created_by else "platform",
-            details={"token": token.pk},
-            now=now,
-        )
+    record_event(
+        run_id=run_id,
+        kind="token_minted",
+        message=f"token {name} minted for {', '.join(wanted)}",
+        actor=f"user:{created_by.get_username()}" if created_by else "platform",
+        details={"token": token.pk},
+        now=now,
+    )
     return token, text
 
 
@@ -94,15 +93,14 @@ def revoke_token(*, token_id: int, actor: str, now: datetime) -> None:
         raise TokenNotFound(f"there is no token {token_id}")
     if not ApiToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now):
         return
-    if token.run_id is not None:
-        record_event(
-            run_id=token.run_id,
-            kind="token_revoked",
-            message=f"token {token.name} revoked",
-            actor=actor,
-            details={"token": token.pk},
-            now=now,
-        )
+    record_event(
+        run_id=token.run_id,
+        kind="token_revoked",
+        message=f"token {token.name} revoked",
+        actor=actor,
+        details={"token": token.pk},
+        now=now,
+    )
 
 
 def adopt_bootstrap_token(*, text: str, now: datetime) -> ApiToken:

@@ -20,7 +20,7 @@ export type NewRun = { name: string; preset: string; config: Record<string, unkn
 
 export function useCreateRun() {
   return useMutation({
-    mutationFn: (run: NewRun) => body(api.POST("/api/runs", { body: { kind: "fleet", ...run } })),
+    mutationFn: (run: NewRun) => body(api.POST("/api/runs", { body: { kind: "fleet", tags: [], ...run } })),
   });
 }
 

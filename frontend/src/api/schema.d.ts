@@ -21,6 +21,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/api-calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List the last calls of a client: refusals and repetitions whole, successes in samples. */
+        get: operations["api_calls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/api-clients": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List clients of the API, the latest first, from the calls that are kept of each. */
+        get: operations["api_clients"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List what happened to runs and to the deck, newest first. */
+        get: operations["audit_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audit.csv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return a page of the audit as comma-separated values. */
+        get: operations["audit_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/limits": {
         parameters: {
             query?: never;
@@ -32,6 +100,23 @@ export interface paths {
         get: operations["limits"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/run-actions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Do one thing to many runs, at most 100 at a time; each one is answered for. */
+        post: operations["runs_act_on_many"];
         delete?: never;
         options?: never;
         head?: never;
@@ -76,6 +161,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/run-filter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List what a filter of runs may ask, with its operators and an example. */
+        get: operations["run_filter_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/run-filter/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List values that runs have, the most used first. */
+        get: operations["run_filter_values"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/run-outlooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return queue, fleet and returns of runs; what is not known is left out. */
+        get: operations["run_outlooks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs": {
         parameters: {
             query?: never;
@@ -83,11 +219,28 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List runs, newest first. */
+        /** @description List the runs that a filter asks for, newest first unless `sort` says otherwise. */
         get: operations["runs_list"];
         put?: never;
         /** @description Create a run, and start it when `start` is true. */
         post: operations["runs_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs.csv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the runs that a filter asks for as comma-separated values. */
+        get: operations["runs_export"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1195,6 +1348,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/tags": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** @description Give the run these tags instead of those it has. */
+        put: operations["runs_tag"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/trainers": {
         parameters: {
             query?: never;
@@ -1313,6 +1483,24 @@ export interface paths {
         post: operations["session_begin"];
         /** @description Sign out. */
         delete: operations["session_end"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Count them; 0 for a machine. */
+        get: operations["sessions_show"];
+        put?: never;
+        post?: never;
+        /** @description Sign out everywhere but here. */
+        delete: operations["sessions_end"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1814,6 +2002,45 @@ export interface components {
             served_steps: number;
         };
         /**
+         * ActOnRuns
+         * @description One action on many runs: on those in `ids`, or on all that the filter `q` asks for.
+         *
+         *         At most 100 are acted on at a time; what is left is behind `after_id` of the next request.
+         */
+        ActOnRunsRequest: {
+            /** @enum {unknown} */
+            action: "archive" | "drain" | "kill" | "pause" | "resume" | "stop" | "tag" | "unarchive" | "untag";
+            /** @default null */
+            ids: number[] | null;
+            /** @default null */
+            q: string | null;
+            /** @default 0 */
+            after_id: number;
+            /** @default  */
+            tag: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * ActedOn
+         * @description What became of one run; `problem` is empty where it was done.
+         */
+        ActedOn: {
+            id: number;
+            name: string;
+            /** @default  */
+            problem: string;
+        };
+        /**
+         * ActedOnRuns
+         * @description What became of each run, and where to go on.
+         */
+        ActedOnRuns: {
+            results: components["schemas"]["ActedOn"][];
+            next_after_id: number | null;
+            left: number;
+        };
+        /**
          * Answer
          * @description One choice of a call.
          */
@@ -1912,6 +2139,32 @@ export interface components {
          */
         Attempts: {
             results: components["schemas"]["AttemptRow"][];
+        };
+        /**
+         * AuditList
+         * @description A page of the audit, newest first.
+         */
+        AuditList: {
+            results: components["schemas"]["AuditRow"][];
+            next_before: number | null;
+        };
+        /**
+         * AuditRow
+         * @description Something that was changed: who, what, when, why.
+         */
+        AuditRow: {
+            id: number;
+            at: string;
+            run: string | null;
+            kind: string;
+            /** @enum {unknown} */
+            level: "error" | "info" | "warning";
+            actor: string;
+            actor_name: string;
+            message: string;
+            reason: string;
+            details: Record<string, unknown>;
+            request_id: string;
         };
         /**
          * BatchItem
@@ -2039,6 +2292,13 @@ export interface components {
             };
         };
         /**
+         * CallList
+         * @description Calls, newest first.
+         */
+        CallList: {
+            results: components["schemas"]["CallRow"][];
+        };
+        /**
          * CallPush
          * @description Body of ``POST /api/runs/{run}/captures/{session}/calls``.
          */
@@ -2064,6 +2324,22 @@ export interface components {
         CallReceipt: {
             number: number;
             is_new: boolean;
+        };
+        /**
+         * CallRow
+         * @description One call of the API, or one that stands for many.
+         */
+        CallRow: {
+            id: number;
+            client: string;
+            at: string;
+            method: string;
+            path: string;
+            status: number;
+            duration_ms: number;
+            stands_for: number;
+            replayed: boolean;
+            problem: Record<string, unknown>;
         };
         /**
          * CaptureDetail
@@ -2128,6 +2404,25 @@ export interface components {
             config: Record<string, unknown>;
         };
         /**
+         * ClientList
+         * @description Clients, the latest first.
+         */
+        ClientList: {
+            results: components["schemas"]["ClientRow"][];
+        };
+        /**
+         * ClientRow
+         * @description One client of the API, from its calls that are kept.
+         */
+        ClientRow: {
+            client: string;
+            name: string;
+            last_at: string;
+            calls: number;
+            refused: number;
+            replayed: number;
+        };
+        /**
          * Conversation
          * @description The messages of a sequence.
          */
@@ -2151,6 +2446,8 @@ export interface components {
             preset: string;
             /** @default {} */
             config: Record<string, unknown>;
+            /** @default [] */
+            tags: string[];
             /** @default false */
             start: boolean;
         };
@@ -2507,11 +2804,15 @@ export interface components {
         };
         /**
          * FieldProblem
-         * @description One field of a request that cannot be what it is.
+         * @description One field of a request that cannot be what it is; where in its text, if that is known.
          */
         FieldProblem: {
             field: string;
             message: string;
+            /** @default null */
+            start: number | null;
+            /** @default null */
+            end: number | null;
         };
         /**
          * FindingRow
@@ -3082,6 +3383,33 @@ export interface components {
             changes: string[];
         };
         /**
+         * Outlook
+         * @description What is beside a run in a list.
+         */
+        Outlook: {
+            /** @default null */
+            queued: number | null;
+            /** @default null */
+            workers: number | null;
+            /** @default null */
+            observed_at: string | null;
+            /** @default null */
+            return_mean: number | null;
+            /** @default [] */
+            returns: number[];
+            /** @default  */
+            verdict: string;
+        };
+        /**
+         * OutlookList
+         * @description Outlooks by the id of their run.
+         */
+        OutlookList: {
+            results: {
+                [key: string]: components["schemas"]["Outlook"];
+            };
+        };
+        /**
          * ChangeEnvironment
          * @description Settings of an environment to change; those left out stay.
          */
@@ -3258,6 +3586,26 @@ export interface components {
             environment: string;
             /** @default null */
             min_score: number | null;
+        };
+        /**
+         * QualifierList
+         * @description Everything that a filter may ask.
+         */
+        QualifierList: {
+            results: components["schemas"]["QualifierRow"][];
+        };
+        /**
+         * QualifierRow
+         * @description One thing that a filter may ask of a run.
+         */
+        QualifierRow: {
+            name: string;
+            /** @enum {unknown} */
+            form: "choice" | "number" | "text" | "time";
+            meaning: string;
+            operators: string[];
+            choices: string[];
+            example: string;
         };
         /**
          * QuantitySummary
@@ -3512,36 +3860,25 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+            tags: string[];
             config: Record<string, unknown>;
         };
         /**
          * RunList
-         * @description Runs, newest first.
+         * @description A page of runs.
          */
         RunList: {
-            results: components["schemas"]["RunSummary"][];
+            results: components["schemas"]["RunRow"][];
+            /** @default null */
+            next: string | null;
+            /** @default null */
+            total: number | null;
         };
         /**
-         * RunSizes
-         * @description Answer to ``GET /info``: sequences in a batch, tokens in a sequence; -1 before both.
+         * RunRow
+         * @description A run as lists show it.
          */
-        RunSizes: {
-            batch_size: number;
-            max_token_len: number;
-        };
-        /**
-         * RunState
-         * @description Answer to ``GET /status``: batches served, groups queued.
-         */
-        RunState: {
-            current_step: number;
-            queue_size: number;
-        };
-        /**
-         * RunSummary
-         * @description A run without its configuration; versions are of the current epoch, times in UTC.
-         */
-        RunSummary: {
+        RunRow: {
             id: number;
             name: string;
             /** @enum {unknown} */
@@ -3579,6 +3916,24 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+            tags: string[];
+            environment: string | null;
+        };
+        /**
+         * RunSizes
+         * @description Answer to ``GET /info``: sequences in a batch, tokens in a sequence; -1 before both.
+         */
+        RunSizes: {
+            batch_size: number;
+            max_token_len: number;
+        };
+        /**
+         * RunState
+         * @description Answer to ``GET /status``: batches served, groups queued.
+         */
+        RunState: {
+            current_step: number;
+            queue_size: number;
         };
         /**
          * Sample
@@ -3765,6 +4120,22 @@ export interface components {
             role: "admin" | "nobody" | "operator" | "viewer";
         };
         /**
+         * SessionRow
+         * @description How many browsers a person is signed in on, this one included.
+         */
+        SessionRow: {
+            sessions: number;
+        };
+        /**
+         * SetTags
+         * @description The tags that a run is to have, instead of those it has.
+         */
+        SetTagsRequest: {
+            tags: string[];
+            /** @default  */
+            reason: string;
+        };
+        /**
          * SignIn
          * @description Credentials of a person.
          */
@@ -3948,6 +4319,21 @@ export interface components {
             /** @default null */
             batch: string | null;
             updates: components["schemas"]["PriorityUpdate"][];
+        };
+        /**
+         * ValueList
+         * @description Values, the most used first.
+         */
+        ValueList: {
+            results: components["schemas"]["ValueRow"][];
+        };
+        /**
+         * ValueRow
+         * @description A value that runs have, and how many of them.
+         */
+        ValueRow: {
+            value: string;
+            runs: number;
         };
         /**
          * VersionOfGroup
@@ -4160,6 +4546,196 @@ export interface operations {
             };
         };
     };
+    api_calls: {
+        parameters: {
+            query: {
+                /** @description token:<id> or address:<ip> */
+                client: string;
+                only?: "refused" | "replayed";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    api_clients: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClientList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    audit_list: {
+        parameters: {
+            query?: {
+                actor?: string;
+                /** @description Only rows with a smaller id. */
+                before?: number;
+                kind?: string;
+                /** @description 1 to 500. */
+                limit?: number;
+                people?: string;
+                request?: string;
+                run?: string;
+                text?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    audit_export: {
+        parameters: {
+            query?: {
+                actor?: string;
+                /** @description Only rows with a smaller id. */
+                before?: number;
+                kind?: string;
+                /** @description 1 to 500. */
+                limit?: number;
+                people?: string;
+                request?: string;
+                run?: string;
+                text?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     limits: {
         parameters: {
             query?: never;
@@ -4178,6 +4754,53 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_act_on_many: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ActOnRunsRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActedOnRuns"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4269,11 +4892,145 @@ export interface operations {
             };
         };
     };
+    run_filter_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QualifierList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_filter_values: {
+        parameters: {
+            query: {
+                of: "env" | "name" | "owner" | "preset" | "tag";
+                /** @description What the values hold. */
+                part?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValueList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_outlooks: {
+        parameters: {
+            query: {
+                /** @description At most 200, by commas. */
+                ids: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutlookList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     runs_list: {
         parameters: {
             query?: {
-                /** @description Part of the name. */
+                /** @description `next` of the page before. */
+                after?: string;
+                /** @description 1 to 500. */
+                limit?: number;
+                /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
+                /** @description What to sort by; a minus for the largest first. */
+                sort?: "-changed" | "-created" | "-name" | "-planned" | "-policy" | "-step" | "changed" | "created" | "name" | "planned" | "policy" | "step";
                 status?: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             };
             header?: never;
@@ -4362,6 +5119,52 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_export: {
+        parameters: {
+            query?: {
+                q?: string;
+                sort?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8702,6 +9505,63 @@ export interface operations {
             };
         };
     };
+    runs_tag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetTagsRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     trainers_list: {
         parameters: {
             query?: never;
@@ -9259,6 +10119,76 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Session"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sessions_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sessions_end: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             403: {

@@ -4,7 +4,7 @@ import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 
-export type RunSummary = Schemas["RunSummary"];
+export type RunSummary = Omit<Schemas["RunDetail"], "config">;
 export type RunDetail = Schemas["RunDetail"];
 export type RunStatus = RunSummary["status"];
 export type RunVerb = RunSummary["allowed_verbs"][number];

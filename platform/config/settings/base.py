@@ -73,6 +73,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "config.request_ids.request_id_middleware",
+    "config.call_recording.CallRecording",  # around those below: it sees what was answered
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -135,6 +136,9 @@ ROLLDECK_ARCHIVE_SECONDS = env.integer("ROLLDECK_ARCHIVE_SECONDS", 0)
 
 # Whether `manage.py simulate` may show this platform fleets that do no work.
 ROLLDECK_SIMULATION = env.flag("ROLLDECK_SIMULATION", default=False)
+
+# Calls of each API client that the deck shows; 0: none are noted.
+ROLLDECK_RECORDED_CALLS = env.integer("ROLLDECK_RECORDED_CALLS", 100, at_least=0, at_most=10_000)
 
 # --- Nudges: Celery's broker and the channel layer; nothing in them is the truth ---
 CELERY_BROKER_URL = celery_broker(REDIS_URL)

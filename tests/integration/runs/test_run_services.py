@@ -212,18 +212,6 @@ def test_the_database_keeps_the_facts_about_a_run(name: str, fields: dict[str, A
 
 
 @pytest.mark.django_db
-def test_runs_are_listed_by_status_and_text_newest_first() -> None:
-    make_run(name="alpha-1")
-    make_run(name="alpha-2", now=LATER)
-    make_run(name="beta", status=RunStatus.PAUSED)
-    make_run(name="gone", archived_at=NOON)
-
-    assert [run.name for run in selectors.runs(text="ALPHA")] == ["alpha-2", "alpha-1"]
-    assert [run.name for run in selectors.runs(status="paused")] == ["beta"]
-    assert len(selectors.runs()) == 3
-
-
-@pytest.mark.django_db
 def test_the_event_series_is_read_oldest_first_from_either_end() -> None:
     run = make_run()
     for number in range(5):

@@ -3,7 +3,7 @@ import type { RunEvent } from "@/api/types";
 import { fold } from "./folding";
 
 const event = (id: number, kind: string, extra: Partial<RunEvent> = {}): RunEvent => ({
-  id, kind, at: `t${id}`, level: "info", actor: "a", message: `${kind} ${id}`, reason: "", details: {}, ...extra,
+  id, kind, at: `t${id}`, level: "info", actor: "a", message: `${kind} ${id}`, reason: "", details: {}, request_id: "", ...extra,
 });
 
 it("shows repeated news once, the newest of them, newest first", () => {

@@ -9,11 +9,13 @@ Name = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-zA-Z0-9_-]
 Reason = Annotated[str, Meta(max_length=2000)]
 
 
-class FieldProblem(Struct, frozen=True, kw_only=True):
-    """One field of a request that cannot be what it is."""
+class FieldProblem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One field of a request that cannot be what it is; where in its text, if that is known."""
 
     field: str
     message: str
+    start: int | None = None
+    end: int | None = None
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -76,18 +78,13 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     allowed_verbs: list[Literal["start", "pause", "resume", "drain", "stop", "kill"]]
     wandb_group: str | None
     wandb_project: str | None
+    tags: list[str]
 
 
 class RunDetail(RunSummary, frozen=True, kw_only=True):
     """A run with its configuration; empty for outside runs."""
 
     config: dict[str, Any]
-
-
-class RunList(Struct, frozen=True, kw_only=True):
-    """Runs, newest first."""
-
-    results: list[RunSummary]
 
 
 class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,6 +94,7 @@ class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: Literal["fleet", "outside"] = "fleet"
     preset: Annotated[str, Meta(max_length=80)] = ""
     config: dict[str, Any] = {}
+    tags: Annotated[list[str], Meta(max_length=20)] = []
     start: bool = False
 
 

@@ -1,7 +1,8 @@
 """What the platform remembers about training runs."""
 
 from django.conf import settings
-from django.contrib.postgres.indexes import BrinIndex
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Q
 
@@ -57,6 +58,9 @@ class Run(models.Model):
     )
     created_at = models.DateTimeField()
     archived_at = models.DateTimeField(null=True, blank=True)
+    tags = ArrayField(models.CharField(max_length=40), default=list, blank=True)
+    # What a filter finds the run by: its environments and lessons, in lower case.
+    environment_words = ArrayField(models.CharField(max_length=220), default=list, blank=True)
 
     # Registration: what the first trainer said, or what the configuration says.
     registered_at = models.DateTimeField(null=True, blank=True)
@@ -142,7 +146,11 @@ class Run(models.Model):
                 name="run_draining_has_a_target",
             ),
         ]
-        indexes = [models.Index(F("created_at").desc(), name="run_newest_first")]
+        indexes = [
+            models.Index(F("created_at").desc(), name="run_newest_first"),
+            GinIndex(fields=["tags"], name="run_tags"),
+            GinIndex(fields=["environment_words"], name="run_environment_words"),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -231,35 +239,6 @@ class PolicyVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.epoch}.{self.step} of {self.run_id}"
-
-
-class RunEvent(models.Model):
-    """Something that happened to a run: who, what, when, why. Rows are never changed."""
-
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
-    at = models.DateTimeField()
-    kind = models.CharField(max_length=60)
-    level = models.CharField(
-        max_length=8,
-        choices=[("info", "info"), ("warning", "warning"), ("error", "error")],
-        default="info",
-    )
-    actor = models.CharField(max_length=200, help_text="A user, a token or a part of the platform.")
-    message = models.TextField()
-    reason = models.TextField(blank=True)
-    details = models.JSONField(default=dict, blank=True)
-    request_id = models.CharField(
-        max_length=64, blank=True, db_default="", help_text="Of the request that caused it."
-    )
-
-    class Meta:
-        indexes = [
-            models.Index(fields=["run", "-id"], name="run_event_newest_first"),
-            BrinIndex(fields=["at"], name="run_event_at"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.message}"
 
 
 class ApiToken(models.Model):

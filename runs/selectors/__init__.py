@@ -1,6 +1,6 @@
 """Read what pages and machines need to know of runs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Final
@@ -12,11 +12,12 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
 
-from runs.core.lifecycle import ACTIVE, RunStatus, allowed_verbs
+from runs.core.lifecycle import ACTIVE
 from runs.core.rights import Caller, Role
 from runs.live import parts as live_parts
 from runs.models import ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
 from runs.rows import first_row
+from runs.selectors import run_table
 from runs.wire import (
     EnvironmentRow,
     Event,
@@ -26,6 +27,7 @@ from runs.wire import (
     TokenRow,
     TrainerRow,
 )
+from runs.wire.run_lists import Outlook
 
 EVENTS_PER_PAGE: Final = 200
 DECK_RUNS: Final = 200
@@ -72,31 +74,14 @@ def served_steps(run_id: int) -> int:
     return 0 if row is None else int(row[0])
 
 
-def _fields(run: Run) -> dict[str, Any]:
-    given = {field: getattr(run, field, None) for field in RunSummary.__struct_fields__}
-    given["created_by"] = run.created_by.get_username() if run.created_by else None
-    given["allowed_verbs"] = [str(verb) for verb in allowed_verbs(RunStatus(run.status))]
-    return given
-
-
 def run_summary(run: Run) -> RunSummary:
     """Return a run as lists show it."""
-    return RunSummary(**_fields(run))
+    return RunSummary(**run_table.summary_fields(run))
 
 
 def run_detail(run: Run) -> RunDetail:
     """Return a run with its configuration."""
-    return RunDetail(**_fields(run), config=run.config)
-
-
-def runs(*, status: str = "", text: str = "", limit: int = 500) -> list[RunSummary]:
-    """Return current runs, newest first, of one status and with `text` in their names."""
-    found = Run.objects.current().select_related("created_by").order_by("-created_at", "-id")
-    if status:
-        found = found.filter(status=status)
-    if text:
-        found = found.filter(name__icontains=text)
-    return [run_summary(run) for run in found[:limit]]
+    return RunDetail(**run_table.summary_fields(run), config=run.config)
 
 
 def run_part(run_id: int) -> dict[str, Any] | None:
@@ -268,30 +253,22 @@ def caller_of_session(session_key: str) -> Caller | None:
 
 
 def deck_runs() -> list[dict[str, Any]]:
-    """Return the runs as the live list shows them, active ones with what their parts say."""
-    names = Run.objects.current().values_list(
-        "id", "config__environment__spec", "config__language__lessons"
-    )
-    specs = {run_id: ", ".join(lessons) if lessons else spec for run_id, spec, lessons in names}
-    return [
-        msgspec.to_builtins(run)
-        | {"environment": specs.get(run.id)}
-        | (_outlook(run.id) if run.status in ACTIVE else {})
-        for run in runs(limit=DECK_RUNS)
-    ]
+    """Return the newest runs as the live list shows them, active ones with what apps add."""
+    found = Run.objects.current().select_related("created_by").order_by("-created_at", "-id")
+    rows = run_table.run_rows(list(found[:DECK_RUNS]))
+    beside = outlooks([row.id for row in rows if row.status in ACTIVE])
+    return [msgspec.to_builtins(row) | beside.get(row.id, {}) for row in rows]
 
 
-def _outlook(run_id: int) -> dict[str, Any]:
-    """Return a run's queue, fleet and last return, as far as an app shows them."""
-    parts, series = live_parts.part_readers(), live_parts.series_readers()
-    found: dict[str, Any] = {}
-    if "queue" in parts:
-        found["queued"] = (parts["queue"](run_id) or {}).get("queued")
-    if "fleet" in parts:
-        fleet = parts["fleet"](run_id) or {}
-        found["workers"] = len(fleet.get("workers", []))
-        found["observed_at"] = fleet.get("observed_at")
-    if "episodes" in series:
-        rows = series["episodes"](run_id, None, 1)
-        found["return_mean"] = rows[-1].get("recent_return_mean") if rows else None
+def outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return what apps show beside each run in a list: queue, fleet, returns."""
+    found: dict[int, dict[str, Any]] = {run_id: {} for run_id in run_ids}
+    for read in live_parts.outlook_readers():
+        for run_id, more in read(run_ids).items():
+            found[run_id] |= more
     return found
+
+
+def run_outlooks(run_ids: Sequence[int]) -> dict[int, Outlook]:
+    """Return the same as messages."""
+    return {run_id: Outlook(**more) for run_id, more in outlooks(run_ids).items()}

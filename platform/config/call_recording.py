@@ -1,0 +1,108 @@
+"""Note who called the API and how it was answered, for whoever looks for a mistake."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from buffer.api.atropos_urls import NAMES as ATROPOS_NAMES
+from runs.core.call_digest import Call
+from runs.live.calls import book
+from runs.models import ApiToken
+from runs.services.calls import keep_calls
+
+# What a refusal says beyond this is not kept.
+CONTENT_BYTES: Final = 16_384
+
+
+class CallRecording:
+    """Middleware: notes the calls of machines.
+
+    What people do on the dashboard is not noted here: events tell what they changed. Requests
+    that wait for a batch are noted as they begin to wait.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(
+        self,
+        get_response: Callable[[HttpRequest], Any],
+        *,
+        add: Callable[[Call], None] | None = None,
+    ) -> None:
+        self._get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        self._add = add or (_add if settings.ROLLDECK_RECORDED_CALLS else None)
+        if self._is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        """Answer, and note the answer."""
+        if self._is_async:
+            return self._later(request)
+        began = time.perf_counter()
+        response: HttpResponseBase = self._get_response(request)
+        self._note(request, response, began)
+        return response
+
+    async def _later(self, request: HttpRequest) -> HttpResponseBase:
+        began = time.perf_counter()
+        response: HttpResponseBase = await self._get_response(request)
+        self._note(request, response, began)
+        return response
+
+    def _note(self, request: HttpRequest, response: HttpResponseBase, began: float) -> None:
+        match, status = request.resolver_match, response.status_code
+        route = match.route if match else ""
+        client = _client(request, route, is_refused=status >= 400)
+        if self._add is None or not client:
+            return
+        self._add(
+            Call(
+                client=client,
+                at=time.time(),
+                method=request.method or "",
+                path=request.path,
+                route=route,
+                status=status,
+                duration_ms=(time.perf_counter() - began) * 1e3,
+                replayed="Idempotent-Replayed" in response.headers,
+                content=_refusal(response),
+            )
+        )
+
+
+def _client(request: HttpRequest, route: str, *, is_refused: bool) -> str:
+    """Return which machine called, or "" for people and their pages."""
+    token = getattr(request, "auth", None)
+    if isinstance(token, ApiToken):
+        return f"token:{token.pk}"
+    if getattr(getattr(request, "user", None), "is_authenticated", False):
+        return ""
+    is_machine = route in ATROPOS_NAMES or route.startswith("atropos/")
+    if is_machine or (is_refused and route.startswith("api/")):
+        return f"address:{request.META.get('REMOTE_ADDR', '')}"
+    return ""
+
+
+def _refusal(response: HttpResponseBase) -> bytes:
+    if response.status_code < 400 or not isinstance(response, HttpResponse):
+        return b""
+    return response.content[:CONTENT_BYTES]
+
+
+def _add(call: Call) -> None:
+    book(_keep).add(call)
+
+
+def _keep(calls: list[Call]) -> None:
+    try:
+        keep_calls(calls, kept_of_each=settings.ROLLDECK_RECORDED_CALLS)
+    finally:
+        connection.close()  # the thread rests for seconds; others need it

@@ -1,0 +1,179 @@
+"""Find runs among many, and ask things of many at once."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs import selectors, services
+from runs.api.bodies import InvalidBody, answer, read
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators, Readers
+from runs.models import Run
+from runs.selectors import run_filters, run_table
+from runs.services.many_runs import AT_ONCE, Deed, act_on
+from runs.wire import RunDetail
+from runs.wire.run_lists import (
+    ActedOn,
+    ActedOnRuns,
+    ActOnRuns,
+    OutlookList,
+    QualifierList,
+    SetTags,
+    ValueList,
+)
+
+OUTLOOKS_AT_MOST = 200
+
+
+class FilterView(APIView):
+    """The language of filters."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_filter_show",
+        responses={200: QualifierList, **problems(401, 403)},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List what a filter of runs may ask, with its operators and an example."""
+        return answer(QualifierList(results=run_table.qualifiers()))
+
+
+class FilterValuesView(APIView):
+    """What could stand behind a qualifier."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_filter_values",
+        parameters=[
+            OpenApiParameter("of", required=True, enum=list(run_table.VALUES_OF)),
+            OpenApiParameter("part", description="What the values hold."),
+        ],
+        responses={200: ValueList, **problems(400, 401, 403)},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List values that runs have, the most used first."""
+        of, part = request.query_params.get("of", ""), request.query_params.get("part", "")
+        if of not in run_table.VALUES_OF:
+            raise InvalidBody("of", f"must be one of {', '.join(run_table.VALUES_OF)}")
+        if "\x00" in part:
+            raise InvalidBody("part", "must not contain the NUL character")
+        return answer(ValueList(results=run_table.filter_values(of=of, part=part)))
+
+
+class RunsCsvView(APIView):
+    """The list of runs as a file."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="runs_export",
+        parameters=[OpenApiParameter("q"), OpenApiParameter("sort")],
+        responses={(200, "text/csv"): OpenApiTypes.STR, **problems(400, 401, 403)},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Return the runs that a filter asks for as comma-separated values."""
+        lines = run_table.runs_csv(
+            text=request.query_params.get("q", ""),
+            sort=request.query_params.get("sort", run_table.NEWEST_FIRST),
+            now=timezone.now(),
+        )
+        return HttpResponse(
+            "".join(lines),
+            content_type="text/csv; charset=utf-8",
+            headers={"Content-Disposition": 'attachment; filename="runs.csv"'},
+        )
+
+
+class OutlooksView(APIView):
+    """What lists show beside their runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_outlooks",
+        parameters=[OpenApiParameter("ids", required=True, description="At most 200, by commas.")],
+        responses={200: OutlookList, **problems(400, 401, 403)},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Return queue, fleet and returns of runs; what is not known is left out."""
+        words = request.query_params.get("ids", "").split(",")
+        if len(words) > OUTLOOKS_AT_MOST or not all(
+            word.isascii() and word.isdigit() and len(word) < 19 for word in words
+        ):
+            raise InvalidBody("ids", f"must be 1 to {OUTLOOKS_AT_MOST} ids with commas between")
+        return answer(OutlookList(results=selectors.run_outlooks([int(word) for word in words])))
+
+
+class TagsView(APIView):
+    """The tags of a run."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="runs_tag",
+        request=SetTags,
+        responses={200: RunDetail, **problems(400, 401, 403, 404)},
+        tags=["runs"],
+    )
+    def put(self, request: Request, run: str) -> HttpResponse:
+        """Give the run these tags instead of those it has."""
+        wanted = read(request, SetTags)
+        tagged = services.set_tags(
+            run_id=selectors.run_named(run).pk,
+            tags=wanted.tags,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return answer(selectors.run_detail(tagged))
+
+
+class RunActionsView(APIView):
+    """Actions on many runs."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="runs_act_on_many",
+        request=ActOnRuns,
+        responses={200: ActedOnRuns, **problems(400, 401, 403)},
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Do one thing to many runs, at most 100 at a time; each one is answered for."""
+        wanted, now = read(request, ActOnRuns), timezone.now()
+        if (wanted.ids is None) == (wanted.q is None):
+            raise InvalidBody("ids", "either ids or q says which runs")
+        if wanted.action in ("tag", "untag") and not wanted.tag:
+            raise InvalidBody("tag", "this action needs a tag")
+        found = (
+            Run.objects.filter(pk__in=wanted.ids)
+            if wanted.ids is not None
+            else run_filters.filtered(wanted.q or "", now=now)
+        ).filter(pk__gt=wanted.after_id)
+        rows = list(found.order_by("pk")[:AT_ONCE])
+        left = found.count() - len(rows)
+        deed = Deed(
+            action=wanted.action, actor=identity_of(request), reason=wanted.reason, tag=wanted.tag
+        )
+        refused = act_on(rows, deed, now=now)
+        return answer(
+            ActedOnRuns(
+                results=[
+                    ActedOn(id=run.pk, name=run.name, problem=problem)
+                    for run, problem in zip(rows, refused, strict=True)
+                ],
+                next_after_id=rows[-1].pk if left else None,
+                left=left,
+            )
+        )

@@ -1,0 +1,161 @@
+"""Show what clients were answered and who changed what, and end sessions."""
+
+import csv
+import io
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.api.bodies import InvalidBody, answer, whole_number
+from runs.api.identity import identity_of, person_of
+from runs.api.openapi import problems
+from runs.api.permissions import Admins, Known, Readers
+from runs.selectors import watching
+from runs.services import sessions
+from runs.wire.watching import AuditList, CallList, ClientList, SessionRow
+
+QUESTIONS = ("actor", "run", "kind", "request", "text", "people")
+AUDIT_PARAMETERS = [
+    *(OpenApiParameter(name) for name in QUESTIONS),
+    OpenApiParameter("before", int, description="Only rows with a smaller id."),
+    OpenApiParameter("limit", int, description="1 to 500."),
+]
+
+
+class ClientsView(APIView):
+    """Who calls the API."""
+
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="api_clients",
+        responses={200: ClientList, **problems(401, 403)},
+        tags=["tokens"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List clients of the API, the latest first, from the calls that are kept of each."""
+        return answer(ClientList(results=watching.clients()))
+
+
+class CallsView(APIView):
+    """What one client was answered."""
+
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="api_calls",
+        parameters=[
+            OpenApiParameter("client", required=True, description="token:<id> or address:<ip>"),
+            OpenApiParameter("only", enum=["refused", "replayed"]),
+        ],
+        responses={200: CallList, **problems(400, 401, 403)},
+        tags=["tokens"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List the last calls of a client: refusals and repetitions whole, successes in samples."""
+        client, only = (_word(request, name) for name in ("client", "only"))
+        if only not in ("", "refused", "replayed"):
+            raise InvalidBody("only", "must be refused or replayed")
+        found = watching.calls(client=client, only=only, limit=watching.CALLS_AT_MOST)
+        return answer(CallList(results=found))
+
+
+class AuditView(APIView):
+    """Who changed what."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="audit_list",
+        parameters=AUDIT_PARAMETERS,
+        responses={200: AuditList, **problems(400, 401, 403)},
+        tags=["audit"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List what happened to runs and to the deck, newest first."""
+        return answer(_audit(request, default=100))
+
+
+class AuditCsvView(APIView):
+    """Who changed what, as a file."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="audit_export",
+        parameters=AUDIT_PARAMETERS,
+        responses={(200, "text/csv"): OpenApiTypes.STR, **problems(400, 401, 403)},
+        tags=["audit"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Return a page of the audit as comma-separated values."""
+        page, text = _audit(request, default=watching.AUDIT_AT_MOST), io.StringIO()
+        names = ("at", "actor", "actor_name", "run", "kind", "message", "reason", "request_id")
+        writer = csv.writer(text)
+        writer.writerow(names)
+        for row in page.results:
+            writer.writerow([_cell(getattr(row, name)) for name in names])
+        headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
+        return HttpResponse(
+            text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers
+        )
+
+
+class SessionsView(APIView):
+    """The browsers on which a person is signed in."""
+
+    permission_classes = [Known]
+
+    @extend_schema(
+        operation_id="sessions_show",
+        responses={200: SessionRow, **problems(401, 403)},
+        tags=["session"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Count them; 0 for a machine."""
+        person = person_of(request)
+        found = sessions.sessions_of(person, now=timezone.now()) if person else []
+        return answer(SessionRow(sessions=len(found)))
+
+    @extend_schema(
+        operation_id="sessions_end",
+        request=None,
+        responses={200: SessionRow, **problems(401, 403)},
+        tags=["session"],
+    )
+    def delete(self, request: Request) -> HttpResponse:
+        """Sign out everywhere but here."""
+        person = person_of(request)
+        if person is not None:
+            sessions.end_sessions(
+                user=person,
+                but=request.session.session_key,
+                actor=identity_of(request),
+                now=timezone.now(),
+            )
+        return answer(SessionRow(sessions=1 if person else 0))
+
+
+def _audit(request: Request, *, default: int) -> AuditList:
+    most = watching.AUDIT_AT_MOST
+    limit = whole_number(request, "limit", default=default, at_least=1, at_most=most)
+    before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+    asked = {name: _word(request, name) for name in QUESTIONS}
+    return watching.audit(asked=asked, before=before, limit=limit or default)
+
+
+def _word(request: Request, name: str) -> str:
+    word = request.query_params.get(name, "")
+    if "\x00" in word:
+        raise InvalidBody(name, "must not contain the NUL character")
+    return word
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    # A spreadsheet would take such a cell for a formula.
+    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text

@@ -1,0 +1,22 @@
+"""Say by which words a run's environments are found."""
+
+from collections.abc import Iterable
+from typing import Any
+
+LONGEST_WORD = 220
+
+
+def words_of(names: Iterable[str]) -> list[str]:
+    """Return environments in lower case, each with and without what stands before its colon."""
+    whole = {name.lower() for name in names if name}
+    parts = {name.rpartition(":")[2] for name in whole}
+    return sorted(word[:LONGEST_WORD] for word in whole | parts if word)
+
+
+def names_in(config: dict[str, Any]) -> list[str]:
+    """Return the environments, or the lessons and theirs, of a run configuration."""
+    language = config.get("language")
+    if not language:
+        return [str(config.get("environment", {}).get("spec", ""))]
+    lessons = language.get("lessons", {})
+    return [*lessons, *(str(lesson.get("spec", "")) for lesson in lessons.values())]

@@ -1,0 +1,12 @@
+"""Read the one-line language in which people ask for runs.
+
+    state:running,paused kind:language env:gsm8k step>100 tag:ablation name~cart created<7d
+
+A filter is words; a run must answer all of them, and none of those behind a minus. A word without a
+qualifier asks for a part of the name. Times are ages (`7d`, `36h`) or dates (`2026-03-01`).
+"""
+
+from runs.core.run_filter.parsing import InvalidFilter, Term, parse
+from runs.core.run_filter.qualifiers import QUALIFIERS, Form, Qualifier
+
+__all__ = ["QUALIFIERS", "Form", "InvalidFilter", "Qualifier", "Term", "parse"]

@@ -1,0 +1,69 @@
+"""Remember the last calls of this process, and hand them over now and then.
+
+Answering a request costs one append to a bounded list; a thread of its own writes what is worth
+keeping every few seconds. A process that dies takes the last seconds with it: this is for people
+who look for a mistake, not a record.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+from runs.core.call_digest import Call, digest
+
+logger = logging.getLogger(__name__)
+
+# More between two flushes push the oldest out.
+CALLS_AT_MOST: Final = 20_000
+FLUSH_SECONDS: Final = 2.0
+Keep = Callable[[list[Call]], None]
+
+
+class CallBook:
+    """The calls since the last flush, and the thread that flushes them."""
+
+    def __init__(self, keep: Keep, *, flush_seconds: float = FLUSH_SECONDS) -> None:
+        self._keep = keep
+        self._flush_seconds = flush_seconds
+        self._calls: deque[Call] = deque(maxlen=CALLS_AT_MOST)
+        self._filled = threading.Event()
+        threading.Thread(target=self._flush_for_ever, name="rolldeck-calls", daemon=True).start()
+
+    def add(self, call: Call) -> None:
+        """Remember a call; never wait, never raise."""
+        self._calls.append(call)
+        if not self._filled.is_set():
+            self._filled.set()
+
+    def flush(self) -> None:
+        """Hand over what there is."""
+        calls = []
+        while self._calls:
+            calls.append(self._calls.popleft())
+        if calls:
+            self._keep(digest(calls))
+
+    def _flush_for_ever(self) -> None:
+        while True:
+            self._filled.wait()
+            time.sleep(self._flush_seconds)
+            self._filled.clear()
+            try:
+                self.flush()
+            except Exception:
+                logger.exception("calls of the last seconds are not shown")
+
+
+@cache
+def _book(keep: Keep, pid: int) -> CallBook:  # noqa: ARG001 threads do not follow a fork
+    return CallBook(keep)
+
+
+def book(keep: Keep) -> CallBook:
+    """Return the book of this process, whose calls go to `keep`."""
+    return _book(keep, os.getpid())

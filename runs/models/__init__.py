@@ -1,0 +1,30 @@
+"""What the platform remembers about runs, and about those who ask for them."""
+
+from runs.models.alerts import Alert, AlertDelivery
+from runs.models.calls import ApiCall
+from runs.models.events import RunEvent
+from runs.models.runs import (
+    AdvantageRule,
+    ApiToken,
+    Environment,
+    PolicyVersion,
+    Run,
+    RunKind,
+    RunQuerySet,
+    Trainer,
+)
+
+__all__ = [
+    "AdvantageRule",
+    "Alert",
+    "AlertDelivery",
+    "ApiCall",
+    "ApiToken",
+    "Environment",
+    "PolicyVersion",
+    "Run",
+    "RunEvent",
+    "RunKind",
+    "RunQuerySet",
+    "Trainer",
+]

@@ -1,0 +1,31 @@
+"""What machines asked of the API lately, and how they were answered."""
+
+from django.db import models
+from django.db.models import F
+
+
+class ApiCall(models.Model):
+    """One call that is worth showing, or one that stands for many like it.
+
+    Refusals and repeated pushes are kept one by one; successes of one route within a few seconds
+    become one row, that of the slowest.
+    """
+
+    client = models.CharField(max_length=200, help_text="A token, a user or an address.")
+    at = models.DateTimeField()
+    method = models.CharField(max_length=8)
+    path = models.TextField()
+    route = models.CharField(max_length=200, help_text="The path without its values.")
+    status = models.PositiveSmallIntegerField()
+    duration_ms = models.FloatField()
+    stands_for = models.PositiveIntegerField(default=1, help_text="Calls that this row is of.")
+    replayed = models.BooleanField(
+        default=False, help_text="A repeated push: answered as before, not stored twice."
+    )
+    problem = models.JSONField(default=dict, blank=True, help_text="What the refusal said.")
+
+    class Meta:
+        indexes = [models.Index(F("client"), F("id").desc(), name="api_call_of_client")]
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}: {self.status}"

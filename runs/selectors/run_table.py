@@ -1,0 +1,206 @@
+"""Read the list of runs: filtered, sorted, a page at a time."""
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+from django.db.models import Q, QuerySet
+
+from runs.core.lifecycle import RunStatus, allowed_verbs
+from runs.core.places import place_of, value_at
+from runs.core.run_filter import QUALIFIERS
+from runs.models import Run
+from runs.selectors.run_filters import filtered
+from runs.wire import RunSummary
+from runs.wire.run_lists import QualifierRow, RunList, RunRow, ValueRow
+
+ROWS_AT_MOST: Final = 500
+# Nobody reads a larger count, and it stays cheap however many runs there are.
+COUNTED_AT_MOST: Final = 10_000
+EXPORTED_AT_MOST: Final = 100_000
+VALUES_AT_MOST: Final = 20
+
+
+class Sort(NamedTuple):
+    """A column that a list may be sorted by."""
+
+    column: str
+    kind: type[Any]
+
+
+SORTS: Final[dict[str, Sort]] = {
+    "created": Sort("created_at", datetime),
+    "changed": Sort("status_changed_at", datetime),
+    "name": Sort("name", str),
+    "step": Sort("served_steps", int),
+    "policy": Sort("policy_step", int),
+    "planned": Sort("num_steps", int),
+}
+NEWEST_FIRST: Final = "-created"
+
+
+class UnknownSort(ValueError):
+    """A list cannot be sorted by this."""
+
+    field = "sort"
+
+
+def run_page(*, text: str, sort: str, after: str, limit: int, now: datetime) -> RunList:
+    """Return one page of the runs that a filter asks for.
+
+    Args:
+        text: The filter, as :mod:`runs.core.run_filter` reads it.
+        sort: One of :data:`SORTS`, behind a minus for the largest first.
+        after: Place at which the page before ended; empty for the first page.
+        limit: Rows at most.
+        now: What ages are counted from.
+
+    Raises:
+        InvalidFilter: If the filter cannot be read.
+        UnknownSort: If the list cannot be sorted so.
+        InvalidPlace: If `after` is no place in this list.
+    """
+    found = filtered(text, now=now)
+    column, _ = _sort(sort)
+    rows = list(_behind(found, sort, after).select_related("created_by")[: limit + 1])
+    rest, rows = rows[limit:], rows[:limit]
+    total = found[: COUNTED_AT_MOST + 1].count() if not after else None
+    return RunList(
+        results=run_rows(rows),
+        next=place_of(getattr(rows[-1], column.column), rows[-1].pk) if rest else None,
+        total=total,
+    )
+
+
+def _sort(sort: str) -> tuple[Sort, bool]:
+    found = SORTS.get(sort.removeprefix("-"))
+    if found is None:
+        raise UnknownSort(f"runs sort by {', '.join(SORTS)}, not by {sort!r}")
+    return found, sort.startswith("-")
+
+
+def _behind(found: QuerySet[Run], sort: str, after: str) -> QuerySet[Run]:
+    (column, kind), backwards = _sort(sort)
+    if after:
+        value, row_id = value_at(after, kind)
+        side = "lt" if backwards else "gt"
+        found = found.filter(
+            Q(**{f"{column}__{side}": value}) | Q(**{column: value, f"pk__{side}": row_id})
+        )
+    return found.order_by(*(f"-{name}" if backwards else name for name in (column, "pk")))
+
+
+def summary_fields(run: Run) -> dict[str, Any]:
+    """Return what every shape of a run shows."""
+    given = {field: getattr(run, field, None) for field in RunSummary.__struct_fields__}
+    given["created_by"] = run.created_by.get_username() if run.created_by else None
+    given["allowed_verbs"] = [str(verb) for verb in allowed_verbs(RunStatus(run.status))]
+    return given
+
+
+def run_rows(rows: list[Run]) -> list[RunRow]:
+    """Return runs as lists show them, with what they roll out."""
+    names = environments_of([run.pk for run in rows])
+    return [RunRow(**summary_fields(run), environment=names.get(run.pk)) for run in rows]
+
+
+def environments_of(run_ids: list[int]) -> dict[int, str | None]:
+    """Return what each run rolls out: its environment, its lessons, or who registered."""
+    configured = Run.objects.filter(pk__in=run_ids).values_list(
+        "pk", "config__environment__spec", "config__language__lessons"
+    )
+    names = {pk: ", ".join(lessons) if lessons else spec for pk, spec, lessons in configured}
+    bare = [pk for pk, name in names.items() if not name]
+    registered = Run.objects.filter(pk__in=bare, environments__isnull=False).values_list(
+        "pk", "environments__desired_name"
+    )
+    for pk, name in registered.order_by("pk", "environments__env_id"):
+        others = (names[pk] or "").split(", ") if names[pk] else []
+        if name not in others:
+            names[pk] = ", ".join([*others, name])
+    return names
+
+
+def qualifiers() -> list[QualifierRow]:
+    """Return what a filter may ask, for whoever helps people to write one."""
+    return [
+        QualifierRow(
+            name=each.name,
+            form=each.form.value,
+            meaning=each.meaning,
+            operators=list(each.operators),
+            choices=list(each.choices),
+            example=each.example,
+        )
+        for each in QUALIFIERS.values()
+    ]
+
+
+_VALUES: Final = {
+    "tag": "SELECT unnest(tags) AS value FROM runs_run WHERE archived_at IS NULL",
+    "env": "SELECT unnest(environment_words) AS value FROM runs_run WHERE archived_at IS NULL",
+    "owner": """SELECT u.username AS value
+        FROM runs_run r JOIN auth_user u ON u.id = r.created_by_id WHERE r.archived_at IS NULL""",
+    "preset": "SELECT preset AS value FROM runs_run WHERE archived_at IS NULL AND preset <> ''",
+    "name": "SELECT name AS value FROM runs_run WHERE archived_at IS NULL",
+}
+VALUES_OF: Final = tuple(_VALUES)
+
+
+def filter_values(*, of: str, part: str) -> list[ValueRow]:
+    """Return values that runs have for a qualifier and that hold `part`, the most used first."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT value, COUNT(*) FROM ({_VALUES[of]}) v WHERE strpos(lower(value), %s) > 0"  # noqa: S608 texts of our own
+            " GROUP BY value ORDER BY COUNT(*) DESC, value LIMIT %s",
+            [part.lower(), VALUES_AT_MOST],
+        )
+        return [ValueRow(value=value, runs=runs) for value, runs in cursor.fetchall()]
+
+
+CSV_COLUMNS: Final = (
+    *("name", "kind", "status", "status_reason", "environment", "tags", "created_by"),
+    *("served_steps", "num_steps", "epoch", "policy_step", "num_workers", "batch_size"),
+    *("created_at", "status_changed_at", "archived_at"),
+)
+
+
+def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
+    """Yield the runs that a filter asks for as lines of comma-separated values.
+
+    Raises:
+        InvalidFilter: If the filter cannot be read, before anything is yielded.
+        UnknownSort: If the list cannot be sorted so.
+    """
+    found = _behind(filtered(text, now=now), sort, "").select_related("created_by")
+    rows = found[:EXPORTED_AT_MOST]
+    yield _line(CSV_COLUMNS)
+    batch: list[Run] = []
+    for run in rows.iterator(chunk_size=ROWS_AT_MOST):
+        batch.append(run)
+        if len(batch) == ROWS_AT_MOST:
+            yield from _lines(batch)
+            batch = []
+    yield from _lines(batch)
+
+
+def _lines(rows: list[Run]) -> Iterator[str]:
+    for row in run_rows(rows):
+        yield _line([_cell(getattr(row, column)) for column in CSV_COLUMNS])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        value = " ".join(value)
+    text = "" if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
+    # A spreadsheet would take such a cell for a formula.
+    return f"'{text}" if isinstance(value, str) and text[:1] in {"=", "+", "-", "@"} else text
+
+
+def _line(cells: Any) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue()

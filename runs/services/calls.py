@@ -1,0 +1,78 @@
+"""Keep the last calls of each client of the API."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from django.db import connection, transaction
+
+from runs.core.call_digest import Call
+from runs.models import ApiCall
+
+FORGOTTEN_AFTER: Final = timedelta(days=7)
+LONGEST_PATH: Final = 500
+LONGEST_TEXT: Final = 2000
+MOST_FIELDS: Final = 20
+ERROR_NAMES: Final = ("field", "message")
+_FORGET: Final = """
+    DELETE FROM runs_apicall WHERE client = %s AND id < (
+        SELECT MIN(id) FROM (
+            SELECT id FROM runs_apicall WHERE client = %s ORDER BY id DESC LIMIT %s) newest)"""
+
+
+@transaction.atomic
+def keep_calls(calls: Sequence[Call], *, kept_of_each: int) -> None:
+    """Add calls, and forget all but the last `kept_of_each` of their clients."""
+    ApiCall.objects.bulk_create(_row(call) for call in calls)
+    clients = {call.client for call in calls}
+    with connection.cursor() as cursor:
+        cursor.executemany(_FORGET, [(client, client, kept_of_each) for client in clients])
+
+
+def forget_calls(*, now: datetime) -> int:
+    """Forget calls of clients that have been silent for long; return how many."""
+    return ApiCall.objects.filter(at__lt=now - FORGOTTEN_AFTER).delete()[0]
+
+
+def _row(call: Call) -> ApiCall:
+    return ApiCall(
+        client=call.client[:200],
+        at=datetime.fromtimestamp(call.at, UTC),
+        method=call.method[:8],
+        path=_storable(call.path[:LONGEST_PATH]),
+        route=call.route[:200],
+        status=call.status,
+        duration_ms=call.duration_ms,
+        stands_for=call.stands_for,
+        replayed=call.replayed,
+        problem=_problem(call.content),
+    )
+
+
+def _problem(content: bytes) -> dict[str, Any]:
+    """Return what a refusal said, as far as it can be read: code, detail, and fields."""
+    if not content:
+        return {}
+    try:
+        said = msgspec.json.decode(content, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {"detail": _storable(content[:LONGEST_TEXT].decode(errors="replace"))}
+    errors = said.get("errors")
+    fields = [each for each in errors if isinstance(each, dict)] if isinstance(errors, list) else []
+    return {
+        "code": _storable(str(said.get("code", ""))),
+        "detail": _storable(str(said.get("detail", said.get("message", "")))[:LONGEST_TEXT]),
+        "errors": [
+            {
+                name: _storable(str(each.get(name, ""))[:LONGEST_TEXT])
+                for name in ("field", "message")
+            }
+            for each in fields[:MOST_FIELDS]
+        ],
+    }
+
+
+def _storable(text: str) -> str:
+    """Return text that PostgreSQL takes: no NUL, no half of a character."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

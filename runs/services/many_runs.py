@@ -1,0 +1,56 @@
+"""Do one thing to many runs; what cannot be done to one of them holds up no other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from runs.core.lifecycle import MoveNotAllowed, RunVerb
+from runs.core.tags import InvalidTag
+from runs.models import Run
+from runs.selectors import RunNotFound
+from runs.services import lifecycle, shelving
+
+AT_ONCE: Final = 100
+REFUSALS: Final = (MoveNotAllowed, RunNotFound, lifecycle.RunExists, InvalidTag)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """What to do, who asks and why; `tag` is for `tag` and `untag` alone."""
+
+    action: str
+    actor: str
+    reason: str = ""
+    tag: str = ""
+
+
+def act_on(runs: Sequence[Run], deed: Deed, *, now: datetime) -> list[str]:
+    """Do `deed` to each run in a transaction of its own, and return why not, or "" where done."""
+    return [_act(run, deed, now) for run in runs]
+
+
+def _act(run: Run, deed: Deed, now: datetime) -> str:
+    try:
+        if deed.action == "archive":
+            shelving.archive(run_id=run.pk, actor=deed.actor, reason=deed.reason, now=now)
+        elif deed.action == "unarchive":
+            shelving.unarchive(run_id=run.pk, actor=deed.actor, reason=deed.reason, now=now)
+        elif deed.action in ("tag", "untag"):
+            _tag(run, deed, now)
+        else:
+            lifecycle.ask(
+                run_id=run.pk,
+                verb=RunVerb(deed.action),
+                actor=deed.actor,
+                reason=deed.reason,
+                now=now,
+            )
+    except REFUSALS as error:
+        return str(error)
+    return ""
+
+
+def _tag(run: Run, deed: Deed, now: datetime) -> None:
+    tags = {*run.tags, deed.tag} if deed.action == "tag" else {*run.tags} - {deed.tag.lower()}
+    shelving.set_tags(run_id=run.pk, tags=tags, actor=deed.actor, reason=deed.reason, now=now)

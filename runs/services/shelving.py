@@ -1,0 +1,110 @@
+"""Put runs away, take them out again, and label them."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from django.db import IntegrityError, transaction
+
+from runs import live
+from runs.core.lifecycle import TERMINAL, MoveNotAllowed, RunStatus
+from runs.core.tags import checked
+from runs.models import Run
+from runs.selectors import RunNotFound
+from runs.services.events import record_event
+from runs.services.lifecycle import RunExists
+
+SHELVABLE: Final = frozenset({*TERMINAL, RunStatus.DRAFT})
+
+
+@transaction.atomic
+def archive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
+    """Take a run that is over, or was never started, out of the lists; nothing is deleted.
+
+    Its name is free from then on.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        MoveNotAllowed: If it is still active.
+    """
+    changed = Run.objects.filter(
+        pk=run_id, archived_at=None, is_default=False, status__in=SHELVABLE
+    ).update(archived_at=now)
+    if not changed:
+        run = _current(run_id)
+        if run.is_default:
+            raise MoveNotAllowed(f"{run.name} is the run at the server root: reset it instead")
+        raise MoveNotAllowed(f"{run.name} is {run.status}: only what is over can be archived")
+    record_event(
+        run_id=run_id, kind="archived", message="archived", actor=actor, reason=reason, now=now
+    )
+    live.announce(run_id, "run")
+    return Run.objects.get(pk=run_id)
+
+
+@transaction.atomic
+def unarchive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
+    """Take an archived run back into the lists.
+
+    Raises:
+        RunNotFound: If there is no such archived run.
+        RunExists: If a current run has its name.
+    """
+    try:
+        with transaction.atomic():
+            changed = Run.objects.filter(pk=run_id, archived_at__isnull=False).update(
+                archived_at=None
+            )
+    except IntegrityError as error:
+        raise RunExists("a current run has its name") from error
+    if not changed:
+        raise RunNotFound(f"there is no archived run with id {run_id}")
+    record_event(
+        run_id=run_id,
+        kind="unarchived",
+        message="back from the archive",
+        actor=actor,
+        reason=reason,
+        now=now,
+    )
+    live.announce(run_id, "run")
+    return Run.objects.get(pk=run_id)
+
+
+@transaction.atomic
+def set_tags(
+    *, run_id: int, tags: Iterable[str], actor: str, reason: str = "", now: datetime
+) -> Run:
+    """Give a run these tags instead of those it has; runs that are over as well.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        InvalidTag: If one of the tags cannot be one.
+    """
+    wanted = checked(tags)
+    run = _current(run_id, lock=True)
+    if run.tags == wanted:
+        return run
+    before, run.tags = run.tags, wanted
+    run.save(update_fields=["tags"])
+    record_event(
+        run_id=run_id,
+        kind="tagged",
+        message=f"tags: {', '.join(wanted) or 'none'}",
+        actor=actor,
+        reason=reason,
+        details={"tags": {"before": before, "after": wanted}},
+        now=now,
+    )
+    live.announce(run_id, "run")
+    return run
+
+
+def _current(run_id: int, *, lock: bool = False) -> Run:
+    found = Run.objects.current()
+    if lock:
+        found = found.select_for_update(no_key=True)
+    run = found.filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"there is no current run with id {run_id}")
+    return run

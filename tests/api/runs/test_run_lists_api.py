@@ -1,0 +1,162 @@
+"""Lists of runs over HTTP, and one action on many of them."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from runs.core.lifecycle import RunStatus
+from runs.models import Run, RunEvent
+from runs.services import many_runs
+from tests.factories import make_run, make_user
+
+
+@pytest.fixture
+def olga(db: None) -> APIClient:
+    client = APIClient()
+    client.force_login(make_user(username="olga", role="operator"))
+    return client
+
+
+def act(client: APIClient, **body: Any) -> Any:
+    return client.post("/api/run-actions", body, format="json")
+
+
+def outcome(answer: Any) -> dict[str, str]:
+    assert answer.status_code == 200, answer.content
+    return {each["name"]: each["problem"] for each in answer.json()["results"]}
+
+
+def test_a_filter_that_cannot_be_read_is_pointed_at(olga: APIClient) -> None:
+    answer = olga.get("/api/runs", {"q": "name~a stat:running"})
+
+    assert answer.status_code == 400
+    (problem,) = answer.json()["errors"]
+    assert (problem["field"], problem["start"], problem["end"]) == ("q", 7, 11)
+    assert "there is no 'stat'" in problem["message"]
+
+
+def test_pages_follow_one_another(olga: APIClient) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        make_run(name=name)
+
+    first = olga.get("/api/runs", {"sort": "name", "limit": 2}).json()
+    second = olga.get("/api/runs", {"sort": "name", "after": first["next"]}).json()
+
+    assert [run["name"] for run in first["results"]] == ["alpha", "beta"]
+    assert first["total"] == 3
+    assert [run["name"] for run in second["results"]] == ["gamma"]
+    assert second["next"] is None
+
+
+def test_the_old_questions_are_still_answered(olga: APIClient) -> None:
+    make_run(name="alpha-1")
+    make_run(name="beta", status=RunStatus.PAUSED)
+
+    both = olga.get("/api/runs", {"q": "BET", "status": "paused"}).json()["results"]
+    assert [run["name"] for run in both] == ["beta"]
+
+
+def test_the_language_explains_itself(olga: APIClient) -> None:
+    rows = {row["name"]: row for row in olga.get("/api/run-filter").json()["results"]}
+
+    assert rows["state"]["choices"][:2] == ["draft", "queued"]
+    assert rows["step"]["operators"] == [":", "=", ">", ">=", "<", "<="]
+
+
+def test_tags_are_set_in_one_form_and_the_change_is_kept(olga: APIClient) -> None:
+    run = make_run(status=RunStatus.COMPLETED)
+
+    answer = olga.put(
+        "/api/runs/alpha/tags",
+        {"tags": ["Night", "ablation", "night"], "reason": "found"},
+        format="json",
+    )
+    assert answer.json()["tags"] == ["ablation", "night"]
+    event = RunEvent.objects.filter(run=run).latest("id")
+    assert (event.kind, event.actor, event.reason) == ("tagged", "user:olga", "found")
+    assert event.details == {"tags": {"before": [], "after": ["ablation", "night"]}}
+
+    refused = olga.put("/api/runs/alpha/tags", {"tags": ["two words"]}, format="json")
+    assert refused.status_code == 400
+    assert refused.json()["errors"][0]["field"] == "tags"
+
+
+def test_one_action_on_many_says_which_were_not_done_and_why(olga: APIClient) -> None:
+    running, over = make_run(name="goes"), make_run(name="over", status=RunStatus.COMPLETED)
+
+    done = outcome(act(olga, action="pause", ids=[running.pk, over.pk], reason="maintenance"))
+
+    assert done == {"goes": "", "over": "over is completed: it cannot pause now"}
+    assert Run.objects.get(name="goes").status == "paused"
+    event = RunEvent.objects.filter(run=running).latest("id")
+    assert (event.actor, event.reason) == ("user:olga", "maintenance")
+
+
+def test_all_that_match_are_acted_on_a_part_at_a_time(
+    olga: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(many_runs.AT_ONCE + 1):
+        make_run(name=f"run-{number}", kind="outside")
+    make_run(name="other", kind="outside")
+
+    first = act(olga, action="tag", q="name~run-", tag="sweep").json()
+    second = act(
+        olga, action="tag", q="name~run-", tag="sweep", after_id=first["next_after_id"]
+    ).json()
+
+    assert (len(first["results"]), first["left"]) == (many_runs.AT_ONCE, 1)
+    assert (len(second["results"]), second["left"], second["next_after_id"]) == (1, 0, None)
+    assert Run.objects.filter(tags__contains=["sweep"]).count() == many_runs.AT_ONCE + 1
+
+
+def test_what_is_over_is_archived_and_comes_back_unless_its_name_is_taken(olga: APIClient) -> None:
+    over, active = make_run(name="over", status=RunStatus.STOPPED), make_run(name="active")
+
+    done = outcome(act(olga, action="archive", ids=[over.pk, active.pk]))
+    assert done == {"over": "", "active": "active is running: only what is over can be archived"}
+    assert [run["name"] for run in olga.get("/api/runs").json()["results"]] == ["active"]
+
+    usurper = make_run(name="over")
+    assert outcome(act(olga, action="unarchive", ids=[over.pk])) == {
+        "over": "a current run has its name"
+    }
+    Run.objects.filter(pk=usurper.pk).delete()
+    assert outcome(act(olga, action="unarchive", q="is:archived")) == {"over": ""}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"action": "pause"}, "ids"),
+        ({"action": "pause", "ids": [1], "q": ""}, "ids"),
+        ({"action": "tag", "ids": [1]}, "tag"),
+        ({"action": "delete", "ids": [1]}, "action"),
+        ({"action": "pause", "q": "state:odd"}, "q"),
+    ],
+)
+def test_an_action_that_makes_no_sense_is_refused(
+    olga: APIClient, body: dict[str, Any], field: str
+) -> None:
+    answer = act(olga, **body)
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == field
+
+
+def test_outlooks_are_told_for_many_runs_at_once(olga: APIClient) -> None:
+    run = make_run()
+
+    answer = olga.get("/api/run-outlooks", {"ids": f"{run.pk},999999"})
+    assert answer.status_code == 200
+    assert answer.json()["results"][str(run.pk)]["queued"] is None
+    assert olga.get("/api/run-outlooks", {"ids": "1,x"}).status_code == 400
+
+
+def test_the_list_is_a_file_too(olga: APIClient) -> None:
+    make_run(name="alpha", tags=["night"])
+
+    answer = olga.get("/api/runs.csv", {"q": "tag:night"})
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    assert answer.content.decode().splitlines()[1].startswith("alpha,fleet,running,")
+    assert olga.get("/api/runs.csv", {"q": "tag:"}).status_code == 400

@@ -1,0 +1,129 @@
+"""What people type to find runs, and what they are told when it cannot be."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runs.core.run_filter import QUALIFIERS, InvalidFilter, Term, parse
+
+
+def one(text: str) -> Term:
+    (term,) = parse(text)
+    return term
+
+
+def test_a_sentence_of_qualifiers_is_one_term_for_each_word() -> None:
+    terms = parse("state:running kind:language step>100 -tag:ablation name~cart created<7d lunar")
+
+    assert [(term.name, term.operator, term.values, term.negated) for term in terms] == [
+        ("state", ":", ("running",), False),
+        ("kind", ":", ("language",), False),
+        ("step", ">", (100.0,), False),
+        ("tag", ":", ("ablation",), True),
+        ("name", "~", ("cart",), False),
+        ("created", "<", (timedelta(days=7),), False),
+        ("name", "~", ("lunar",), False),
+    ]
+
+
+def test_a_comma_offers_alternatives_and_quotes_hold_words_together() -> None:
+    assert one("state:Running,paused").values == ("running", "paused")
+    assert one('tag:"two words","a,b"').values == ("two words", "a,b")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("step>=2.5k", 2500.0), ("step:1M", 1e6), ("policy:-1", -1.0)]
+)
+def test_numbers_may_be_short(text: str, number: float) -> None:
+    assert one(text).values == (number,)
+
+
+def test_times_are_ages_or_dates() -> None:
+    assert one("created>36h").values == (timedelta(hours=36),)
+    assert one("changed<2026-03-01").values == (datetime(2026, 3, 1, tzinfo=UTC),)
+
+
+@pytest.mark.parametrize(
+    ("text", "culprit"),
+    [
+        ("state:runing", "runing"),
+        ("name~a stat:running", "stat"),
+        ("step~4", "~"),
+        ("step>many", "many"),
+        ("step>", "step>"),
+        ("created<yesterday", "yesterday"),
+        ("created<2026-13-01", "2026-13-01"),
+        ("state:running,,x", ","),
+        ('tag:"open', 'tag:"open'),
+        ('a ""', '""'),
+        ("a\x00b", "\x00"),
+    ],
+)
+def test_what_cannot_be_is_pointed_at(text: str, culprit: str) -> None:
+    with pytest.raises(InvalidFilter) as caught:
+        parse(text)
+
+    assert text[caught.value.start : caught.value.end] == culprit
+    assert f"at character {caught.value.start + 1}:" in str(caught.value)
+
+
+def test_what_is_unknown_is_answered_with_what_is_known() -> None:
+    with pytest.raises(InvalidFilter, match="known are state, kind"):
+        parse("colour:red")
+
+
+def test_a_filter_ends_somewhere() -> None:
+    with pytest.raises(InvalidFilter, match="at most 1000 characters"):
+        parse("x" * 1001)
+    with pytest.raises(InvalidFilter, match="at most 40 words"):
+        parse("x " * 41)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_either_understood_or_pointed_at(text: str) -> None:
+    try:
+        terms = parse(text)
+    except InvalidFilter as error:
+        refused: InvalidFilter | None = error
+    else:
+        refused = None
+        assert all(term.name in QUALIFIERS and term.values for term in terms)
+        assert bool(terms) == bool(text.split())
+    assert refused is None or 0 <= refused.start <= refused.end <= len(text)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.sampled_from(["name", "tag", "owner", "env"]),
+            st.sampled_from([":", "=", "~"]),
+            st.lists(
+                st.text(st.characters(exclude_characters='"\x00', exclude_categories=["Cs"]))
+                .map(str.strip)
+                .filter(bool),
+                min_size=1,
+                max_size=3,
+            ),
+        ),
+        max_size=8,
+    )
+)
+def test_what_is_written_down_is_read_back(
+    asked: list[tuple[bool, str, str, list[str]]],
+) -> None:
+    text = " ".join(
+        "-" * negated + name + operator + ",".join(f'"{value}"' for value in values)
+        for negated, name, operator, values in asked
+    )
+    if len(text) > 1000:
+        return
+
+    assert [(t.negated, t.name, t.operator, list(t.values)) for t in parse(text)] == asked
+
+
+@given(st.sampled_from(sorted(QUALIFIERS)))
+def test_every_example_is_understood(name: str) -> None:
+    assert one(QUALIFIERS[name].example).name == name
