@@ -10,6 +10,9 @@ import { Shell } from "@/shell/Shell";
 const text = (value: unknown): string | undefined =>
   typeof value === "string" || typeof value === "number" ? String(value) : undefined;
 
+const oneOf = <T extends string>(value: unknown, ...known: T[]): T | undefined =>
+  known.find((each) => each === value);
+
 const root = createRootRoute({ notFoundComponent: NotFound });
 
 const login = createRoute({
@@ -35,7 +38,12 @@ const runs = createRoute({
 const launch = createRoute({
   getParentRoute: () => shell,
   path: "/runs/new",
-  component: lazyRouteComponent(() => import("@/pages/LaunchPage"), "LaunchPage"),
+  component: lazyRouteComponent(() => import("@/pages/launch/LaunchPage"), "LaunchPage"),
+  validateSearch: (search): { from?: string; preset?: string; view?: "changes" | "config" | "copy" } => ({
+    from: text(search.from),
+    preset: text(search.preset),
+    view: oneOf(search.view, "changes", "config", "copy"),
+  }),
 });
 const run = createRoute({
   getParentRoute: () => shell,

@@ -168,6 +168,8 @@ def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(signed_in: Page, dec
     page.get_by_role("button", name="Kill").click()
     dialog = page.get_by_role("dialog", name="Kill to-be-killed?")
     dialog.get_by_label("Reason").fill(HOSTILE)
+    expect(dialog.get_by_role("button", name="Kill")).to_be_disabled()
+    dialog.get_by_label("Type to-be-killed to go on").fill("to-be-killed")
     dialog.get_by_role("button", name="Kill").click()
 
     page.locator("[data-status=stopped]").wait_for()

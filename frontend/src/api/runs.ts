@@ -2,7 +2,7 @@
 
 import { queryOptions, useMutation } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { Preset, RunDetail, RunVerb } from "@/api/types";
+import type { Preset, RunCheck, RunDetail, RunVerb } from "@/api/types";
 import type { JsonSchema } from "@/forms/fields";
 
 export type RunConfigSchema = { schema: JsonSchema; presets: Preset[] };
@@ -24,6 +24,21 @@ export function useCreateRun() {
   });
 }
 
+/** Say what launching it would meet; nothing is stored. */
+export function useCheckRun() {
+  return useMutation({
+    mutationFn: (run: Omit<NewRun, "start">): Promise<RunCheck> => body(api.POST("/api/run-checks", { body: run })),
+  });
+}
+
+export function runQuery(name: string) {
+  return queryOptions({
+    queryKey: ["run", name],
+    queryFn: (): Promise<RunDetail> => body(api.GET("/api/runs/{run}", { params: { path: { run: name } } })),
+    retry: false,
+  });
+}
+
 export type NewSize = { workers: number; reason: string };
 
 /** Ask for so many workers; the run's next state, with the number in it, comes over the live page. */
@@ -31,6 +46,14 @@ export function useResize(name: string) {
   return useMutation({
     mutationFn: ({ workers, reason }: NewSize): Promise<RunDetail> =>
       body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: { num_workers: workers, reason } })),
+  });
+}
+
+/** Archive an outside run and begin it afresh. */
+export function useReset(name: string) {
+  return useMutation({
+    mutationFn: (reason: string): Promise<RunDetail> =>
+      body(api.POST("/api/runs/{run}/reset", { params: { path: { run: name } }, body: { reason } })),
   });
 }
 

@@ -25,6 +25,15 @@ export type MetricRow = Schemas["MetricRow"];
 export type LedgerPart = Schemas["LedgerAnswer"];
 export type LedgerCounts = Schemas["KindLedger"];
 export type Session = Schemas["Session"];
+export type RunCheck = Schemas["RunCheck"];
+export type QueueAnswer = Schemas["QueueAnswer"];
+export type PreviewAnswer = Schemas["PreviewAnswer"];
+export type BatchRow = Schemas["BatchRow"];
+export type BatchItems = Schemas["BatchItems"];
+export type EnvironmentRow = Schemas["EnvironmentRow"];
+export type EnvironmentMixing = Schemas["EnvironmentMixing"];
+export type PolicyVersionRow = Schemas["PolicyVersionRow"];
+export type DeliveryRow = Schemas["DeliveryRow"];
 export type Preset = Schemas["Preset"];
 
 /** A row of the live runs list: the run, and numbers beside it when they are cheap to know. */

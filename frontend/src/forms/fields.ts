@@ -40,7 +40,14 @@ export type Field = {
   range: string;
 };
 
-export type Section = { name: string; title: string; help: string; fields: Field[] };
+export type Section = {
+  name: string;
+  title: string;
+  help: string;
+  fields: Field[];
+  /** The part of the configuration without which this one is not there: null instead of an object. */
+  optionalPart?: string;
+};
 export type Answers = Record<string, string | boolean>;
 type Config = Record<string, unknown>;
 
@@ -110,13 +117,21 @@ function sectionOf(path: string, name: string, raw: JsonSchema, root: JsonSchema
   return [{ name: path, title: words(name), help: schema.description ?? "", fields }, ...below];
 }
 
+/** The object that may stand where null is allowed too. */
+function objectOrNull(raw: JsonSchema, root: JsonSchema): JsonSchema | undefined {
+  const object = raw.anyOf?.find((each) => resolved(each, root).properties);
+  return object && { ...resolved(object, root), description: raw.description };
+}
+
 /** Return the sections of the form: one for each object of the configuration, the rest last. */
 export function sectionsOf(root: JsonSchema): Section[] {
   const top = resolved(root, root);
   const sections: Section[] = [];
   const loose: Field[] = [];
   for (const [name, raw] of Object.entries(top.properties ?? {})) {
+    const part = objectOrNull(raw, root);
     if (resolved(raw, root).properties) sections.push(...sectionOf(name, name, raw, root));
+    else if (part) sections.push(...sectionOf(name, name, part, root).map((each) => ({ ...each, optionalPart: name })));
     else loose.push(fieldOf(name, name, raw, root, undefined));
   }
   if (loose.length > 0) sections.push({ name: "", title: "Length and seed", help: "", fields: loose });
@@ -127,12 +142,17 @@ function at(config: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>((value, key) => (isConfig(value) ? value[key] : undefined), config);
 }
 
+const LONGEST_LINE = 60;
+
 /** Return how a value is written in its field. */
 export function written(field: Field, value: unknown): string | boolean {
   if (field.kind === "switch") return value === true;
   if (value === null || value === undefined) return "";
   if (field.kind === "numbers" && Array.isArray(value)) return value.join(", ");
-  if (field.kind === "json") return JSON.stringify(value);
+  if (field.kind === "json") {
+    const line = JSON.stringify(value);
+    return line.length > LONGEST_LINE ? JSON.stringify(value, null, 2) : line;
+  }
   return String(value);
 }
 
@@ -212,6 +232,16 @@ export function read(field: Field, answer: string | boolean): Read {
     default:
       return { value: answer };
   }
+}
+
+/** Return the paths of a configuration that no field of the form is for. */
+export function unknownPaths(sections: Section[], config: unknown, path = ""): string[] {
+  const fields = sections.flatMap((section) => section.fields.map((field) => field.path));
+  if (path && fields.includes(path)) return [];
+  const isPart = path === "" || fields.some((each) => each.startsWith(`${path}.`));
+  if (!isPart || (path !== "" && !isConfig(config))) return [path];
+  if (!isConfig(config)) return [];
+  return Object.entries(config).flatMap(([key, value]) => unknownPaths(sections, value, path ? `${path}.${key}` : key));
 }
 
 export type Collected = { config: Config; problems: Record<string, string> };

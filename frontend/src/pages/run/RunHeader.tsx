@@ -1,15 +1,16 @@
 import { Link } from "@tanstack/react-router";
 import type { useAsk } from "@/api/runs";
-import type { FleetPart, RunDetail } from "@/api/types";
+import type { FleetPart, QueuePart, RunDetail } from "@/api/types";
 import { RunChip } from "@/components/RunChip";
 import { policyStep, visible } from "@/format";
+import { Steering } from "@/pages/run/Steering";
 import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
 import { arrival } from "@/pages/run/verbs";
 
-type Props = { run: RunDetail; fleet: FleetPart | undefined; ask: ReturnType<typeof useAsk> };
+type Props = { run: RunDetail; fleet: FleetPart | undefined; queue: QueuePart | undefined; ask: ReturnType<typeof useAsk> };
 
 /** Which run, how it is, why, and what may be done. */
-export function RunHeader({ run, fleet, ask }: Props) {
+export function RunHeader({ run, fleet, queue, ask }: Props) {
   const arrived = arrival(run, fleet);
   return (
     <>
@@ -28,6 +29,7 @@ export function RunHeader({ run, fleet, ask }: Props) {
             <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
           </span>
         )}
+        <Steering run={run} queue={queue} ask={ask} />
         <span>{`${run.kind} run`}</span>
         <span>
           epoch {run.epoch} · policy {policyStep(run.policy_step)}

@@ -58,7 +58,7 @@ function LiveRun({ name }: { name: string }) {
   if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
   return (
     <RunContext value={{ run, fleet, queue, ledger, curriculum, episodes, events, metrics, at, speed, histories, ask }}>
-      <RunHeader run={run} fleet={fleet} ask={ask} />
+      <RunHeader run={run} fleet={fleet} queue={queue} ask={ask} />
       <RunTabs run={run} />
       <Outlet />
     </RunContext>

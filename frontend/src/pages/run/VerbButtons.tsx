@@ -1,62 +1,29 @@
-import { Button, Group, Modal, Textarea, Tooltip } from "@mantine/core";
+import { Button, Group, Tooltip } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Asked, type useAsk } from "@/api/runs";
+import { type Asked, type useAsk, useReset } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import type { RunSummary, RunVerb } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
-import { VERBS } from "@/pages/run/verbs";
+import { ConfirmVerb } from "@/pages/run/ConfirmVerb";
+import { VERBS, type Verb } from "@/pages/run/verbs";
 import { useShortcuts } from "@/shell/keyboard";
 
 type Ask = ReturnType<typeof useAsk>;
-type ConfirmProps = { run: RunSummary; verb: RunVerb; onCancel: () => void; onConfirm: (asked: Asked) => void };
 
-function Confirm({ run, verb, onCancel, onConfirm }: ConfirmProps) {
-  const [reason, setReason] = useState("");
-  const { label, does, destroys } = VERBS[verb];
-  return (
-    <Modal opened onClose={onCancel} title={`${label} ${run.name}?`}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          onConfirm({ verb, reason });
-        }}
-      >
-        <p style={{ marginTop: 0 }}>{does}</p>
-        <Textarea
-          label="Reason"
-          description="Kept in the run's events, for whoever asks later."
-          value={reason}
-          maxLength={2000}
-          autosize
-          minRows={2}
-          data-autofocus
-          onChange={(event) => setReason(event.currentTarget.value)}
-        />
-        <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onCancel}>
-            Leave it as it is
-          </Button>
-          <Button type="submit" color={destroys ? "red.8" : undefined}>
-            {label}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
-  );
-}
-
-const MAIN: RunVerb[] = ["start", "pause", "resume"];
+const MAIN: Verb[] = ["start", "pause", "resume"];
 
 /** What may be asked of the run now; each button says what it does. */
 export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
   const mayOperate = useMayOperate();
-  const [confirming, setConfirming] = useState<RunVerb | null>(null);
-  const allowed = run.allowed_verbs;
+  const [confirming, setConfirming] = useState<Verb | null>(null);
+  const reset = useReset(run.name);
+  const allowed: Verb[] = run.kind === "outside" ? [...run.allowed_verbs, "reset"] : run.allowed_verbs;
   const toggle = allowed.includes("resume") ? "resume" : allowed.includes("pause") ? "pause" : null;
   useShortcuts({ p: () => toggle && mayOperate && setConfirming(toggle) });
 
-  const begin = (verb: RunVerb) => (VERBS[verb].destroys ? setConfirming(verb) : ask.mutate({ verb, reason: "" }));
-  const asked = ask.isPending ? ask.variables.verb : null;
+  const begin = (verb: Verb) => (VERBS[verb].destroys ? setConfirming(verb) : ask.mutate({ verb: verb as RunVerb, reason: "" }));
+  const asked: Verb | null = ask.isPending ? ask.variables.verb : reset.isPending ? "reset" : null;
   return (
     <>
       <Group gap="xs" role="group" aria-label="What to do with this run">
@@ -64,27 +31,37 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
           <Tooltip key={verb} label={mayOperate ? VERBS[verb].does : "You may look; this takes an operator."}>
             <Button
               variant={MAIN.includes(verb) ? "filled" : "default"}
-              className={verb === "kill" ? "kill" : undefined}
+              className={VERBS[verb].typed ? "kill" : undefined}
               disabled={!mayOperate || asked !== null}
               data-verb={verb}
+              aria-description={VERBS[verb].does}
               onClick={() => begin(verb)}
             >
               {asked === verb ? `${VERBS[verb].asking}…` : VERBS[verb].label}
             </Button>
           </Tooltip>
         ))}
+        {run.kind !== "outside" && (
+          <Tooltip label="Opens the launch form with this run's configuration, and shows what you change of it.">
+            <Link to="/runs/new" search={{ from: run.name }} className="clone-link">
+              Clone
+            </Link>
+          </Tooltip>
+        )}
       </Group>
       {confirming && (
-        <Confirm
+        <ConfirmVerb
           run={run}
           verb={confirming}
           onCancel={() => setConfirming(null)}
-          onConfirm={(given) => {
+          onConfirm={(reason) => {
             setConfirming(null);
-            ask.mutate(given);
+            if (confirming === "reset") reset.mutate(reason);
+            else ask.mutate({ verb: confirming, reason } satisfies Asked);
           }}
         />
       )}
+      {reset.error && <ErrorState title="Reset was refused" error={reset.error} />}
     </>
   );
 }
@@ -93,7 +70,7 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
 export function VerbProblem({ ask }: { ask: Ask }) {
   if (!ask.error) return null;
   return (
-    <div style={{ marginBottom: "1rem" }}>
+    <div className="verb-problem">
       <ErrorState title={`${VERBS[ask.variables?.verb ?? "pause"].label} was refused`} error={ask.error} />
     </div>
   );

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { FleetPart, RunSummary } from "@/api/types";
-import { arrival, newer, VERBS } from "./verbs";
+import { arrival, drainText, following, newer, VERBS } from "./verbs";
 
 const run = (status: RunSummary["status"], at = "2026-01-01T00:00:00Z"): RunSummary =>
   ({ id: 1, kind: "fleet", status, status_changed_at: at }) as RunSummary;
@@ -30,5 +30,24 @@ it("believes whatever is newer, the verb's answer or the live page", () => {
 
 it("confirms whatever cannot be taken back", () => {
   const destroying = Object.entries(VERBS).filter(([, look]) => look.destroys);
-  expect(destroying.map(([verb]) => verb)).toEqual(["stop", "kill"]);
+  expect(destroying.map(([verb]) => verb)).toEqual(["stop", "kill", "reset"]);
+});
+
+it("counts the workers that follow", () => {
+  const workers = [{ state: "paused" }, { state: "running" }, { state: "paused" }] as const;
+  expect(following("paused", [...workers])).toBe("2 of 3 workers paused");
+  expect(following("paused", [{ state: "running" }])).toBe("0 of 1 worker paused");
+  expect(following("paused", [])).toBe("");
+  expect(following("queued", [...workers])).toBe("");
+});
+
+it("says what a drain has before it", () => {
+  const queue = { queued: 30, waiting: 0, leased: 2, threshold: 48, batch_size: 16, over_threshold: false, served_steps: 1 };
+  expect(drainText({ ...run("draining"), batch_size: 16 }, queue, 4)).toBe("32 to serve, 2 batches; about 8 s at the present rate");
+  expect(drainText({ ...run("draining"), batch_size: null }, queue, null)).toBe("32 to serve; no batch was taken lately");
+  expect(drainText(run("running"), queue, 4)).toBe("");
+});
+
+it("asks for the name before what cannot be taken back", () => {
+  expect(Object.entries(VERBS).filter(([, look]) => look.typed).map(([verb]) => verb)).toEqual(["kill", "reset"]);
 });

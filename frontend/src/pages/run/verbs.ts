@@ -1,6 +1,10 @@
 /** Say what each verb does, and whether what was asked has arrived at the fleet. Pure. */
 
-import type { FleetPart, RunStatus, RunSummary, RunVerb } from "@/api/types";
+import type { FleetPart, QueuePart, RunStatus, RunSummary, RunVerb, WorkerRow } from "@/api/types";
+import { duration, number } from "@/format";
+
+/** What people may ask of a run: reset is no move of its life, but begins another. */
+export type Verb = RunVerb | "reset";
 
 export type VerbLook = {
   label: string;
@@ -8,9 +12,11 @@ export type VerbLook = {
   does: string;
   /** Confirmed first, because it cannot be taken back. */
   destroys: boolean;
+  /** The run's name is typed first, and a reason given. */
+  typed?: boolean;
 };
 
-export const VERBS: Record<RunVerb, VerbLook> = {
+export const VERBS: Record<Verb, VerbLook> = {
   start: { label: "Start", asking: "Starting", does: "Launches a fleet for this run; its history stays.", destroys: false },
   pause: {
     label: "Pause",
@@ -36,6 +42,14 @@ export const VERBS: Record<RunVerb, VerbLook> = {
     asking: "Killing",
     does: "Ends the fleet now. What is in flight or queued is lost on purpose, and counted.",
     destroys: true,
+    typed: true,
+  },
+  reset: {
+    label: "Reset",
+    asking: "Resetting",
+    does: "Archives this run with all its rows and begins a fresh one of the same name. Environments and trainers register again.",
+    destroys: true,
+    typed: true,
   },
 };
 
@@ -56,7 +70,31 @@ export function arrival(run: RunSummary, fleet: FleetPart | undefined): Arrival 
   if (wanted.includes(fleet.observed)) return { state: "applied", text: `applied: the fleet is ${words(fleet.observed)}` };
   if (run.status === fleet.observed) return null;
   const says = fleet.observed === "none" ? "there is no fleet yet" : `the fleet is still ${fleet.observed}`;
-  return { state: "requested", text: `requested: ${run.status}; ${says}` };
+  return { state: "requested", text: `requested: ${run.status}; ${following(run.status, fleet.workers ?? []) || says}` };
+}
+
+const FOLLOWED: Partial<Record<RunStatus, { doing: string; done: WorkerRow["state"][] }>> = {
+  running: { doing: "running", done: ["running"] },
+  paused: { doing: "paused", done: ["paused", "stopped"] },
+  draining: { doing: "drained", done: ["stopped"] },
+  stopped: { doing: "stopped", done: ["stopped", "failed"] },
+};
+
+/** How many workers do already what is asked: `3 of 4 workers paused`; empty where nobody can say. */
+export function following(status: RunStatus, workers: Pick<WorkerRow, "state">[]): string {
+  const wanted = FOLLOWED[status];
+  if (!wanted || workers.length === 0) return "";
+  const there = workers.filter(({ state }) => wanted.done.includes(state)).length;
+  return `${there} of ${workers.length} ${workers.length === 1 ? "worker" : "workers"} ${wanted.doing}`;
+}
+
+/** What a drain still has before it, and about how long; empty for a run that does not drain. */
+export function drainText(run: RunSummary, queue: QueuePart | undefined, perSecond: number | null): string {
+  if (run.status !== "draining" || !queue) return "";
+  const left = (queue.queued_sequences ?? queue.queued) + queue.leased;
+  const batches = run.batch_size ? Math.ceil(left / run.batch_size) : null;
+  const what = `${number(left)} to serve${batches === null ? "" : `, ${number(batches)} ${batches === 1 ? "batch" : "batches"}`}`;
+  return perSecond ? `${what}; about ${duration(left / perSecond)} at the present rate` : `${what}; no batch was taken lately`;
 }
 
 function words(observed: string): string {

@@ -1,0 +1,54 @@
+import type { RunCheck } from "@/api/types";
+import { visible } from "@/format";
+
+const SIGNS = { ok: "✓", info: "i", warning: "▲", error: "✕" } as const;
+const TONES = { ok: "good", info: "quiet", warning: "held", error: "bad" } as const;
+const VERDICTS = {
+  ready: { tone: "good", sign: "✓", words: "Ready to launch" },
+  risky: { tone: "held", sign: "▲", words: "May be launched, with a warning" },
+  refused: { tone: "bad", sign: "✕", words: "Would be refused, or never serve a batch" },
+} as const;
+
+/** Put the cursor into a field, or the nearest one around it. */
+export function goToField(path: string): void {
+  const fields = [...document.querySelectorAll<HTMLElement>("[data-field]")];
+  const found = fields.find(({ dataset }) => path === dataset.field || path.startsWith(`${dataset.field}.`));
+  found?.scrollIntoView({ block: "center" });
+  found?.focus();
+}
+
+type Props = { check: RunCheck; isOld: boolean };
+
+/** What a dry run found, each with what to do about it. */
+export function Findings({ check, isOld }: Props) {
+  const { tone, sign, words } = VERDICTS[check.verdict];
+  return (
+    <section aria-label="Check" data-verdict={check.verdict}>
+      <p className="verdict-line" role="status">
+        <span className={`chip tone-${tone}`}>
+          <span className="chip-sign" aria-hidden="true">{sign}</span>
+          {words}
+        </span>{" "}
+        <span className="faint tiny">{isOld ? "the form has changed since" : `in ${check.seconds.toFixed(1)} s`}</span>
+      </p>
+      <ul className="findings">
+        {check.findings.map((each) => (
+          <li key={each.subject + each.field + each.message} data-level={each.level} data-finding={each.field}>
+            <span className={`finding-sign tone-${TONES[each.level]}`} role="img" aria-label={each.level}>
+              {SIGNS[each.level]}
+            </span>
+            <div className="anywhere">
+              <b>{each.subject}</b> <span className="soft">{visible(each.message)}</span>
+              {each.remedy && <div className="small remedy">{visible(each.remedy)}</div>}
+              {each.field && each.level !== "ok" && (
+                <button type="button" className="link-button mono tiny" onClick={() => goToField(each.field)}>
+                  {each.field}
+                </button>
+              )}
+            </div>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,92 @@
+import { Button, CopyButton, SegmentedControl } from "@mantine/core";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import type { RunCheck } from "@/api/types";
+import { useMayOperate } from "@/api/session";
+import { ErrorState } from "@/components/ErrorState";
+import { ChangeList } from "@/pages/launch/ChangeList";
+import { cliCommand, curlCommand, type Launch } from "@/pages/launch/commands";
+import { Findings } from "@/pages/launch/Findings";
+import { ResolvedConfig } from "@/pages/launch/ResolvedConfig";
+import type { LaunchState } from "@/pages/launch/useLaunch";
+
+export type View = "changes" | "config" | "copy";
+
+function Copy({ label, text }: { label: string; text: string }) {
+  return (
+    <div className="copy-block">
+      <div className="copy-head">
+        <span className="small soft">{label}</span>
+        <CopyButton value={text}>
+          {({ copied, copy }) => (
+            <Button size="compact-xs" variant="default" onClick={copy} aria-label={`Copy ${label}`}>
+              {copied ? "Copied" : "Copy"}
+            </Button>
+          )}
+        </CopyButton>
+      </div>
+      <pre className="mono tiny copy-text" tabIndex={0} aria-label={label}>{text}</pre>
+    </div>
+  );
+}
+
+type Props = {
+  state: LaunchState;
+  from: string;
+  launch: Launch;
+  check: { data: RunCheck | undefined; isPending: boolean; isOld: boolean; run: () => void };
+  isLaunching: boolean;
+};
+
+/** What would be launched, whether it would work, and the button. */
+export function LaunchAside({ state, from, launch, check, isLaunching }: Props) {
+  const mayOperate = useMayOperate();
+  const { view = "changes" } = useSearch({ from: "/shell/runs/new" });
+  const navigate = useNavigate({ from: "/runs/new" });
+  const wrong = Object.keys(state.errors.fields).length;
+  return (
+    <aside className="launch-aside panel section" aria-label="Launch">
+      <div className="launch-buttons">
+        <Button type="submit" loading={isLaunching} disabled={!mayOperate}>
+          Launch
+        </Button>
+        <Button variant="default" loading={check.isPending} disabled={!mayOperate} onClick={check.run}>
+          Check
+        </Button>
+      </div>
+      <p className="tiny faint launch-note">
+        {mayOperate
+          ? "Check is a dry run: it stores nothing. Launching starts the fleet, which waits for a trainer's weights."
+          : "Viewers may look; launching takes an operator."}
+      </p>
+      {wrong > 0 && (
+        <p className="small bad" role="alert">
+          {wrong === 1 ? "One field needs" : `${wrong} fields need`} another look.
+        </p>
+      )}
+      {state.errors.loose.length > 0 && <ErrorState title="The run was not created" error={state.errors.loose.join(" ")} />}
+      {check.data && <Findings check={check.data} isOld={check.isOld} />}
+      <SegmentedControl
+        fullWidth
+        size="xs"
+        mt="md"
+        mb="sm"
+        aria-label="What to show of the configuration"
+        data={[
+          { value: "changes", label: `Changes (${state.changes.length})` },
+          { value: "config", label: "Config" },
+          { value: "copy", label: "Copy as" },
+        ]}
+        value={view}
+        onChange={(value) => void navigate({ search: (old) => ({ ...old, view: value as View }), replace: true })}
+      />
+      {view === "changes" && <ChangeList changes={state.changes} from={from} />}
+      {view === "config" && <ResolvedConfig state={state} />}
+      {view === "copy" && (
+        <>
+          <Copy label="Command" text={cliCommand(launch)} />
+          <Copy label="curl" text={curlCommand(launch, location.origin)} />
+        </>
+      )}
+    </aside>
+  );
+}

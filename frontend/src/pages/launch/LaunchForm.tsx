@@ -1,0 +1,128 @@
+import { Button, Select, TextInput } from "@mantine/core";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { type FormEvent, useEffect } from "react";
+import { useCheckRun, useCreateRun } from "@/api/runs";
+import type { Preset } from "@/api/types";
+import type { JsonSchema } from "@/forms/fields";
+import { visible } from "@/format";
+import { changesOf, overlayOf } from "@/pages/launch/changes";
+import type { Launch } from "@/pages/launch/commands";
+import { SectionPanel } from "@/pages/launch/FieldInput";
+import { LaunchAside } from "@/pages/launch/LaunchAside";
+import { keepDraft } from "@/pages/launch/draft";
+import { type Config, NAME_HELP, type Start, useLaunch } from "@/pages/launch/useLaunch";
+
+/** Bring the first field that is wrong into sight and put the cursor there. */
+function goToFirstError(): void {
+  const wrong = document.querySelector<HTMLElement>("[aria-invalid=true]");
+  wrong?.scrollIntoView({ block: "center" });
+  wrong?.focus();
+}
+
+/** What to send: the preset with what differs, or everything where the preset has more than is wanted. */
+function launchOf(name: string, config: Config, preset: Preset | undefined): Launch {
+  const overlay = preset && overlayOf(changesOf(preset.config, { ...preset.config, ...config }));
+  return overlay ? { name, preset: preset.name, config: overlay } : { name, preset: "", config };
+}
+
+export type LaunchFormProps = { schema: JsonSchema; presets: Preset[]; start: Start; preset: Preset | undefined; parent: string | undefined };
+
+export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFormProps) {
+  const navigate = useNavigate({ from: "/runs/new" });
+  const create = useCreateRun();
+  const check = useCheckRun();
+  const state = useLaunch(schema, start);
+  const launch = launchOf(state.name, state.config, preset);
+  const { errors } = state;
+  useEffect(() => {
+    if (Object.keys(errors.fields).length > 0) goToFirstError();
+    // Only a new set of errors moves the cursor, not one field less.
+  }, [errors.loose]);
+
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (!state.validate(true)) return;
+    const onSuccess = (run: { name: string }) => {
+      keepDraft(start.key, null);
+      void navigate({ to: "/runs/$name", params: { name: run.name } });
+    };
+    create.mutate({ ...launch, start: true }, { onSuccess, onError: state.refuse });
+  };
+  const look = () => {
+    if (!state.validate(false)) return;
+    check.mutate(launch, {
+      onSuccess: ({ findings }) => state.place(findings.filter(({ level, field }) => level === "error" && field !== "")),
+      onError: state.refuse,
+    });
+  };
+  const from = parent ?? preset?.name ?? "the defaults";
+  return (
+    <form onSubmit={submit} noValidate className="launch" aria-label="Launch a run">
+      <div className="launch-sections">
+        <fieldset className="panel section">
+          <legend>Run</legend>
+          <div className="fields">
+            <TextInput
+              label="Name"
+              description={NAME_HELP}
+              data-field="name"
+              data-autofocus
+              value={state.name}
+              error={errors.fields.name}
+              onChange={(event) => state.setName(event.currentTarget.value)}
+            />
+            {parent ? (
+              <p className="two-wide soft">
+                A clone of{" "}
+                <Link to="/runs/$name" params={{ name: parent }}>
+                  {visible(parent)}
+                </Link>
+                : every field begins as it is there. <Link to="/runs/new">Start from a preset instead</Link>
+              </p>
+            ) : (
+              <Select
+                label="Preset"
+                className="two-wide"
+                description={`Where the fields below start from: a ${state.kind} run.`}
+                data={presets.map((each) => ({ value: each.name, label: each.title }))}
+                value={preset?.name ?? null}
+                allowDeselect={false}
+                onChange={(value) => void navigate({ search: (old) => ({ ...old, preset: value ?? undefined }) })}
+              />
+            )}
+          </div>
+          {state.isTouched && (
+            <p className="small soft draft">
+              Unsaved; kept in this browser until it is launched.{" "}
+              <Button variant="subtle" size="compact-xs" onClick={state.reset}>
+                Discard
+              </Button>
+            </p>
+          )}
+        </fieldset>
+        {state.sections.map((section) => (
+          <SectionPanel
+            key={section.name}
+            section={section}
+            answers={state.answers}
+            standard={state.standard}
+            errors={errors.fields}
+            onChange={state.change}
+          />
+        ))}
+      </div>
+      <LaunchAside
+        state={state}
+        from={from}
+        launch={launch}
+        isLaunching={create.isPending}
+        check={{
+          data: check.data,
+          isPending: check.isPending,
+          isOld: JSON.stringify(check.variables) !== JSON.stringify(launch),
+          run: look,
+        }}
+      />
+    </form>
+  );
+}

@@ -1,0 +1,34 @@
+import { expect, it } from "vitest";
+import { changesOf, overlayOf, valueText } from "./changes";
+import { cliCommand, curlCommand } from "./commands";
+
+const parent = { fleet: { num_workers: 2, resources: { a: 1 } }, seed: 0, hidden: [64, 64], language: null };
+
+it("tells added, removed and changed apart, and nothing else", () => {
+  const child = { fleet: { num_workers: 4, resources: { b: 1 } }, seed: 0, hidden: [64], language: null };
+  expect(changesOf(parent, child).map(({ path, kind }) => [path, kind])).toEqual([
+    ["fleet.num_workers", "changed"],
+    ["fleet.resources.a", "removed"],
+    ["fleet.resources.b", "added"],
+    ["hidden", "changed"],
+  ]);
+  expect(changesOf(parent, structuredClone(parent))).toEqual([]);
+});
+it("makes what is laid over a preset, unless something must go", () => {
+  const child = { ...parent, seed: 7, fleet: { ...parent.fleet, num_workers: 4 } };
+  expect(overlayOf(changesOf(parent, child))).toEqual({ fleet: { num_workers: 4 }, seed: 7 });
+  expect(overlayOf(changesOf(parent, { ...parent, fleet: { num_workers: 2, resources: {} } }))).toBeNull();
+});
+it("writes values in one line", () => {
+  expect([valueText("x"), valueText({ a: 1 }), valueText(undefined)]).toEqual(["x", '{"a":1}', "–"]);
+});
+it("writes commands that a shell takes as they are", () => {
+  const config = { environment: { kwargs: { name: "it's" } } };
+  expect(cliCommand({ name: "one", preset: "cartpole", config })).toBe(
+    `rolldeck launch --name one --preset cartpole --config '{"environment":{"kwargs":{"name":"it'\\''s"}}}'`,
+  );
+  expect(cliCommand({ name: "", preset: "", config: {} })).toBe("rolldeck launch --name NAME");
+  const curl = curlCommand({ name: "one", preset: "", config: {} }, "http://deck:8000");
+  expect(curl).toContain("http://deck:8000/api/runs");
+  expect(curl).toContain(`--data '{"name":"one","kind":"fleet","preset":"","config":{},"start":true}'`);
+});

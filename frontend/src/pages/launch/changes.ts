@@ -1,0 +1,44 @@
+/** Compare two configurations: what was added, removed and changed. Pure. */
+
+export type Change = { path: string; kind: "added" | "removed" | "changed"; before: unknown; after: unknown };
+type Config = Record<string, unknown>;
+
+const isConfig = (value: unknown): value is Config =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function same(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** Return what differs, by the longest path that both have an object on the way to. */
+export function changesOf(before: unknown, after: unknown, path = ""): Change[] {
+  if (!isConfig(before) || !isConfig(after)) {
+    return same(before, after) ? [] : [{ path, kind: "changed", before, after }];
+  }
+  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return keys.flatMap((key): Change[] => {
+    const place = path ? `${path}.${key}` : key;
+    if (!(key in after)) return [{ path: place, kind: "removed", before: before[key], after: undefined }];
+    if (!(key in before)) return [{ path: place, kind: "added", before: undefined, after: after[key] }];
+    return changesOf(before[key], after[key], place);
+  });
+}
+
+/** Return the object that, laid over what was before, makes what is after; null if something must go. */
+export function overlayOf(changes: Change[]): Config | null {
+  const overlay: Config = {};
+  for (const { path, kind, after } of changes) {
+    if (kind === "removed") return null;
+    const keys = path.split(".");
+    const last = keys.pop() as string;
+    const place = keys.reduce<Config>((inner, key) => (inner[key] ??= {}) as Config, overlay);
+    place[last] = after;
+  }
+  return overlay;
+}
+
+/** A value in one line of text. */
+export function valueText(value: unknown): string {
+  if (value === undefined) return "–";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,27 @@
+/** Keep an unfinished form over a reload, one for each start: a preset, or the run it is cloned from. */
+
+import type { Answers } from "@/forms/fields";
+
+export type Draft = { name: string; answers: Answers };
+
+function keyOf(start: string): string {
+  return `rolldeck-launch:${start}`;
+}
+
+export function loadDraft(start: string): Draft | null {
+  try {
+    const draft = JSON.parse(localStorage.getItem(keyOf(start)) ?? "null") as Draft | null;
+    return draft && typeof draft.name === "string" && typeof draft.answers === "object" ? draft : null;
+  } catch {
+    return null;
+  }
+}
+
+export function keepDraft(start: string, draft: Draft | null): void {
+  try {
+    if (draft) localStorage.setItem(keyOf(start), JSON.stringify(draft));
+    else localStorage.removeItem(keyOf(start));
+  } catch {
+    // Without storage the form works; it only forgets.
+  }
+}

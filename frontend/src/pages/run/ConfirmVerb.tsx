@@ -1,0 +1,56 @@
+import { Button, Group, Modal, Textarea, TextInput } from "@mantine/core";
+import { useState } from "react";
+import type { RunSummary } from "@/api/types";
+import { VERBS, type Verb } from "@/pages/run/verbs";
+
+type Props = { run: RunSummary; verb: Verb; onCancel: () => void; onConfirm: (reason: string) => void };
+
+/** Say what a verb does and take a reason; what cannot be taken back asks for the run's name as well. */
+export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
+  const [reason, setReason] = useState("");
+  const [typed, setTyped] = useState("");
+  const { label, does, destroys, typed: needsName } = VERBS[verb];
+  const isReady = !needsName || (typed === run.name && reason.trim() !== "");
+  return (
+    <Modal opened onClose={onCancel} title={`${label} ${run.name}?`}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (isReady) onConfirm(reason);
+        }}
+      >
+        <p className="verb-does">{does}</p>
+        <Textarea
+          label="Reason"
+          description="Kept in the run's events with your name, for whoever asks later."
+          value={reason}
+          maxLength={2000}
+          required={needsName}
+          autosize
+          minRows={2}
+          data-autofocus
+          onChange={(event) => setReason(event.currentTarget.value)}
+        />
+        {needsName && (
+          <TextInput
+            mt="md"
+            label={`Type ${run.name} to go on`}
+            value={typed}
+            required
+            autoComplete="off"
+            spellCheck={false}
+            onChange={(event) => setTyped(event.currentTarget.value)}
+          />
+        )}
+        <Group justify="flex-end" mt="lg">
+          <Button variant="default" onClick={onCancel}>
+            Leave it as it is
+          </Button>
+          <Button type="submit" disabled={!isReady} color={destroys ? "red.8" : undefined}>
+            {label}
+          </Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}
