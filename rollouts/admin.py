@@ -1,19 +1,15 @@
 """Show fleets in the admin: to look at, not to change."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
-
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from buffer.admin import BoundedPaginator
 from rollouts import selectors
-from rollouts.core import log_text
 from rollouts.models import (
+    Curriculum,
     EnvSlot,
     EpisodeWindow,
     Evaluation,
@@ -25,78 +21,39 @@ from rollouts.models import (
     LogRequest,
     MetricSample,
     Recording,
+    WeightsDelivery,
     WorkerAttempt,
 )
-from runs.admin import ReadOnlyAdmin, link_to
-from runs.models import Run
+from runs.admin.read_only import (
+    RUN_FILTER,
+    ReadOnlyAdmin,
+    as_written,
+    link_to,
+    links_to_lists,
+    rounded,
+)
+from runs.admin.rows import RunAdmin
 
-
-def as_written(text: str) -> SafeString:
-    """Return text of a process in its lines, with what could deceive a reader made visible."""
-    style = "white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px"
-    return format_html('<pre style="{}">{}</pre>', style, log_text.visible(text))
-
-
-def rows_of(models: Iterable[type[Model]], **lookup: Any) -> SafeString:
-    """Return links to the lists of rows that belong to one row."""
-    [(name, value)] = lookup.items()
-    links = [
-        format_html(
-            '<a href="{}?{}={}">{}</a>',
-            reverse(f"admin:rollouts_{model._meta.model_name}_changelist"),
-            name,
-            value,
-            model._meta.verbose_name_plural,
-        )
-        for model in models
-    ]
-    return SafeString(SafeString(" · ").join(links))
-
-
-def rounded(name: str) -> Callable[[Any], str]:
-    """Return a column of a list that shows a number to four digits."""
-
-    @admin.display(description=name.replace("_", " "), ordering=name)
-    def shown(row: Any) -> str:
-        value = getattr(row, name)
-        return "-" if value is None else f"{value:,.4g}"
-
-    return shown
-
-
-class ReadOnly(ReadOnlyAdmin):
-    """Rows that fleets and trainers write, found by the name of their run.
-
-    The tables grow with every report: a list takes one page by an index and counts no more rows
-    than anyone turns pages for.
-    """
-
-    paginator = BoundedPaginator
-    search_fields: tuple[str, ...] = ("run__name",)
-    search_help_text = "The name of a run, or how it begins"
-    run_lookup = "run"
-    """From a row to its run."""
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Return the rows of runs whose name begins so; runs are few, their rows are not."""
-        if not search_term.strip():
-            return queryset, False
-        runs = Run.objects.filter(name__istartswith=search_term.strip()).order_by("-id")
-        found = list(runs.values_list("pk", flat=True)[:100])
-        return queryset.filter(**{f"{self.run_lookup}__in": found}), False
+RunAdmin.belonging += [
+    Fleet,
+    Curriculum,
+    Lesson,
+    Evaluation,
+    Recording,
+    EpisodeWindow,
+    MetricSample,
+]
 
 
 @admin.register(Fleet)
-class FleetAdmin(ReadOnly):
+class FleetAdmin(ReadOnlyAdmin):
     """Fleets, one per run, with links to what belongs to them."""
 
     list_display = (
         *("run_link", "observed", "observed_at", "attempt", "env_steps_total", "actor_name"),
         "reason",
     )
-    list_filter = ("observed", ("run", admin.RelatedOnlyFieldListFilter))
+    list_filter = ("observed", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-observed_at", "-id")
     readonly_fields = ("belongings",)
@@ -105,19 +62,19 @@ class FleetAdmin(ReadOnly):
     def belongings(self, fleet: Fleet) -> SafeString:
         """Return links to the workers of the fleet, and to what its run has of it."""
         of_run = (Recording, LogRequest, EpisodeWindow, MetricSample)
-        workers = rows_of([FleetWorker, WorkerAttempt], fleet__id__exact=fleet.pk)
-        return SafeString(workers + " · " + rows_of(of_run, run__id__exact=fleet.run_id))
+        workers = links_to_lists(FleetWorker, WorkerAttempt, fleet__id__exact=fleet.pk)
+        return SafeString(workers + " · " + links_to_lists(*of_run, run__id__exact=fleet.run_id))
 
 
 @admin.register(FleetWorker)
-class FleetWorkerAdmin(ReadOnly):
+class FleetWorkerAdmin(ReadOnlyAdmin):
     """Rollout workers."""
 
     list_display = (
         *("index", "run_link", "state", "heartbeat_at", "node", rounded("env_steps_per_second")),
         *("active_step", "to_send", "restarts", "reason", "verdict"),
     )
-    list_filter = ("state", "fleet__run")
+    list_filter = ("state", ("fleet__run", AutocompleteSelectFilter))
     list_select_related = ("fleet__run",)
     ordering = ("-fleet", "index")
     run_lookup = "fleet__run"
@@ -131,18 +88,18 @@ class FleetWorkerAdmin(ReadOnly):
     @admin.display(description="belongs to it")
     def belongings(self, worker: FleetWorker) -> SafeString:
         """Return a link to the worker's slots."""
-        return rows_of([EnvSlot], worker__id__exact=worker.pk)
+        return links_to_lists(EnvSlot, worker__id__exact=worker.pk)
 
 
 @admin.register(WorkerAttempt)
-class WorkerAttemptAdmin(ReadOnly):
+class WorkerAttemptAdmin(ReadOnlyAdmin):
     """Processes that workers have been, and why they ended."""
 
     list_display = (
         *("worker", "run_link", "started_at", "ended_at", "node", "pid", "env_steps"),
         *("fragments_sent", "lost_steps", "unsent_fragments", "reason"),
     )
-    list_filter = ("fleet__run",)
+    list_filter = (("fleet__run", AutocompleteSelectFilter),)
     list_select_related = ("fleet__run",)
     ordering = ("-pk",)
     run_lookup = "fleet__run"
@@ -154,13 +111,13 @@ class WorkerAttemptAdmin(ReadOnly):
 
 
 @admin.register(EnvSlot)
-class EnvSlotAdmin(ReadOnly):
+class EnvSlotAdmin(ReadOnlyAdmin):
     """Environments of workers."""
 
     list_display = (
         *("slot", "worker_link", "run_link", "state", "pid", "episodes", "restarts", "error"),
     )
-    list_filter = ("state", "worker__fleet__run")
+    list_filter = ("state", ("worker__fleet__run", AutocompleteSelectFilter))
     list_select_related = ("worker__fleet__run",)
     ordering = ("-worker", "slot")
     run_lookup = "worker__fleet__run"
@@ -177,30 +134,32 @@ class EnvSlotAdmin(ReadOnly):
 
 
 @admin.register(EpisodeWindow)
-class EpisodeWindowAdmin(ReadOnly):
+class EpisodeWindowAdmin(ReadOnlyAdmin):
     """Windows of ended episodes."""
 
+    may_grow = True
     list_display = (
         *("at", "run_link", "environment", "worker", "mode", "count", rounded("return_mean")),
         *(rounded("length_mean"), "terminated", "truncated", "aborted", "policy_step"),
     )
-    list_filter = ("mode", "run")
+    list_filter = ("mode", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-id",)
 
 
 @admin.register(MetricSample)
-class MetricSampleAdmin(ReadOnly):
+class MetricSampleAdmin(ReadOnlyAdmin):
     """Numbers that trainers wrote down."""
 
+    may_grow = True
     list_display = ("at", "run_link", "name", "step", "value")
-    list_filter = ("run",)
+    list_filter = (RUN_FILTER,)
     list_select_related = ("run",)
     ordering = ("-id",)
 
 
 @admin.register(Recording)
-class RecordingAdmin(ReadOnly):
+class RecordingAdmin(ReadOnlyAdmin):
     """Episodes that somebody asked to see; the film is a link, or its text."""
 
     list_display = (
@@ -208,7 +167,7 @@ class RecordingAdmin(ReadOnly):
         *("episode_length", "outcome", "policy_step", "media_type", "size_bytes"),
         *("requested_by", "reason"),
     )
-    list_filter = ("state", "outcome", "media_type", ("run", admin.RelatedOnlyFieldListFilter))
+    list_filter = ("state", "outcome", "media_type", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-requested_at", "id")
     readonly_fields = ("film",)
@@ -224,7 +183,7 @@ class RecordingAdmin(ReadOnly):
 
 
 @admin.register(LogRequest)
-class LogRequestAdmin(ReadOnly):
+class LogRequestAdmin(ReadOnlyAdmin):
     """Logs that somebody wanted to read, and what their ends were when last read."""
 
     list_display = (
@@ -233,7 +192,7 @@ class LogRequestAdmin(ReadOnly):
     )
     list_filter = (
         ("answered_at", admin.EmptyFieldListFilter),
-        ("run", admin.RelatedOnlyFieldListFilter),
+        RUN_FILTER,
     )
     list_select_related = ("run",)
     ordering = ("-asked_at", "id")
@@ -251,49 +210,77 @@ class LogRequestAdmin(ReadOnly):
 
 
 @admin.register(Lesson)
-class LessonAdmin(ReadOnly):
+class LessonAdmin(ReadOnlyAdmin):
     """Lessons of language runs."""
 
     list_display = (
         *("name", "run_link", "status", "success", "weight", "samples", "examples"),
         *("zero_variance_groups", "errors", "changed_at", "reason"),
     )
-    list_filter = ("status", "has_regressed", "run")
+    list_filter = ("status", "has_regressed", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-run", "position")
 
 
 @admin.register(LessonChange)
-class LessonChangeAdmin(ReadOnly):
+class LessonChangeAdmin(ReadOnlyAdmin):
     """Moves of lessons, and why."""
 
     list_display = ("at", "run_link", "lesson", "source", "target", "policy_step", "reason")
-    list_filter = ("target", "run")
+    list_filter = ("target", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-id",)
 
 
 @admin.register(LessonOutcome)
-class LessonOutcomeAdmin(ReadOnly):
+class LessonOutcomeAdmin(ReadOnlyAdmin):
     """What workers told of their tasks, micro-evaluations too."""
 
+    may_grow = True
     list_display = (
         *("at", "run_link", "lesson", "mode", "counted", "samples", "successes", "reward_mean"),
         *("policy_step", "worker", "error"),
     )
-    list_filter = ("mode", "counted", "run")
+    list_filter = ("mode", "counted", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-id",)
 
 
 @admin.register(Evaluation)
-class EvaluationAdmin(ReadOnly):
+class EvaluationAdmin(ReadOnlyAdmin):
     """Evaluations of lessons: due, leased and done."""
 
     list_display = (
         *("created_at", "run_link", "lesson", "round", "state", "due_step", "policy_step"),
         *("worker", "fence", "attempts", "expires_at", "finished_at", "reason"),
     )
-    list_filter = ("state", "run")
+    list_filter = ("state", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-created_at", "id")
+
+
+@admin.register(Curriculum)
+class CurriculumAdmin(ReadOnlyAdmin):
+    """Where the curricula of language runs are."""
+
+    list_display = ("run_link", "tasks", "round", "round_epoch", "round_step", "completed_at")
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(WeightsDelivery)
+class WeightsDeliveryAdmin(ReadOnlyAdmin):
+    """When each worker had which version."""
+
+    list_display = (
+        *("run_link", "epoch", "step", "worker", "announced_at", "staged_at", "active_at"),
+    )
+    list_filter = (("fleet__run", AutocompleteSelectFilter),)
+    list_select_related = ("fleet__run",)
+    ordering = ("-id",)
+    run_lookup = "fleet__run"
+
+    @admin.display(description="run", ordering="fleet__run")
+    def run_link(self, row: WeightsDelivery) -> SafeString | str:
+        """Return a link to the run."""
+        return link_to(row.fleet.run)

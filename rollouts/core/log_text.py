@@ -22,18 +22,6 @@ _ESCAPES: Final = re.compile(
 )
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
-_DECEIVING: Final = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
-)
-
-
-def visible(text: str) -> str:
-    """Return text with control and direction characters named where they stand: ``⟨U+202E⟩``.
-
-    For pages of people, who must see what is there; tabs and line ends stay.
-    """
-    return _DECEIVING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
-
 
 def clean(line: str) -> str:
     """Return a line without escape sequences and control characters, at most so long.

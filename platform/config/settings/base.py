@@ -53,6 +53,7 @@ X_FRAME_OPTIONS = "DENY"
 # --- Applications ---
 INSTALLED_APPS = [
     "unfold",  # before the admin, whose templates it replaces
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -235,6 +236,26 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # The one default hook names enums, and cannot read those of our messages.
     "POSTPROCESSING_HOOKS": [],
+}
+
+# --- Admin ---
+# Shown at the head of the admin, so that nobody takes one deck for another.
+ROLLDECK_DEPLOYMENT = env.text("ROLLDECK_DEPLOYMENT")
+ROLLDECK_DEPLOYMENT_COLOUR = env.choice(
+    "ROLLDECK_DEPLOYMENT_COLOUR", "info", of=("info", "success", "warning", "danger")
+)
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "Rolldeck",
+    "SITE_HEADER": "Rolldeck admin",
+    "SITE_URL": "/",
+    "SITE_SYMBOL": "deployed_code",
+    "SHOW_BACK_BUTTON": True,
+    "ENVIRONMENT": "config.admin_site.deployment",
+    "SIDEBAR": {
+        "show_search": True,
+        "show_all_applications": True,
+        "navigation": "config.admin_site.navigation",
+    },
 }
 
 # --- People ---

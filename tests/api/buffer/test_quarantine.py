@@ -120,7 +120,9 @@ def test_an_administrator_decides_in_the_admin(
 
     for _ in range(2):
         page = staff.post(
-            "/admin/buffer/batch/", {"action": action, "_selected_action": [batch]}, follow=True
+            "/admin/buffer/batch/",
+            {"action": action, "_selected_action": [batch], "reason": "it kills trainers"},
+            follow=True,
         )
 
     assert "not quarantined" in page.content.decode()

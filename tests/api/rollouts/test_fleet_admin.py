@@ -8,12 +8,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from buffer.admin import COUNTED_AT_MOST
 from rolldeck.errands import Filmed, LogLines, RecordingUpdate
 from rolldeck.wire import SlotReport
 from rollouts import services
 from rollouts.models import EnvSlot, LogRequest, Recording
 from rollouts.wire import Metric, MetricsPush, RecordingRequest
+from runs.admin.read_only import COUNTED_AT_MOST
 from runs.models import Run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.log_text import LINE_CHARACTERS, clean, last_lines, visible
+from rollouts.core.log_text import LINE_CHARACTERS, clean, last_lines
+from runs.core.visible_text import visible
 
 
 @given(st.binary(max_size=3000) | st.text().map(lambda text: text.encode("utf-8", "replace")))

@@ -1,0 +1,232 @@
+"""Show what the platform notes about the data: counts, keys, archives, followers, captures."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from buffer import services
+from buffer.core.archive_window import Window
+from buffer.models import (
+    ArchiveJob,
+    Batch,
+    BatchUse,
+    CapturedCall,
+    CaptureSession,
+    DigestCursor,
+    Follower,
+    FragmentChunk,
+    GroupDigest,
+    IdempotencyRecord,
+    LedgerAudit,
+    MixingShare,
+    Segment,
+    Tally,
+    TrajectoryGroup,
+    UnansweredPush,
+)
+from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to
+from runs.admin.rows import RunAdmin
+from runs.models import Run
+
+RunAdmin.belonging += [
+    *(Batch, TrajectoryGroup, FragmentChunk, Tally, MixingShare, ArchiveJob, Follower),
+    CaptureSession,
+]
+
+
+@admin.action(description="Export: write an archive of all that is settled", permissions=["view"])
+def export(run_admin: RunAdmin, request: HttpRequest, chosen: QuerySet[Run]) -> None:
+    """Ask for an archive of each chosen run; a job writes it."""
+    for run in chosen:
+        try:
+            services.ask_for_archive(
+                run=run, window=Window(), asked_by=f"user:{request.user}", now=timezone.now()
+            )
+        except services.TooManyArchives as refusal:
+            messages.warning(request, f"{run.name}: {refusal}")
+            continue
+        run_admin.audit(request, run, "asked for an archive")
+        messages.success(request, f"An archive of {run.name} is being written.")
+
+
+RunAdmin.actions = (*(RunAdmin.actions or ()), export)
+
+
+class RunlessAdmin(ReadOnlyAdmin):
+    """Rows that belong to no run."""
+
+    search_fields: tuple[str, ...] = ()
+
+
+@admin.register(Segment)
+class SegmentAdmin(RunlessAdmin):
+    """Where payloads are, and when they go."""
+
+    list_display = (
+        "number",
+        "opened_at",
+        "sealed_at",
+        "dropped_at",
+        "cleared_at",
+        "items",
+        "size_bytes",
+    )
+    ordering = ("-number",)
+
+
+@admin.register(Tally)
+class TallyAdmin(ReadOnlyAdmin):
+    """Counts, shard by shard."""
+
+    list_display = (
+        "run_link",
+        "kind",
+        "fate",
+        "reason",
+        "epoch",
+        "env_id",
+        "size",
+        "shard",
+        "items",
+        "sequences",
+    )
+    list_filter = ("kind", "fate", RUN_FILTER)
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(IdempotencyRecord)
+class IdempotencyRecordAdmin(ReadOnlyAdmin):
+    """Keys of pushes and what they were answered."""
+
+    list_display = ("key", "run_link", "created_at")
+    list_select_related = ("run",)
+    ordering = ("-created_at", "pk")
+
+
+@admin.register(CaptureSession)
+class CaptureSessionAdmin(ReadOnlyAdmin):
+    """Sessions whose calls a proxy captured."""
+
+    list_display = ("name", "run_link", "state", "calls", "size_bytes", "score", "changed_at")
+    list_filter = ("state", RUN_FILTER)
+    list_select_related = ("run",)
+    search_fields = ("name", "run__name")
+    search_help_text = "Name of a session or of its run"
+    ordering = ("-changed_at",)
+
+
+@admin.register(CapturedCall)
+class CapturedCallAdmin(ReadOnlyAdmin):
+    """Calls of captured sessions; what was said is in the group that they became."""
+
+    list_display = ("session", "number", "key", "at")
+    list_select_related = ("session",)
+    search_fields = ("session__name",)
+    search_help_text = "Name of a session"
+    ordering = ("-id",)
+    exclude = ("content",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[CapturedCall]:
+        """Return the rows without their bytes."""
+        return super().get_queryset(request).defer("content")
+
+
+@admin.register(ArchiveJob)
+class ArchiveJobAdmin(ReadOnlyAdmin):
+    """Archives that were asked for, and how far they are."""
+
+    list_display = ("id", "run_link", "verb", "state", "asked_by", "created_at", "finished_at")
+    list_filter = ("verb", "state", RUN_FILTER)
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(Follower)
+class FollowerAdmin(ReadOnlyAdmin):
+    """Named readers, and where they are."""
+
+    list_display = ("name", "run_link", "environment", "min_score", "cursor_id", "acked_at")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(MixingShare)
+class MixingShareAdmin(ReadOnlyAdmin):
+    """What batches gave each environment, and what they owe it."""
+
+    list_display = ("run_link", "env_id", "sequences", "target", "debt", "blocks_since")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
+    ordering = ("-run", "env_id")
+
+
+@admin.register(BatchUse)
+class BatchUseAdmin(ReadOnlyAdmin):
+    """Fragments in sampled batches."""
+
+    list_display = ("batch_link", "position", "item_id", "importance_weight")
+    list_select_related = ("batch",)
+    ordering = ("-id",)
+    run_lookup = "batch__run"
+    may_grow = True
+
+    @admin.display(description="batch", ordering="batch")
+    def batch_link(self, row: BatchUse) -> SafeString | str:
+        """Return a link to the batch."""
+        return link_to(row.batch)
+
+    def _looks_through(self, request: HttpRequest) -> bool:
+        return super()._looks_through(request) and "batch__id__exact" not in request.GET
+
+
+@admin.register(LedgerAudit)
+class LedgerAuditAdmin(ReadOnlyAdmin):
+    """When counts were last compared with rows."""
+
+    list_display = ("run_link", "audited_at", "took_seconds")
+    list_select_related = ("run",)
+    ordering = ("-audited_at", "pk")
+
+
+@admin.register(UnansweredPush)
+class UnansweredPushAdmin(ReadOnlyAdmin):
+    """Pushes whose answer may not have arrived."""
+
+    list_display = ("__str__",)
+    search_fields: tuple[str, ...] = ()
+    ordering = ("-pk",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows."""
+        return super().get_queryset(request)
+
+
+@admin.register(GroupDigest)
+class GroupDigestAdmin(ReadOnlyAdmin):
+    """What lists and searches know of groups."""
+
+    list_display = ("group_id", "run_link", "lesson", "worker", "truncated", "duplicates")
+    search_fields: tuple[str, ...] = ()
+    list_select_related = ("run",)
+    ordering = ("-pk",)
+    exclude = ("words",)
+    may_grow = True
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows without their words."""
+        return super().get_queryset(request).defer("words")
+
+
+@admin.register(DigestCursor)
+class DigestCursorAdmin(ReadOnlyAdmin):
+    """How far the groups of runs are digested."""
+
+    list_display = ("run_link", "item_id", "accepted", "digested_at")
+    list_select_related = ("run",)
+    ordering = ("-pk",)

@@ -1,0 +1,82 @@
+"""Say what stands around the pages of the admin: which deck this is, and where to go."""
+
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+
+# Title, then label, icon and model of each entry; an address in place of a model.
+_GROUPS: Final = (
+    (
+        "Dashboard",
+        (("Runs", "rocket_launch", "/runs"), ("API", "api", "/docs")),
+    ),
+    (
+        "Runs",
+        (
+            ("Runs", "list", "runs.run"),
+            ("Events", "history", "runs.runevent"),
+            ("Environments", "public", "runs.environment"),
+            ("Trainers", "model_training", "runs.trainer"),
+            ("Weights", "weight", "runs.policyversion"),
+            ("Tokens", "key", "runs.apitoken"),
+        ),
+    ),
+    (
+        "Data",
+        (
+            ("Batches", "inventory_2", "buffer.batch"),
+            ("Groups", "forum", "buffer.trajectorygroup"),
+            ("Fragments", "view_timeline", "buffer.fragmentchunk"),
+            ("Segments", "storage", "buffer.segment"),
+            ("Archives", "archive", "buffer.archivejob"),
+        ),
+    ),
+    (
+        "Fleets",
+        (
+            ("Fleets", "hub", "rollouts.fleet"),
+            ("Workers", "memory", "rollouts.fleetworker"),
+            ("Attempts", "restart_alt", "rollouts.workerattempt"),
+            ("Lessons", "school", "rollouts.lesson"),
+            ("Evaluations", "fact_check", "rollouts.evaluation"),
+            ("Recordings", "movie", "rollouts.recording"),
+        ),
+    ),
+    (
+        "People",
+        (
+            ("People", "person", "auth.user"),
+            ("Groups of people", "group", "auth.group"),
+            ("What was done here", "receipt_long", "admin.logentry"),
+        ),
+    ),
+)
+
+
+def deployment(_request: HttpRequest) -> list[str] | None:
+    """Return the name of this deck and the colour it is shown in; None if it has no name."""
+    name = settings.ROLLDECK_DEPLOYMENT
+    return [name, settings.ROLLDECK_DEPLOYMENT_COLOUR] if name else None
+
+
+def navigation(_request: HttpRequest) -> list[dict[str, Any]]:
+    """Return what stands at the side of every page of the admin."""
+    return [
+        {
+            "title": title,
+            "separator": bool(place),
+            "items": [
+                {"title": label, "icon": icon, "link": _address(target)}
+                for label, icon, target in entries
+            ],
+        }
+        for place, (title, entries) in enumerate(_GROUPS)
+    ]
+
+
+def _address(target: str) -> str:
+    if target.startswith("/"):
+        return target
+    return reverse(f"admin:{target.replace('.', '_')}_changelist")

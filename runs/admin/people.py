@@ -1,0 +1,39 @@
+"""Show people and their groups: the one thing that administrators do change in the admin."""
+
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from runs.admin.read_only import ReadOnlyAdmin
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin, ModelAdmin):  # type: ignore[type-arg]
+    """People: the one thing that administrators do change here."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+
+
+@admin.register(Group)
+class PersonGroupAdmin(GroupAdmin, ModelAdmin):
+    """Groups; members of `operator` may operate runs."""
+
+
+@admin.register(LogEntry)
+class LogEntryAdmin(ReadOnlyAdmin):
+    """What was done in this admin, and by whom."""
+
+    list_display = ("action_time", "user", "content_type", "object_repr", "change_message")
+    list_select_related = ("user", "content_type")
+    list_filter = ("content_type",)
+    search_fields = ("object_repr", "change_message")
+    search_help_text = "What was changed"
+    ordering = ("-id",)
