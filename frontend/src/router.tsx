@@ -5,6 +5,8 @@ import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { LoginPage } from "@/pages/LoginPage";
 import { RunsPage } from "@/pages/RunsPage";
+import { listSearch } from "@/pages/run/trajectories/search";
+import { viewerSearch } from "@/pages/viewer/search";
 import { Shell } from "@/shell/Shell";
 
 const text = (value: unknown): string | undefined =>
@@ -80,6 +82,18 @@ const runTabs = [
     getParentRoute: () => run,
     path: "curriculum",
     component: lazyRouteComponent(() => import("@/pages/run/curriculum/CurriculumTab"), "CurriculumTab"),
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "trajectories",
+    component: lazyRouteComponent(() => import("@/pages/run/trajectories/TrajectoriesTab"), "TrajectoriesTab"),
+    validateSearch: listSearch,
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "groups/$group",
+    component: lazyRouteComponent(() => import("@/pages/viewer/ViewerPage"), "ViewerPage"),
+    validateSearch: viewerSearch,
   }),
   createRoute({
     getParentRoute: () => run,

@@ -1,0 +1,131 @@
+/** Ask for the trajectory groups of a run: lists, facets, and what is in one. Nothing here changes anything. */
+
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+
+export type GroupSummary = Schemas["GroupSummary"];
+export type GroupFacets = Schemas["GroupFacets"];
+export type FacetValue = Schemas["FacetValue"];
+export type ScoreBins = Schemas["ScoreBins"];
+export type GroupDetail = Schemas["GroupDetail"];
+/** The generated type forgets that a turn is three values: first token, one past the last, own or not. */
+export type SequenceSummary = Omit<Schemas["SequenceSummary"], "turns"> & { turns: [number, number, boolean][] };
+export type SequenceList = Omit<Schemas["SequenceList"], "results"> & { results: SequenceSummary[] };
+export type SequenceWindow = Schemas["SequenceWindow"];
+export type Conversation = Schemas["Conversation"];
+export type MessageView = Schemas["MessageView"];
+export type Picture = Schemas["Picture"];
+
+/** What a list of groups is asked by; the names are those of the API and of the page's address. */
+export type GroupQuery = {
+  env?: string[];
+  lesson?: string[];
+  worker?: string[];
+  state?: string[];
+  reason?: string[];
+  flag?: string[];
+  version_min?: number;
+  version_max?: number;
+  step_min?: number;
+  step_max?: number;
+  score_min?: number;
+  score_max?: number;
+  length_min?: number;
+  length_max?: number;
+  batch?: string;
+  q?: string;
+  sort?: string;
+};
+
+export const PAGE_GROUPS = 50;
+export const WINDOW_TOKENS = 4096;
+const FRESH_MS = 5_000;
+
+export const groupsQuery = (run: string, query: GroupQuery, cursor?: string, limit = PAGE_GROUPS, backward = false) =>
+  queryOptions({
+    queryKey: ["groups", run, query, cursor ?? "", limit, backward],
+    queryFn: () =>
+      body(
+        api.GET("/api/runs/{run}/groups", {
+          params: { path: { run }, query: { ...query, cursor, limit, ...(backward ? { backward } : {}) } },
+        }),
+      ),
+    staleTime: FRESH_MS,
+  });
+
+export const facetsQuery = (run: string, query: GroupQuery) =>
+  queryOptions({
+    queryKey: ["group-facets", run, query],
+    queryFn: () => body(api.GET("/api/runs/{run}/groups/facets", { params: { path: { run }, query } })),
+    placeholderData: keepPreviousData,
+    staleTime: FRESH_MS,
+  });
+
+const path = (run: string, group: number) => ({ run, group: String(group) });
+
+export const groupQuery = (run: string, group: number) =>
+  queryOptions({
+    queryKey: ["group", run, group],
+    queryFn: () => body(api.GET("/api/runs/{run}/groups/{group}", { params: { path: path(run, group) } })),
+    staleTime: FRESH_MS,
+  });
+
+export const sequencesQuery = (run: string, group: number) =>
+  queryOptions({
+    queryKey: ["group", run, group, "sequences"],
+    queryFn: () =>
+      body(
+        api.GET("/api/runs/{run}/groups/{group}/sequences", { params: { path: path(run, group) } }),
+      ) as Promise<unknown> as Promise<SequenceList>,
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  });
+
+export const windowQuery = (run: string, group: number, sequence: number, start: number, count = WINDOW_TOKENS) =>
+  queryOptions({
+    queryKey: ["group", run, group, "window", sequence, start, count],
+    queryFn: () =>
+      body(
+        api.GET("/api/runs/{run}/groups/{group}/sequences/{sequence}", {
+          params: { path: { ...path(run, group), sequence: String(sequence) }, query: { start, count } },
+        }),
+      ),
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  });
+
+export const messagesQuery = (run: string, group: number, sequence: number, characters: number, message?: number) =>
+  queryOptions({
+    queryKey: ["group", run, group, "messages", sequence, characters, message ?? -1],
+    queryFn: () =>
+      body(
+        api.GET("/api/runs/{run}/groups/{group}/sequences/{sequence}/messages", {
+          params: { path: { ...path(run, group), sequence: String(sequence) }, query: { characters, message } },
+        }),
+      ),
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  });
+
+/** Address of a group's content; with `characters` its beginning, as text. */
+export function contentUrl(run: string, group: number, characters?: number): string {
+  const url = `/api/runs/${encodeURIComponent(run)}/groups/${group}/content`;
+  return characters ? `${url}?characters=${characters}` : url;
+}
+
+export const contentQuery = (run: string, group: number, characters: number) =>
+  queryOptions({
+    queryKey: ["group", run, group, "content", characters],
+    queryFn: () =>
+      body(
+        api.GET("/api/runs/{run}/groups/{group}/content", {
+          params: { path: path(run, group), query: { characters } },
+          parseAs: "text",
+        }),
+      ) as Promise<unknown> as Promise<string>,
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  });

@@ -1,0 +1,57 @@
+import type { GroupFacets, GroupQuery } from "@/api/groups";
+import { count } from "@/format";
+import { Histogram } from "@/pages/run/trajectories/Histogram";
+import { type Choice, listSearch, type Range, toggled } from "@/pages/run/trajectories/search";
+import styles from "@/pages/run/trajectories/trajectories.module.css";
+import { plain } from "@/pages/viewer/hostile";
+
+const TITLES: [Choice, string][] = [
+  ["state", "State"],
+  ["flag", "Flags"],
+  ["reason", "Dropped because"],
+  ["env", "Environment"],
+  ["lesson", "Lesson"],
+  ["worker", "Worker"],
+];
+const SHOWN = 8;
+
+type Props = { facets: GroupFacets | undefined; query: GroupQuery; onChange: (query: GroupQuery) => void };
+
+/** What can be chosen, with how many groups each choice would show. */
+export function FacetRail({ facets, query, onChange }: Props) {
+  const setRange = (name: Range) => (least: number | undefined, most: number | undefined) =>
+    onChange(listSearch({ ...query, [`${name}_min`]: least, [`${name}_max`]: most }));
+  return (
+    <>
+      {TITLES.map(([name, title]) => {
+        const values = facets?.facets[name] ?? [];
+        const chosen = query[name] ?? [];
+        const gone = chosen.filter((value) => !values.some((each) => each.value === value));
+        const all = [...gone.map((value) => ({ value, label: value, groups: 0 })), ...values];
+        const isChoice = all.length > 1 || chosen.length > 0;
+        if (!isChoice && name !== "flag") return null;
+        if (all.length === 0) return null;
+        return (
+          <fieldset key={name} className={styles.facet}>
+            <legend>{title}</legend>
+            {all.slice(0, Math.max(SHOWN, chosen.length)).map((each) => (
+              <label key={each.value} className={styles.choice}>
+                <input
+                  type="checkbox"
+                  checked={chosen.includes(each.value)}
+                  onChange={() => onChange(toggled(query, name, each.value))}
+                />
+                <span className={styles.choiceName}>{plain(each.label)}</span>
+                <span className={styles.choiceCount}>{count(each.groups)}</span>
+              </label>
+            ))}
+          </fieldset>
+        );
+      })}
+      <Histogram label="Mean score" bins={facets?.histograms.score} least={query.score_min} most={query.score_max} onChange={setRange("score")} />
+      <Histogram label="Longest sequence, tokens" bins={facets?.histograms.length} least={query.length_min} most={query.length_max} onChange={setRange("length")} />
+      <Histogram label="Policy step" bins={undefined} least={query.version_min} most={query.version_max} onChange={setRange("version")} />
+      <Histogram label="Train step (batch)" bins={undefined} least={query.step_min} most={query.step_max} onChange={setRange("step")} />
+    </>
+  );
+}

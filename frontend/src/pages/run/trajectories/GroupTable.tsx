@@ -1,0 +1,80 @@
+import { Link } from "@tanstack/react-router";
+import type { GroupQuery, GroupSummary } from "@/api/groups";
+import { Age } from "@/components/Age";
+import { bytes, count, number, policyStep } from "@/format";
+import { ScoreDots } from "@/pages/run/trajectories/ScoreDots";
+import styles from "@/pages/run/trajectories/trajectories.module.css";
+import { FateChip, Flags } from "@/pages/viewer/marks";
+import { plain } from "@/pages/viewer/hostile";
+
+type Props = { run: string; groups: GroupSummary[]; query: GroupQuery };
+
+function GroupLine({ run, group, query, least, most }: { run: string; group: GroupSummary; query: GroupQuery; least: number; most: number }) {
+  const from = group.lesson || group.environment || (group.env_id === null ? "" : `environment ${group.env_id}`);
+  return (
+    <tr className="opens" data-row>
+      <td className={styles.what}>
+        <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(group.id) }} search={query} className="strong" data-open>
+          {group.excerpt ? plain(group.excerpt) : `Group ${group.id}`}
+        </Link>
+        <div className={styles.under}>
+          <span className="mono">#{group.id}</span>
+          {from && <span>{plain(from)}</span>}
+          <Flags flags={group.flags} />
+        </div>
+      </td>
+      <td className={styles.scoreCell}>
+        {group.scores.length > 0 ? (
+          <ScoreDots scores={group.scores} least={least} most={most} mean={group.score_mean} />
+        ) : (
+          <span className="faint tiny">{group.has_bytes ? "soon" : "no content"}</span>
+        )}
+      </td>
+      <td className="num wide-only">{number(group.score_mean)}</td>
+      <td className="num wide-only">{number(group.sequences)}</td>
+      <td className="num wide-only" title={`${number(group.tokens)} tokens over all, ${bytes(group.size_bytes)}`}>
+        {count(group.longest_tokens)}
+      </td>
+      <td className="num wide-only">{group.policy_step === null ? "–" : policyStep(group.policy_step)}</td>
+      <td className="wide-only">
+        <FateChip state={group.state} reason={group.drop_reason} step={group.step} />
+      </td>
+      <td className="num soft wide-only">
+        <Age at={group.received_at} />
+      </td>
+    </tr>
+  );
+}
+
+/** Groups, a line each; scores of all lines stand on one scale. */
+export function GroupTable({ run, groups, query }: Props) {
+  const scores = groups.flatMap((group) => [group.score_min, group.score_max]).filter((score) => score !== null);
+  const least = Math.min(...scores);
+  const most = Math.max(...scores);
+  return (
+    <div className="table-scroll">
+      <table className="table">
+        <caption className="unseen">Trajectory groups</caption>
+        <thead>
+          <tr>
+            <th scope="col">Group</th>
+            <th scope="col" title="A dot for each sequence; the stroke is their mean">
+              Scores{scores.length > 0 && most > least ? ` ${number(least)} … ${number(most)}` : ""}
+            </th>
+            <th scope="col" className="num wide-only">Mean</th>
+            <th scope="col" className="num wide-only" title="Sequences in the group">Seqs</th>
+            <th scope="col" className="num wide-only" title="Tokens of its longest sequence">Longest</th>
+            <th scope="col" className="num wide-only" title="Weights that sampled it">Policy</th>
+            <th scope="col" className="wide-only">State</th>
+            <th scope="col" className="num wide-only">Age</th>
+          </tr>
+        </thead>
+        <tbody>
+          {groups.map((group) => (
+            <GroupLine key={group.id} run={run} group={group} query={query} least={least} most={most} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

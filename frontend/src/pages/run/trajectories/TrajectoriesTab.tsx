@@ -1,0 +1,155 @@
+import { Button, NativeSelect, TextInput } from "@mantine/core";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { X } from "lucide-react";
+import { useEffect, useState } from "react";
+import { facetsQuery, type GroupFacets, type GroupQuery, groupsQuery } from "@/api/groups";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { count, number } from "@/format";
+import { useRun } from "@/pages/run/RunContext";
+import { FacetRail } from "@/pages/run/trajectories/FacetRail";
+import { GroupTable } from "@/pages/run/trajectories/GroupTable";
+import { type Choice, chips, listSearch, SORTS } from "@/pages/run/trajectories/search";
+import styles from "@/pages/run/trajectories/trajectories.module.css";
+import { plain } from "@/pages/viewer/hostile";
+import { useShortcuts } from "@/shell/keyboard";
+
+const TYPING_MS = 300;
+
+function SearchBox({ text, onSearch }: { text: string; onSearch: (text: string) => void }) {
+  const [typed, setTyped] = useState(text);
+  useEffect(() => setTyped(text), [text]);
+  useEffect(() => {
+    if (typed === text) return;
+    const timer = window.setTimeout(() => onSearch(typed), TYPING_MS);
+    return () => window.clearTimeout(timer);
+  }, [typed, text, onSearch]);
+  return (
+    <TextInput
+      data-filter
+      type="search"
+      size="sm"
+      className={styles.search}
+      aria-label="Search what was said"
+      placeholder={'Search messages: word "exact phrase" -without'}
+      value={typed}
+      onChange={(event) => setTyped(event.currentTarget.value)}
+    />
+  );
+}
+
+/** How much was looked at, so that no number claims more than it knows. */
+function Scope({ facets }: { facets: GroupFacets }) {
+  const isAll = facets.looked_at < 20_000;
+  return (
+    <p className={styles.scope} role="status">
+      <b>{number(facets.matching)}</b> {isAll ? "groups match" : `of the first ${number(facets.looked_at)} match`}
+      {!isAll || facets.total > facets.looked_at ? ` · ${count(facets.total)} in the run` : ""}
+      {facets.undigested > 0 && (
+        <span title="Lesson, flags, scores one by one and words are known a few seconds after a group came in">
+          {" "}· {facets.undigested >= 10_000 ? "10,000+" : number(facets.undigested)} not read yet
+        </span>
+      )}
+    </p>
+  );
+}
+
+/** Move through the lines of the table; Enter opens the one with the focus, as links do. */
+function step(direction: 1 | -1): void {
+  const links = [...document.querySelectorAll<HTMLAnchorElement>("[data-open]")];
+  const at = links.indexOf(document.activeElement as HTMLAnchorElement);
+  links[Math.min(links.length - 1, Math.max(0, at + direction))]?.focus();
+}
+
+export function TrajectoriesTab() {
+  const { run } = useRun();
+  const query: GroupQuery = useSearch({ from: "/shell/runs/$name/trajectories" });
+  const navigate = useNavigate({ from: "/runs/$name/trajectories" });
+  const change = (next: GroupQuery, replace = false) => void navigate({ search: next, replace });
+  const facets = useQuery(facetsQuery(run.name, query));
+  const pages = useInfiniteQuery({
+    queryKey: ["group-pages", run.name, query],
+    queryFn: ({ pageParam, client }) => client.fetchQuery(groupsQuery(run.name, query, pageParam || undefined)),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next || undefined,
+  });
+  useShortcuts({ j: () => step(1), k: () => step(-1) });
+  const labelOf = (name: Choice, value: string) =>
+    plain(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
+  const groups = pages.data?.pages.flatMap((page) => page.results) ?? [];
+  const last = pages.data?.pages.at(-1);
+  const chosen = chips(query, labelOf);
+  const isNarrowed = chosen.length > 0 || Boolean(query.q);
+  return (
+    <div className={styles.page}>
+      <aside className={`panel ${styles.rail}`} aria-label="Facets">
+        <details open={window.innerWidth > 900 || undefined}>
+          <summary>Facets</summary>
+          <FacetRail facets={facets.data} query={query} onChange={change} />
+        </details>
+      </aside>
+      <section className={`panel ${styles.list}`} aria-label="Trajectories">
+        <div className={styles.bar}>
+          <SearchBox text={query.q ?? ""} onSearch={(q) => change(listSearch({ ...query, q: q || undefined }), true)} />
+          <NativeSelect
+            size="sm"
+            aria-label="Order"
+            value={query.sort ?? "newest"}
+            data={SORTS.map(([value, label]) => ({ value, label }))}
+            onChange={(event) => change(listSearch({ ...query, sort: event.currentTarget.value }))}
+          />
+        </div>
+        {chosen.length > 0 && (
+          <div className={styles.chips}>
+            {chosen.map((chip) => (
+              <button key={chip.key} type="button" className={styles.chosen} onClick={() => change(chip.without)} aria-label={`Remove ${chip.label}`}>
+                {chip.label}
+                <X size={13} aria-hidden="true" />
+              </button>
+            ))}
+            <button type="button" className={styles.clear} onClick={() => change(listSearch({ sort: query.sort }))}>
+              Clear all
+            </button>
+          </div>
+        )}
+        {facets.data && <Scope facets={facets.data} />}
+        {pages.isPending && <Skeletons heights={[320]} />}
+        {pages.isError && <ErrorState title="The groups cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}
+        {groups.length > 0 && <GroupTable run={run.name} groups={groups} query={query} />}
+        {last?.is_partial && (
+          <p className={styles.scope}>Looked through 50,000 groups; there may be more further back.</p>
+        )}
+        {pages.hasNextPage && (
+          <div className={styles.more}>
+            <Button variant="default" size="sm" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+              {last?.is_partial ? "Look further back" : "Show more"}
+            </Button>
+          </div>
+        )}
+        {pages.isSuccess && groups.length === 0 && !pages.hasNextPage && <Nothing isNarrowed={isNarrowed} run={run.name} kind={run.kind} onClear={() => change({})} />}
+      </section>
+    </div>
+  );
+}
+
+function Nothing({ isNarrowed, run, kind, onClear }: { isNarrowed: boolean; run: string; kind: string; onClear: () => void }) {
+  if (isNarrowed) {
+    return (
+      <EmptyState title="No group matches" action={<Button variant="default" size="sm" onClick={onClear}>Show all groups</Button>}>
+        Take a choice away, or look for other words.
+      </EmptyState>
+    );
+  }
+  const command =
+    kind === "outside"
+      ? `curl -X POST ${window.location.origin}/atropos/${run}/scored_data -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" -d '{"tokens": [[1, 2], [1, 3]], "masks": [[-100, 2], [-100, 3]], "scores": [1.0, 0.0]}'`
+      : `curl -X POST ${window.location.origin}/api/runs/${run}/start -H "Authorization: Bearer $TOKEN"`;
+  return (
+    <EmptyState title="No trajectories yet" command={command}>
+      Every group of sequences that comes into the run is here: what was said, its tokens, masks, scores and what became
+      of it.
+    </EmptyState>
+  );
+}

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { chips, listSearch, placeOf, toggled } from "@/pages/run/trajectories/search";
+
+describe("the address of a list", () => {
+  it("keeps what means something and drops the rest", () => {
+    const search = { state: "dropped", env: [0, 0, "none"], score_min: "0.5", q: 42, sort: "luck", evil: "x", step_min: "a" };
+    expect(listSearch(search)).toEqual({ state: ["dropped"], env: ["0", "none"], score_min: 0.5, q: "42" });
+  });
+  it("drops a range whose ends are the wrong way round", () => {
+    expect(listSearch({ length_min: 9, length_max: 3 })).toEqual({});
+  });
+  it("is the same after it was read twice", () => {
+    const once = listSearch({ flag: ["stale", "truncated"], sort: "-score", score_max: 0 });
+    expect(listSearch(once)).toEqual(once);
+  });
+});
+
+describe("choices", () => {
+  it("come and go", () => {
+    const chosen = toggled({ q: "x" }, "state", "queued");
+    expect(chosen).toEqual({ q: "x", state: ["queued"] });
+    expect(toggled(chosen, "state", "queued")).toEqual({ q: "x" });
+  });
+  it("are chips that each take one thing away", () => {
+    const query = { state: ["queued"], score_min: 0, score_max: 0, step_min: 3 };
+    const found = chips(query, (_, value) => value);
+    expect(found.map((chip) => chip.label)).toEqual(["state: queued", "score: 0", "step: 3 to …"]);
+    expect(found[1]?.without).toEqual({ state: ["queued"], step_min: 3 });
+  });
+});
+
+it("names a place as the API does", () => {
+  const group = { id: 7, score_mean: 0.25, longest_tokens: 90 };
+  expect([placeOf(group), placeOf(group, "score"), placeOf(group, "-length")]).toEqual(["7", "0.25~7", "90~7"]);
+});

@@ -1,0 +1,85 @@
+/** What the address says of the list: any text may stand there, so all of it is checked. */
+
+import type { GroupQuery } from "@/api/groups";
+
+export const CHOICES = ["state", "reason", "flag", "env", "lesson", "worker"] as const;
+export type Choice = (typeof CHOICES)[number];
+export const RANGES = ["score", "length", "version", "step"] as const;
+export type Range = (typeof RANGES)[number];
+
+export const SORTS: [string, string][] = [
+  ["newest", "Newest first"],
+  ["score", "Highest score first"],
+  ["-score", "Lowest score first"],
+  ["length", "Longest first"],
+  ["-length", "Shortest first"],
+];
+
+function words(value: unknown): string[] | undefined {
+  const values = Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];
+  const found = values.filter((each) => typeof each === "string" || typeof each === "number").map(String);
+  return found.length > 0 ? [...new Set(found)].slice(0, 64) : undefined;
+}
+
+function finite(value: unknown): number | undefined {
+  const found = typeof value === "string" && value !== "" ? Number(value) : value;
+  return typeof found === "number" && Number.isFinite(found) ? found : undefined;
+}
+
+/** The part of an address that says which groups are listed, without what means nothing. */
+export function listSearch(search: Record<string, unknown>): GroupQuery {
+  const found: Record<string, unknown> = {};
+  for (const name of CHOICES) found[name] = words(search[name]);
+  for (const name of RANGES) {
+    const least = finite(search[`${name}_min`]);
+    const most = finite(search[`${name}_max`]);
+    const isOrdered = least === undefined || most === undefined || least <= most;
+    if (isOrdered) {
+      found[`${name}_min`] = least;
+      found[`${name}_max`] = most;
+    }
+  }
+  found.batch = words(search.batch)?.[0];
+  found.q = words(search.q)?.[0]?.slice(0, 200);
+  const sort = words(search.sort)?.[0];
+  found.sort = SORTS.some(([name]) => name === sort) && sort !== "newest" ? sort : undefined;
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
+}
+
+/** The query with a value of a facet chosen, or no longer chosen. */
+export function toggled(query: GroupQuery, name: Choice, value: string): GroupQuery {
+  const before = query[name] ?? [];
+  const after = before.includes(value) ? before.filter((each) => each !== value) : [...before, value];
+  return listSearch({ ...query, [name]: after.length > 0 ? after : undefined });
+}
+
+export type Chip = { key: string; label: string; without: GroupQuery };
+
+/** Everything that narrows the list, one by one, each with the query that would be without it. */
+export function chips(query: GroupQuery, labelOf: (name: Choice, value: string) => string): Chip[] {
+  const found: Chip[] = [];
+  for (const name of CHOICES) {
+    for (const value of query[name] ?? []) {
+      found.push({ key: `${name} ${value}`, label: `${name}: ${labelOf(name, value)}`, without: toggled(query, name, value) });
+    }
+  }
+  for (const name of RANGES) {
+    const least = query[`${name}_min`];
+    const most = query[`${name}_max`];
+    if (least === undefined && most === undefined) continue;
+    const span = least === most ? `${least}` : `${least ?? "…"} to ${most ?? "…"}`;
+    const without = listSearch({ ...query, [`${name}_min`]: undefined, [`${name}_max`]: undefined });
+    found.push({ key: name, label: `${name}: ${span}`, without });
+  }
+  if (query.batch) {
+    found.push({ key: "batch", label: `batch: ${query.batch.slice(0, 8)}`, without: listSearch({ ...query, batch: undefined }) });
+  }
+  return found;
+}
+
+/** Where a group stands in a list sorted so: the cursor that the API would give it. */
+export function placeOf(group: { id: number; score_mean: number | null; longest_tokens: number }, sort?: string): string {
+  if (sort === "score" || sort === "-score") return `${group.score_mean ?? "nan"}~${group.id}`;
+  if (sort === "length" || sort === "-length") return `${group.longest_tokens}~${group.id}`;
+  return `${group.id}`;
+}

@@ -1,0 +1,137 @@
+import { Button, NativeSelect } from "@mantine/core";
+import { useQueries } from "@tanstack/react-query";
+import { type MouseEvent, useMemo, useState } from "react";
+import { type SequenceList, type SequenceSummary, type SequenceWindow, windowQuery } from "@/api/groups";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { number } from "@/format";
+import { partings, sharedBy } from "@/pages/viewer/alignment";
+import { ChannelPicker } from "@/pages/viewer/ChannelPicker";
+import type { Channel } from "@/pages/viewer/channels";
+import { Spans } from "@/pages/viewer/Spans";
+import styles from "@/pages/viewer/tokens.module.css";
+
+const SHOWN = 256;
+/** Tokens before the first parting, to see where it happens. */
+const BEFORE = 24;
+const MOST_ROWS = 32;
+
+type Order = "score" | "index" | "length";
+
+function ordered(sequences: SequenceSummary[], order: Order): SequenceSummary[] {
+  if (order === "index") return sequences;
+  const key = (one: SequenceSummary) => (order === "score" ? (one.score ?? -Infinity) : one.tokens);
+  return [...sequences].sort((one, other) => key(other) - key(one) || one.index - other.index);
+}
+
+type Props = {
+  run: string;
+  group: number;
+  list: SequenceList;
+  channel: Channel;
+  onChannel: (channel: Channel) => void;
+  onOpen: (sequence: number, token: number) => void;
+};
+
+/** The sequences of a group under one another from where they part; what several share is dimmed. */
+export function GroupDiff({ run, group, list, channel, onChannel, onOpen }: Props) {
+  const [order, setOrder] = useState<Order>("score");
+  const longest = Math.max(0, ...list.results.map((one) => one.tokens));
+  const first = Math.max(0, Math.min(list.common_prefix, longest - 1) - BEFORE);
+  const [start, setStart] = useState(first);
+  const rows = ordered(list.results, order).slice(0, MOST_ROWS);
+  const asked = useQueries({ queries: rows.map((row) => windowQuery(run, group, row.index, start, SHOWN)) });
+  const failed = asked.find((each) => each.isError);
+  const windows = asked.map((each) => each.data).filter((window): window is SequenceWindow => window !== undefined);
+  const isWhole = windows.length === rows.length;
+  const marks = useMemo(() => (isWhole ? marksOf(windows) : new Map<number, Map<number, string>>()), [isWhole, windows.map((window) => `${window.index}`).join(), start]);
+  const open = (event: MouseEvent) => {
+    const token = (event.target as Element).closest<HTMLElement>("[data-token]");
+    const row = (event.target as Element).closest<HTMLElement>("[data-sequence]");
+    if (token && row) onOpen(Number(row.dataset.sequence), Number(token.dataset.token));
+  };
+  return (
+    <>
+      <div className={styles.bar}>
+        <ChannelPicker channel={channel} onChannel={onChannel} />
+        <span className="spacer" />
+        <NativeSelect
+          size="xs"
+          aria-label="Order of the sequences"
+          value={order}
+          onChange={(event) => setOrder(event.currentTarget.value as Order)}
+          data={[
+            { value: "score", label: "Best first" },
+            { value: "index", label: "As they came" },
+            { value: "length", label: "Longest first" },
+          ]}
+        />
+      </div>
+      <p className={styles.note}>
+        {list.common_prefix === 0
+          ? "They part at their first token."
+          : `All begin with the same ${number(list.common_prefix)} tokens.`}{" "}
+        Shown are tokens {number(start)} to {number(Math.min(start + SHOWN, longest) - 1)} of {number(longest)}; ▲ marks where a
+        sequence goes its own way.
+      </p>
+      {failed && <ErrorState title="The tokens cannot be shown" error={failed.error} onRetry={() => void failed.refetch()} />}
+      {!isWhole && !failed && <Skeletons heights={[200]} />}
+      {isWhole && (
+        <div className={styles.rows} onClick={open}>
+          {rows.map((row, index) => {
+            const window = windows[index];
+            if (!window) return null;
+            const marked = marks.get(row.index);
+            return (
+              <section key={row.index} data-sequence={row.index} className={styles.row} aria-label={`Sequence ${row.index}`}>
+                <button type="button" className={styles.rowHead} onClick={() => onOpen(row.index, Math.min(list.common_prefix, row.tokens - 1))}>
+                  <b>{number(row.score)}</b>
+                  <span className="faint tiny">sequence {row.index}</span>
+                  <span className="faint tiny">{number(row.tokens)} tokens</span>
+                  {row.duplicate_of !== null && <span className="held tiny">same as {row.duplicate_of}</span>}
+                </button>
+                <div className={styles.rowFlow}>
+                  {window.tokens.length === 0 ? (
+                    <span className="faint tiny">ends at {number(row.tokens)}</span>
+                  ) : (
+                    <Spans
+                      window={window}
+                      from={window.start}
+                      to={window.start + window.tokens.length}
+                      channel={channel}
+                      selected={null}
+                      markOf={(place) => marked?.get(place) ?? ""}
+                    />
+                  )}
+                </div>
+              </section>
+            );
+          })}
+        </div>
+      )}
+      {list.results.length > MOST_ROWS && <p className={styles.note}>The first {MOST_ROWS} of {list.results.length} sequences.</p>}
+      <div className={styles.pager}>
+        <Button size="compact-sm" variant="default" disabled={start === 0} onClick={() => setStart(Math.max(0, start - SHOWN))}>Earlier tokens</Button>
+        <Button size="compact-sm" variant="default" disabled={start === first} onClick={() => setStart(first)}>Where they part</Button>
+        <Button size="compact-sm" variant="default" disabled={start + SHOWN >= longest} onClick={() => setStart(start + SHOWN)}>Later tokens</Button>
+      </div>
+    </>
+  );
+}
+
+/** Classes by sequence and place: what is shared is dimmed, and where a row parts it is marked. */
+function marksOf(windows: SequenceWindow[]): Map<number, Map<number, string>> {
+  const shared = sharedBy(windows.map((window) => window.tokens));
+  return new Map(
+    windows.map((window, index) => {
+      const counts = shared[index] ?? [];
+      const parts = new Set(partings(counts, windows.length));
+      const marks = new Map<number, string>();
+      counts.forEach((count, at) => {
+        const classes = [count > 1 ? (styles.shared ?? "") : "", parts.has(at) ? (styles.parting ?? "") : ""];
+        marks.set(window.start + at, classes.filter(Boolean).join(" "));
+      });
+      return [window.index, marks];
+    }),
+  );
+}

@@ -1,0 +1,121 @@
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { type MessageView, messagesQuery, type Picture, type SequenceList, windowQuery } from "@/api/groups";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { bytes, number } from "@/format";
+import { plain } from "@/pages/viewer/hostile";
+import styles from "@/pages/viewer/viewer.module.css";
+
+const FIRST_CHARACTERS = 20_000;
+const MOST_CHARACTERS = 1 << 20;
+const DECODED_TOKENS = 8192;
+
+type Place = { run: string; group: number; sequence: number };
+
+function Pictures({ pictures }: { pictures: Picture[] }) {
+  return (
+    <div className={styles.pictures}>
+      {pictures.map((picture, index) =>
+        picture.data === null ? (
+          <p key={index} className="faint tiny">
+            An image of {bytes(picture.size_bytes)} is not shown: it is larger than 1 MiB.
+          </p>
+        ) : (
+          <img key={index} src={`data:${picture.media_type};base64,${picture.data}`} alt={`${picture.media_type}, ${bytes(picture.size_bytes)}`} loading="lazy" />
+        ),
+      )}
+    </div>
+  );
+}
+
+function Message({ message, place }: { message: MessageView; place: Place }) {
+  const [characters, setCharacters] = useState(FIRST_CHARACTERS);
+  const more = useQuery({
+    ...messagesQuery(place.run, place.group, place.sequence, characters, message.index),
+    enabled: characters > FIRST_CHARACTERS,
+    placeholderData: (before) => before,
+  });
+  const text = more.data?.results[0]?.text ?? message.text;
+  const left = message.characters - text.length;
+  return (
+    <section className={styles.message} aria-label={`Message ${message.index + 1}, ${plain(message.role)}`} data-role={message.role}>
+      <header>
+        <span className={styles.role}>{plain(message.role) || "no role"}</span>
+        <span className="faint tiny">{number(message.characters)} characters</span>
+      </header>
+      {text && <pre className={styles.text}>{plain(text)}</pre>}
+      <Pictures pictures={message.pictures} />
+      {left > 0 && text.length < MOST_CHARACTERS && (
+        <Button size="compact-sm" variant="default" loading={more.isFetching} onClick={() => setCharacters(Math.min(MOST_CHARACTERS, text.length * 4))}>
+          Show more of {number(left)} characters
+        </Button>
+      )}
+      {left > 0 && text.length >= MOST_CHARACTERS && (
+        <p className="faint tiny">{number(left)} more characters are in the export.</p>
+      )}
+      {message.extra && (
+        <details className={styles.extra}>
+          <summary>Further fields</summary>
+          <pre className={styles.text}>{plain(message.extra)}</pre>
+        </details>
+      )}
+    </section>
+  );
+}
+
+/** The turns of a sequence as text, where it came without messages and its tokens can be read. */
+function Decoded({ place, list }: { place: Place; list: SequenceList }) {
+  const window = useQuery(windowQuery(place.run, place.group, place.sequence, 0, DECODED_TOKENS));
+  const sequence = list.results[place.sequence];
+  if (window.isError) return <ErrorState title="The text cannot be shown" error={window.error} />;
+  if (!window.data?.text || !sequence) return <Skeletons heights={[160]} />;
+  const texts = window.data.text;
+  const turns = sequence.turns.filter(([start]) => start < texts.length);
+  return (
+    <>
+      {turns.map(([start, end, isOwn]) => (
+        <section key={start} className={styles.message} data-role={isOwn ? "assistant" : "user"} aria-label={isOwn ? "Policy" : "Prompt"}>
+          <header>
+            <span className={styles.role}>{isOwn ? "policy" : start === 0 ? "prompt" : "environment"}</span>
+            <span className="faint tiny">tokens {number(start)} to {number(end - 1)}</span>
+          </header>
+          <pre className={styles.text}>{plain(texts.slice(start, end).join(""))}</pre>
+        </section>
+      ))}
+      {sequence.tokens > texts.length && <p className="faint tiny">The rest is among the tokens.</p>}
+    </>
+  );
+}
+
+/** What was said, as text and nothing else. */
+export function Messages({ run, group, sequence, list }: Place & { list: SequenceList }) {
+  const place = { run, group, sequence };
+  const told = useQuery({ ...messagesQuery(run, group, sequence, FIRST_CHARACTERS), enabled: list.has_messages });
+  if (!list.has_messages && list.has_text) return <Decoded place={place} list={list} />;
+  if (!list.has_messages) {
+    return (
+      <EmptyState title="This group came without messages">
+        Its environment sent tokens only, and nobody told this deck how they read. They are under Tokens, by number.
+      </EmptyState>
+    );
+  }
+  if (told.isError) return <ErrorState title="The messages cannot be shown" error={told.error} />;
+  if (!told.data) return <Skeletons heights={[90, 160]} />;
+  if (told.data.total === 0 && told.data.pictures.length === 0) {
+    return <EmptyState title="This sequence has no messages">Others of the group may have some.</EmptyState>;
+  }
+  return (
+    <>
+      {told.data.results.map((message) => (
+        <Message key={message.index} message={message} place={place} />
+      ))}
+      {told.data.total > told.data.results.length && (
+        <p className="faint tiny">{number(told.data.total - told.data.results.length)} more messages are in the export.</p>
+      )}
+      <Pictures pictures={told.data.pictures} />
+    </>
+  );
+}

@@ -1,0 +1,72 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { GroupDetail } from "@/api/groups";
+import { Age } from "@/components/Age";
+import { bytes, number, policyStep } from "@/format";
+import { plain } from "@/pages/viewer/hostile";
+import styles from "@/pages/viewer/viewer.module.css";
+
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div className={styles.fact}>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Where the group came from and where it went; each part leads to the others like it. */
+export function Provenance({ run, detail }: { run: string; detail: GroupDetail }) {
+  const { group, batch, version } = detail;
+  const to = "/runs/$name/trajectories" as const;
+  const params = { name: run };
+  return (
+    <dl className={styles.facts}>
+      <Fact name="Scores">
+        <b>{number(group.score_mean)}</b>
+        <span className="faint"> ± {number(group.score_std)}, {number(group.score_min)} to {number(group.score_max)}</span>
+      </Fact>
+      <Fact name="Tokens">
+        {number(group.tokens)} <span className="faint">in {group.sequences}, {bytes(group.size_bytes)}</span>
+      </Fact>
+      {batch && (
+        <Fact name="Batch">
+          <Link to={to} params={params} search={{ batch: batch.id }}>train step {batch.step}</Link>
+          <span className="faint"> · {batch.state}{batch.trainer ? ` · ${plain(batch.trainer)}` : ""}</span>
+        </Fact>
+      )}
+      <Fact name="Weights">
+        {group.policy_step === null ? (
+          "not told"
+        ) : (
+          <Link to={to} params={params} search={{ version_min: group.policy_step, version_max: group.policy_step }}>
+            {group.epoch}.{policyStep(group.policy_step)}
+          </Link>
+        )}
+        {batch?.staleness != null && <span className="faint"> · {number(batch.staleness)} behind at its batch</span>}
+        {version && <span className="faint mono" title={`sha256 ${version.sha256}`}> · {version.sha256.slice(0, 8)}</span>}
+      </Fact>
+      {(group.environment || group.env_id !== null) && (
+        <Fact name="Environment">
+          <Link to={to} params={params} search={{ env: [String(group.env_id)] }}>{plain(group.environment || String(group.env_id))}</Link>
+        </Fact>
+      )}
+      {group.lesson && (
+        <Fact name="Lesson">
+          <Link to={to} params={params} search={{ lesson: [group.lesson] }}>{plain(group.lesson)}</Link>
+          {detail.env_spec && <span className="faint"> · {plain(detail.env_spec)}</span>}
+        </Fact>
+      )}
+      <Fact name="Producer">
+        {group.worker ? (
+          <Link to={to} params={params} search={{ worker: [group.worker] }}>{plain(group.worker)}</Link>
+        ) : (
+          plain(group.producer) || "–"
+        )}
+      </Fact>
+      {group.example && <Fact name="Problem">{plain(group.example)}</Fact>}
+      {detail.seed !== null && <Fact name="Seed of the run">{detail.seed}</Fact>}
+      <Fact name="Came in"><Age at={group.received_at} suffix=" ago" /></Fact>
+    </dl>
+  );
+}

@@ -1,0 +1,50 @@
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { contentQuery, contentUrl, type SequenceList } from "@/api/groups";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { bytes, number } from "@/format";
+import { plain } from "@/pages/viewer/hostile";
+import styles from "@/pages/viewer/viewer.module.css";
+
+const FIRST = 20_000;
+const MOST = 1 << 19;
+
+type Props = { run: string; group: number; list: SequenceList; sizeBytes: number };
+
+/** The group as it is handed to a trainer that speaks JSON, and its further fields. */
+export function Raw({ run, group, list, sizeBytes }: Props) {
+  const [characters, setCharacters] = useState(FIRST);
+  const content = useQuery({ ...contentQuery(run, group, characters), placeholderData: (before) => before });
+  const isCut = content.data !== undefined && content.data.length >= characters;
+  return (
+    <>
+      {list.fields.length > 0 && (
+        <dl className={styles.fields}>
+          {list.fields.map((field) => (
+            <div key={field.name}>
+              <dt className="mono">{plain(field.name)}</dt>
+              <dd>
+                <pre className={styles.text}>{plain(field.text)}{field.characters > field.text.length ? " …" : ""}</pre>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {content.isError && <ErrorState title="The content cannot be shown" error={content.error} />}
+      {content.isPending && <Skeletons heights={[240]} />}
+      {content.data !== undefined && <pre className={styles.raw} tabIndex={0} aria-label="Content as JSON">{plain(content.data)}</pre>}
+      <div className={styles.rawFoot}>
+        {isCut && characters < MOST && (
+          <Button size="compact-sm" variant="default" loading={content.isFetching} onClick={() => setCharacters(Math.min(MOST, characters * 4))}>
+            Show more
+          </Button>
+        )}
+        {isCut && characters >= MOST && <span className="faint tiny">The first {number(MOST)} characters.</span>}
+        <a href={contentUrl(run, group)} download>Download all of it</a>
+        <span className="faint tiny">{bytes(sizeBytes)} as it came</span>
+      </div>
+    </>
+  );
+}

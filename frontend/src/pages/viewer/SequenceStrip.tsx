@@ -1,0 +1,41 @@
+import type { SequenceSummary } from "@/api/groups";
+import { count, number } from "@/format";
+import styles from "@/pages/viewer/viewer.module.css";
+
+type Props = { sequences: SequenceSummary[]; shown: number; onShow: (index: number) => void };
+
+/** Places of the sequences by score, the best first; equal scores share a rank. */
+export function ranks(scores: (number | null)[]): number[] {
+  return scores.map((score) => 1 + scores.filter((other) => (other ?? -Infinity) > (score ?? -Infinity)).length);
+}
+
+function signed(value: number): string {
+  return `${value > 0 ? "+" : ""}${number(value).replace("-", "\u2212")}`;
+}
+
+/** The sequences of a group side by side, to choose the one that is shown. */
+export function SequenceStrip({ sequences, shown, onShow }: Props) {
+  const places = ranks(sequences.map((sequence) => sequence.score));
+  return (
+    <div className={styles.strip} role="group" aria-label="Sequences">
+      {sequences.map((sequence, index) => (
+        <button key={sequence.index} type="button" aria-pressed={index === shown} onClick={() => onShow(index)}>
+          <span className={styles.stripTop}>
+            <span className="faint">{sequence.index}</span>
+            <b>{number(sequence.score)}</b>
+            <span className="faint" title="Rank by score">#{places[index]}</span>
+          </span>
+          <span className={styles.stripLow}>
+            {count(sequence.tokens)} tokens
+            {sequence.advantage !== null && <span title="Mean advantage"> · {signed(sequence.advantage)}</span>}
+            {sequence.is_truncated && <span className="held"> · cut</span>}
+            {sequence.is_correct !== null && (
+              <span aria-label={sequence.is_correct ? "correct" : "not correct"}> · {sequence.is_correct ? "✓" : "✗"}</span>
+            )}
+            {sequence.duplicate_of !== null && <span className="held"> · = {sequence.duplicate_of}</span>}
+          </span>
+        </button>
+      ))}
+    </div>
+  );
+}

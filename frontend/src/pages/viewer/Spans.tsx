@@ -1,0 +1,47 @@
+import { memo } from "react";
+import type { SequenceWindow } from "@/api/groups";
+import { type Channel, levelOf } from "@/pages/viewer/channels";
+import { pieceOf } from "@/pages/viewer/hostile";
+import styles from "@/pages/viewer/tokens.module.css";
+
+type Props = {
+  window: SequenceWindow;
+  /** Places in the sequence: the first, and one past the last. */
+  from: number;
+  to: number;
+  channel: Channel;
+  selected: number | null;
+  /** Extra classes by place. */
+  markOf?: (place: number) => string;
+};
+
+/** A token as people read it: its text, or its number where it has none of its own. */
+export function shownText(window: SequenceWindow, at: number): string {
+  if (!window.text) return `${window.tokens[at]}`;
+  return pieceOf(window.text[at] ?? "") || `\u27e8${window.tokens[at]}\u27e9`;
+}
+
+/** Consecutive tokens in the colours of a channel; where training begins or ends a bar is drawn. */
+export const Spans = memo(function Spans({ window, from, to, channel, selected, markOf }: Props) {
+  const spans = [];
+  for (let place = from; place < to; place += 1) {
+    const at = place - window.start;
+    const isOwn = window.is_own[at] ?? false;
+    const told = { isOwn, logprob: window.logprobs?.[at] ?? null, advantage: window.advantages?.[at] ?? null };
+    const level = levelOf(told, channel);
+    const isBoundary = at > 0 && window.is_own[at - 1] !== isOwn;
+    const classes = [
+      styles.token,
+      level && styles[level],
+      isBoundary && styles.boundary,
+      window.text ? "" : styles.number,
+      markOf?.(place),
+    ];
+    spans.push(
+      <span key={place} data-token={place} data-selected={place === selected || undefined} className={classes.filter(Boolean).join(" ")}>
+        {shownText(window, at)}
+      </span>,
+    );
+  }
+  return spans;
+});

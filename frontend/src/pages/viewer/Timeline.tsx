@@ -1,0 +1,50 @@
+import type { SequenceSummary } from "@/api/groups";
+import { number } from "@/format";
+import styles from "@/pages/viewer/tokens.module.css";
+
+const MOST_TURNS_DRAWN = 400;
+
+type Props = { sequences: SequenceSummary[]; onOpen: (sequence: number, token: number) => void };
+
+/** Who wrote which stretch of each sequence, on an axis of tokens; a stroke for each surprise. */
+export function Timeline({ sequences, onOpen }: Props) {
+  const longest = Math.max(1, ...sequences.map((one) => one.tokens));
+  const share = (tokens: number) => `${(100 * tokens) / longest}%`;
+  return (
+    <>
+      <p className={styles.note}>
+        One line a sequence, 0 to {number(longest)} tokens. Filled: written by the policy and trained on. Hatched: prompt, tools and
+        environment. Strokes: surprises.
+      </p>
+      <ol className={styles.timeline}>
+        {sequences.map((one) => (
+          <li key={one.index}>
+            <span className={styles.timelineHead}>
+              <b>{number(one.score)}</b> <span className="faint tiny">sequence {one.index}</span>
+            </span>
+            <div className={styles.track}>
+              {one.turns.slice(0, MOST_TURNS_DRAWN).map(([start, end, isOwn]) => (
+                <button
+                  key={start}
+                  type="button"
+                  data-own={isOwn || undefined}
+                  style={{ left: share(start), width: share(end - start) }}
+                  title={`${isOwn ? "Policy" : "Prompt or environment"}, tokens ${number(start)} to ${number(end - 1)}`}
+                  aria-label={`Sequence ${one.index}, ${isOwn ? "policy" : "prompt or environment"}, tokens ${start} to ${end - 1}`}
+                  onClick={() => onOpen(one.index, start)}
+                />
+              ))}
+              {one.surprises.map((place) => (
+                <i key={place} style={{ left: share(place) }} aria-hidden="true" />
+              ))}
+            </div>
+            <span className="faint tiny nowrap">
+              {number(one.own_tokens)} of {number(one.tokens)} own · {one.turns.length} turns
+              {one.logprob !== null && ` · mean logprob ${number(one.logprob)}`}
+            </span>
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}

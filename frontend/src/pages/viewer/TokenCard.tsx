@@ -1,0 +1,37 @@
+import type { SequenceWindow } from "@/api/groups";
+import { number } from "@/format";
+import { pieceOf } from "@/pages/viewer/hostile";
+import styles from "@/pages/viewer/tokens.module.css";
+
+function likelihood(logprob: number): string {
+  const part = Math.exp(logprob);
+  return part >= 0.001 ? `${number(100 * part)} %` : `1 in ${number(Math.round(1 / part))}`;
+}
+
+type Props = { place: number | null; total: number; window: SequenceWindow | undefined };
+
+/** All that is known of the token under the pointer, or else of the chosen one. */
+export function TokenCard({ place, total, window }: Props) {
+  if (place === null || !window) {
+    return (
+      <div className={styles.card}>
+        <span className="faint">Point at a token, or choose one; ← and → go on from it. {number(total)} tokens.</span>
+      </div>
+    );
+  }
+  const at = place - window.start;
+  const logprob = window.logprobs?.[at] ?? null;
+  const reference = window.ref_logprobs?.[at] ?? null;
+  const advantage = window.advantages?.[at] ?? null;
+  return (
+    <div className={styles.card}>
+      <span>token <b>{number(place)}</b> <span className="faint">of {number(total)}</span></span>
+      <span>id <b className="mono">{window.tokens[at]}</b></span>
+      {window.text && <code className={styles.cardText}>{pieceOf(window.text[at] ?? "").trimEnd() || "no text of its own"}</code>}
+      <span>{window.is_own[at] ? "trained on" : "not trained on"}</span>
+      {logprob !== null && <span>logprob <b>{number(logprob)}</b> <span className="faint">{likelihood(logprob)}</span></span>}
+      {reference !== null && <span>reference <b>{number(reference)}</b></span>}
+      {advantage !== null && <span>advantage <b>{number(advantage)}</b></span>}
+    </div>
+  );
+}

@@ -1,0 +1,136 @@
+import { Button, Kbd } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { ChevronDown, ChevronUp, Download } from "lucide-react";
+import { contentUrl, type GroupDetail, type GroupSummary, groupQuery, groupsQuery, type SequenceList, sequencesQuery } from "@/api/groups";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { listSearch, placeOf } from "@/pages/run/trajectories/search";
+import { nextChannel } from "@/pages/viewer/channels";
+import { GroupDiff } from "@/pages/viewer/GroupDiff";
+import { FateChip, Flags } from "@/pages/viewer/marks";
+import { Messages } from "@/pages/viewer/Messages";
+import { Provenance } from "@/pages/viewer/Provenance";
+import { Raw } from "@/pages/viewer/Raw";
+import { SequenceStrip } from "@/pages/viewer/SequenceStrip";
+import { VIEW_LABELS, VIEWS, type ViewerSearch } from "@/pages/viewer/search";
+import { Timeline } from "@/pages/viewer/Timeline";
+import { Tokens } from "@/pages/viewer/Tokens";
+import styles from "@/pages/viewer/viewer.module.css";
+import { useShortcuts } from "@/shell/keyboard";
+
+const ROUTE = "/shell/runs/$name/groups/$group";
+
+/** The group before and the one after in the list that one came from. */
+function useNeighbours(run: string, group: GroupSummary | undefined, search: ViewerSearch) {
+  const list = listSearch(search);
+  const place = group ? placeOf(group, list.sort) : "";
+  const isKnown = group !== undefined;
+  const after = useQuery({ ...groupsQuery(run, list, place, 1), enabled: isKnown });
+  const before = useQuery({ ...groupsQuery(run, list, place, 1, true), enabled: isKnown });
+  return { after: after.data?.results[0]?.id, before: before.data?.results[0]?.id };
+}
+
+export function ViewerPage() {
+  const { name, group } = useParams({ from: ROUTE });
+  const id = Number(group);
+  const detail = useQuery(groupQuery(name, id));
+  const sequences = useQuery({ ...sequencesQuery(name, id), enabled: detail.data?.group.has_bytes === true });
+  if (detail.isError) return <ErrorState title="This group cannot be shown" error={detail.error} />;
+  if (!detail.data) return <Skeletons heights={[120, 64, 420]} />;
+  return <Viewer name={name} detail={detail.data} sequences={sequences.data} error={sequences.error} />;
+}
+
+type Props = { name: string; detail: GroupDetail; sequences: SequenceList | undefined; error: unknown };
+
+function Viewer({ name, detail, sequences, error }: Props) {
+  const { group } = detail;
+  const search = useSearch({ from: ROUTE });
+  const navigate = useNavigate({ from: "/runs/$name/groups/$group" });
+  const neighbours = useNeighbours(name, group, search);
+  const count = sequences?.results.length ?? group.sequences;
+  const shown = Math.min(search.seq ?? 0, Math.max(0, count - 1));
+  const view = search.view ?? (sequences?.has_messages === false ? "tokens" : "messages");
+  const channel = search.color ?? "mask";
+  const change = (changed: Partial<ViewerSearch>) =>
+    void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
+  const open = (other: number | undefined) => {
+    if (other === undefined) return;
+    void navigate({ params: { name, group: String(other) }, search: ({ token: _, ...kept }) => kept });
+  };
+  const turn = (by: number) => change({ seq: (shown + by + count) % count, token: undefined });
+  useShortcuts({
+    j: () => open(neighbours.after),
+    k: () => open(neighbours.before),
+    "[": () => turn(-1),
+    "]": () => turn(1),
+    c: () => change({ color: nextChannel(channel) }),
+    x: () => window.location.assign(contentUrl(name, group.id)),
+  });
+  return (
+    <article aria-label={`Group ${group.id}`} className={styles.viewer}>
+      <header className={`panel ${styles.head}`}>
+        <div className={styles.title}>
+          <h2>
+            <Link to="/runs/$name/trajectories" params={{ name }} search={listSearch(search)}>Trajectories</Link>
+            <span className="faint" aria-hidden="true"> / </span>
+            Group {group.id}
+          </h2>
+          <FateChip state={group.state} reason={group.drop_reason} step={group.step} />
+          <Flags flags={group.flags} />
+          <span className="spacer" />
+          <Button.Group>
+            <Button size="compact-sm" variant="default" disabled={neighbours.before === undefined} onClick={() => open(neighbours.before)} leftSection={<ChevronUp size={14} />} rightSection={<Kbd size="xs" className="wide-only">k</Kbd>}>
+              Previous
+            </Button>
+            <Button size="compact-sm" variant="default" disabled={neighbours.after === undefined} onClick={() => open(neighbours.after)} leftSection={<ChevronDown size={14} />} rightSection={<Kbd size="xs" className="wide-only">j</Kbd>}>
+              Next
+            </Button>
+          </Button.Group>
+          <Button component="a" href={contentUrl(name, group.id)} download size="compact-sm" variant="default" disabled={!group.has_bytes} leftSection={<Download size={14} />} rightSection={<Kbd size="xs" className="wide-only">x</Kbd>}>
+            Export
+          </Button>
+        </div>
+        <Provenance run={name} detail={detail} />
+      </header>
+      {sequences && (
+        <SequenceStrip sequences={sequences.results} shown={shown} onShow={(seq) => change({ seq, token: undefined })} />
+      )}
+      <div role="tablist" aria-label="Ways to look at the group" className={styles.views}>
+        {VIEWS.map((each) => (
+          <button key={each} type="button" role="tab" id={`view-${each}`} aria-controls="view" aria-selected={each === view} onClick={() => change({ view: each })}>
+            {VIEW_LABELS[each]}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id="view" aria-labelledby={`view-${view}`} className={`panel ${styles.view}`}>
+        {!group.has_bytes && (
+          <EmptyState title="Its content was not kept">
+            The group was dropped when it came in ({group.drop_reason.replaceAll("_", " ")}), so only this row is left of it.
+          </EmptyState>
+        )}
+        {error !== null && error !== undefined && <ErrorState title="The content cannot be shown" error={error} />}
+        {group.has_bytes && !sequences && !error && <Skeletons heights={[320]} />}
+        {sequences && view === "messages" && <Messages key={shown} run={name} group={group.id} sequence={shown} list={sequences} />}
+        {sequences && view === "tokens" && sequences.results[shown] && (
+          <Tokens
+            key={shown}
+            run={name}
+            group={group.id}
+            sequence={sequences.results[shown]}
+            channel={channel}
+            token={search.token}
+            onChannel={(color) => change({ color })}
+            onToken={(token) => change({ token })}
+          />
+        )}
+        {sequences && view === "diff" && (
+          <GroupDiff run={name} group={group.id} list={sequences} channel={channel} onChannel={(color) => change({ color })} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />
+        )}
+        {sequences && view === "timeline" && <Timeline sequences={sequences.results} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />}
+        {sequences && view === "raw" && <Raw run={name} group={group.id} list={sequences} sizeBytes={group.size_bytes} />}
+      </div>
+    </article>
+  );
+}

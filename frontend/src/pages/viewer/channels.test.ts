@@ -1,0 +1,28 @@
+import { describe, expect, it } from "vitest";
+import { CHANNELS, LEGEND, levelOf, nextChannel } from "@/pages/viewer/channels";
+
+const told = { isOwn: true, logprob: -0.05, advantage: 0.5 };
+
+describe("colours", () => {
+  it("say what is trained on", () => {
+    expect([levelOf(told, "mask"), levelOf({ ...told, isOwn: false }, "mask")]).toEqual(["own", ""]);
+  });
+  it.each([[-0.05, "rare0"], [-0.5, "rare1"], [-1, "rare2"], [-2, "rare3"], [-4, "rare4"], [-9, "rare5"]])(
+    "grow with how unlikely a token was: %f", (logprob, level) => expect(levelOf({ ...told, logprob }, "logprob")).toBe(level));
+  it("tell gains from losses", () => {
+    expect([2, 0.5, 0.1, 0, -0.1, -0.5, -2].map((advantage) => levelOf({ ...told, advantage }, "advantage"))).toEqual(
+      ["gain3", "gain2", "gain1", "own", "loss1", "loss2", "loss3"]);
+  });
+  it("mark surprises only", () => {
+    expect([-1, -2.5, -4, -6].map((logprob) => levelOf({ ...told, logprob }, "surprise"))).toEqual(["", "odd1", "odd2", "odd3"]);
+  });
+  it("say nothing of what nobody knows", () => {
+    const unknown = { isOwn: false, logprob: null, advantage: null };
+    expect(CHANNELS.map((channel) => levelOf(unknown, channel))).toEqual(["", "", "", ""]);
+  });
+  it("come back after the last", () => {
+    expect(nextChannel("mask")).toBe("logprob");
+    expect(nextChannel("surprise")).toBe("mask");
+  });
+  it("are all explained", () => expect(CHANNELS.every((channel) => LEGEND[channel].length > 0)).toBe(true));
+});

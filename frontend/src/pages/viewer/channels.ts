@@ -1,0 +1,49 @@
+/** What the colour of a token says. A class and a sign stand for each level, so that colour is never alone. */
+
+export const CHANNELS = ["mask", "logprob", "advantage", "surprise"] as const;
+export type Channel = (typeof CHANNELS)[number];
+
+export type Told = { isOwn: boolean; logprob: number | null; advantage: number | null };
+
+export const LABELS: Record<Channel, string> = {
+  mask: "Mask",
+  logprob: "Logprob",
+  advantage: "Advantage",
+  surprise: "Surprise",
+};
+
+/** Logprobs from which each level begins: 90 %, 50 %, 20 %, 5 % and 1 % likely. */
+const LIKELY = [-0.105, -0.693, -1.609, -2.996, -4.605];
+/** A token less likely than one in seven, one in twenty, one in a hundred. */
+const SURPRISING = [-2, -2.996, -4.605];
+
+function steps(value: number, marks: readonly number[]): number {
+  return marks.filter((mark) => value < mark).length;
+}
+
+/** The class of a token in a channel; empty where there is nothing to say. */
+export function levelOf(told: Told, channel: Channel): string {
+  if (channel === "mask") return told.isOwn ? "own" : "";
+  if (channel === "advantage") {
+    if (told.advantage === null || told.advantage === 0 || !told.isOwn) return told.isOwn ? "own" : "";
+    const size = Math.abs(told.advantage) > 1 ? 3 : Math.abs(told.advantage) > 0.25 ? 2 : 1;
+    return told.advantage > 0 ? `gain${size}` : `loss${size}`;
+  }
+  if (told.logprob === null) return "";
+  if (channel === "logprob") return `rare${steps(told.logprob, LIKELY)}`;
+  const size = steps(told.logprob, SURPRISING);
+  return size > 0 ? `odd${size}` : "";
+}
+
+/** The legend of a channel: class and meaning, in order. */
+export const LEGEND: Record<Channel, [string, string][]> = {
+  mask: [["own", "trained on"], ["", "prompt and tools: not trained on"]],
+  logprob: [["rare0", "> 90 %"], ["rare1", "> 50 %"], ["rare2", "> 20 %"], ["rare3", "> 5 %"], ["rare4", "> 1 %"], ["rare5", "rarer"]],
+  advantage: [["loss3", "< −1"], ["loss1", "below 0"], ["own", "0"], ["gain1", "above 0"], ["gain3", "> 1"]],
+  surprise: [["odd1", "< 1 in 7"], ["odd2", "< 1 in 20"], ["odd3", "< 1 in 100"]],
+};
+
+/** The channel after this one. */
+export function nextChannel(channel: Channel): Channel {
+  return CHANNELS[(CHANNELS.indexOf(channel) + 1) % CHANNELS.length] ?? "mask";
+}

@@ -1,0 +1,34 @@
+import styles from "@/pages/viewer/marks.module.css";
+
+type Fate = { state: string; reason: string; step: number | null };
+
+const LOOKS: Record<string, [string, string]> = {
+  waiting: ["quiet", "◔"],
+  queued: ["busy", "▸"],
+  leased: ["held", "◑"],
+  served: ["good", "✓"],
+  quarantined: ["bad", "!"],
+  dropped: ["bad", "×"],
+};
+
+/** Where a group is, and why it was dropped or in which train step it went out. */
+export function FateChip({ state, reason, step }: Fate) {
+  const [tone, sign] = LOOKS[state] ?? ["quiet", "·"];
+  const more = reason ? reason.replaceAll("_", " ") : step === null ? "" : `step ${step}`;
+  return (
+    <span className={`chip tone-${tone}`}>
+      <span className="chip-sign" aria-hidden="true">{sign}</span>
+      {state}
+      {more && <span className="chip-age">· {more}</span>}
+    </span>
+  );
+}
+
+/** What is odd about a group, a word each. */
+export function Flags({ flags }: { flags: string[] }) {
+  return flags.map((flag) => (
+    <span key={flag} className={styles.flag}>
+      {flag.replaceAll("_", " ")}
+    </span>
+  ));
+}
