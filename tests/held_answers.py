@@ -41,6 +41,9 @@ if __name__ == "__main__":
 
     listener = socket.socket(fileno=int(sys.argv[1]))
     config = uvicorn.Config(
-        holding(application, Path(sys.argv[2])), lifespan="off", log_level="warning"
+        holding(application, Path(sys.argv[2])),
+        http="config.http_protocol:BoundedHttp",
+        lifespan="off",
+        log_level="warning",
     )
     uvicorn.Server(config).run(sockets=[listener])

@@ -17,7 +17,13 @@ def serving() -> Iterator[str]:
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(application, log_level="warning", lifespan="off", ws="none")
+    config = uvicorn.Config(
+        application,
+        http="config.http_protocol:BoundedHttp",
+        log_level="warning",
+        lifespan="off",
+        ws="none",
+    )
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     thread = threading.Thread(

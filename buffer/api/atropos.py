@@ -46,6 +46,7 @@ from buffer.wire import (
 from runs import services as runs_services
 from runs.api.identity import identity_of
 from runs.core.registration import Registration as RunRegistration
+from runs.models import Run
 
 LATEST_WHEN_EMPTY: Final = (
     b'{"tokens":[],"masks":[],"scores":[],"advantages":[],"ref_logprobs":[],'
@@ -225,6 +226,8 @@ class StatusEnvView(AtroposView):
 class PushView(AtroposView):
     """Takes groups in, each push once."""
 
+    _entrance: services.Entrance | None = None
+
     def rules(self) -> dict[str, Any]:
         """Return by what groups are judged, and completed."""
         run = self.find_run()
@@ -247,7 +250,12 @@ class PushView(AtroposView):
 
         def push(claim: services.Claim[list[services.Receipt]] | None = None) -> dict[str, Any]:
             receipts = services.accept_groups(
-                run=run, groups=groups, producer=identity, now=now, claim=claim
+                run=run,
+                groups=groups,
+                producer=identity,
+                now=now,
+                claim=claim,
+                entrance=self._entrance,
             )
             return contents(receipts)
 
@@ -305,6 +313,10 @@ class ScoredDataView(PushView):
         """Queue a group; one of another size than its environment's waits for others."""
         group = decode_group(request.body, **self.rules())
         return self.accept(request, [group], many=False)
+
+    def _find(self) -> Run:
+        self._entrance = services.entrance_for_one(self.kwargs.get("run"))
+        return super()._find() if self._entrance is None else self._entrance.run
 
 
 class ScoredDataListView(PushView):

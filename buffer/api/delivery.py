@@ -4,7 +4,6 @@ Clients without keys repeat a push whose answer they did not get; what they repe
 stored twice (:mod:`buffer.services.retries`). Only the connection knows whether the answer left.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -19,8 +18,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PUSH_PATHS: Final = ("/scored_data", "/scored_data_list")
 KEY: Final = "rolldeck.delivery"
-# A client that has hung up is heard of within a few turns of the event loop.
-LOOP_TURNS: Final = 8
+HUNG_UP: Final = "rolldeck.client_hung_up"
+"""Where the server puts what says whether the client hung up."""
 
 
 class Deliveries:
@@ -32,7 +31,7 @@ class Deliveries:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, with a watch in its scope when it is a push."""
         if scope["type"] == "http" and scope["path"].endswith(PUSH_PATHS):
-            delivery = Delivery(receive, send)
+            delivery = Delivery(send, hung_up=scope.get(HUNG_UP, _nobody_knows))
             scope, send = scope | {KEY: delivery}, delivery.send
         await self._app(scope, receive, send)
 
@@ -40,9 +39,9 @@ class Deliveries:
 class Delivery:
     """The way of one answer to its client."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive = receive
+    def __init__(self, send: Send, *, hung_up: Callable[[], bool]) -> None:
         self._send = send
+        self._hung_up = hung_up
         self._client_was_there: bool | None = None
         self.on_delivered: Callable[[], None] | None = None
         """Called in the event loop when the last byte was handed over."""
@@ -54,18 +53,15 @@ class Delivery:
             return
         # Asked once, before the first piece: with the whole content a client may leave.
         if self._client_was_there is None:
-            self._client_was_there = await self._client_is_there()
+            self._client_was_there = not self._hung_up()
         await self._send(message)
         if self._client_was_there and not message.get("more_body"):
             self.on_delivered()
 
-    async def _client_is_there(self) -> bool:
-        """Return whether nobody has hung up; the body has come, so there is no other news."""
-        leaving = asyncio.ensure_future(self._receive())
-        for _ in range(LOOP_TURNS):
-            await asyncio.sleep(0)
-        leaving.cancel()
-        return not leaving.done()
+
+def _nobody_knows() -> bool:
+    """Take no answer for delivered, under a server that cannot tell."""
+    return True
 
 
 def delivery_of(request: Request) -> Delivery | None:

@@ -47,6 +47,7 @@ from buffer.services.captures import (
 )
 from buffer.services.corruption import BatchCorrupt, contents_of
 from buffer.services.digests import digest_groups
+from buffer.services.entrances import Entrance, UnknownEnvironment, entrance_for_one
 from buffer.services.expiry import drop_expired
 from buffer.services.followers import (
     CursorBehind,
@@ -58,11 +59,7 @@ from buffer.services.followers import (
     unfollow,
 )
 from buffer.services.fragments import InvalidFragments, accept_fragments, decode_push
-from buffer.services.groups import (
-    RunNotAccepting,
-    UnknownEnvironment,
-    accept_groups,
-)
+from buffer.services.groups import RunNotAccepting, accept_groups
 from buffer.services.idempotency import (
     Answer,
     InvalidKey,
@@ -107,6 +104,7 @@ __all__ = [
     "Claim",
     "CursorBehind",
     "DiskFull",
+    "Entrance",
     "ExportReport",
     "Filter",
     "FollowerExists",
@@ -153,6 +151,7 @@ __all__ = [
     "drop_expired",
     "drop_open",
     "drop_other_epochs",
+    "entrance_for_one",
     "expire_archives",
     "export_run",
     "follow",

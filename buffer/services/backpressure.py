@@ -5,8 +5,8 @@ are read before a push is stored, so pushes that arrive together may pass a limi
 them carries, and by no more.
 """
 
-import shutil
-from pathlib import Path
+import os
+from contextlib import suppress
 
 from django.conf import settings
 
@@ -54,5 +54,9 @@ def check_room(run: Run, kind: ItemKind, *, items: int, size_bytes: int) -> None
 
 def free_disk_bytes() -> int:
     """Return how much room is left where the deck keeps its data and its files."""
-    folders = {Path(settings.ROLLDECK_VAR), Path(settings.MEDIA_ROOT)}
-    return min(shutil.disk_usage(folder).free for folder in folders if folder.exists())
+    free = []
+    for folder in {str(settings.ROLLDECK_VAR), str(settings.MEDIA_ROOT)}:
+        with suppress(FileNotFoundError):
+            room = os.statvfs(folder)
+            free.append(room.f_bavail * room.f_frsize)
+    return min(free)

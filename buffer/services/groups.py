@@ -12,9 +12,9 @@ import msgspec
 from django.db import transaction
 
 from buffer import storage
-from buffer.core.fates import OPEN, Fate, ItemKind
-from buffer.services import backpressure
+from buffer.core.fates import Fate, ItemKind
 from buffer.services.arrivals import Arrival, Plan, Receipt
+from buffer.services.entrances import Entrance, entrance_for
 from buffer.services.retries import CLAIM, Claim, Retried
 from buffer.services.tallies import ADD, ADD_IF_CLAIMED, Changes
 from buffer.wire import Group
@@ -24,17 +24,6 @@ from runs.core.lifecycle import ACCEPTING
 from runs.models import Run
 
 NOTE_EVERY: Final = timedelta(minutes=1)
-_ENTER: Final = """
-    SELECT t.items, t.size_bytes,
-        ARRAY(SELECT nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id'))
-              FROM generate_series(1, %(count)s)),
-        ARRAY(SELECT env_id FROM runs_environment
-              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
-        ARRAY(SELECT group_size FROM runs_environment
-              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id)
-    FROM (SELECT COALESCE(SUM(items) FILTER (WHERE kind = 'groups'), 0)::bigint AS items,
-                 COALESCE(SUM(size_bytes), 0)::bigint AS size_bytes
-          FROM buffer_tally WHERE run_id = %(run)s AND fate = ANY(%(open)s::text[])) t"""
 _STORE: Final = """
     INSERT INTO buffer_trajectorygroup
         (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
@@ -54,25 +43,8 @@ _CLAIM_AND_INSERT: Final = f"""
     SELECT id FROM claimed"""  # noqa: S608 made of constants
 
 
-class UnknownEnvironment(ValueError):
-    """The run has no environment with this id."""
-
-    def __init__(self, index: int, env_id: int) -> None:
-        super().__init__(f"this run has no environment {env_id}")
-        self.index = index
-
-
 class RunNotAccepting(Exception):
     """The run has ended, or takes another kind of data."""
-
-
-# What leaves no row: the bytes that were written for it are named by nobody.
-_REFUSALS: Final = (
-    UnknownEnvironment,
-    backpressure.QueueFull,
-    backpressure.DiskFull,
-    Retried,
-)
 
 
 def accept_groups(
@@ -82,6 +54,7 @@ def accept_groups(
     producer: str,
     now: datetime,
     claim: Claim[list[Receipt]] | None = None,
+    entrance: Entrance | None = None,
 ) -> list[Receipt]:
     """Store groups of one push, all or none, and queue those that need not wait.
 
@@ -94,6 +67,7 @@ def accept_groups(
         producer: Identity that pushes them.
         now: Time of the request.
         claim: Made in the statement that stores the groups, so that nothing is stored twice.
+        entrance: What is known already of the run, its room and its environments.
 
     Raises:
         Retried: If the claim cannot be made; nothing was stored.
@@ -110,15 +84,19 @@ def accept_groups(
     plan = Plan(run)
     # A lenient run takes groups without sequences; of those there is nothing to keep but the note.
     arrivals = [plan.judge(group) for group in groups if group.sequences]
+    if entrance is None or not entrance.suffices(groups):
+        entrance = entrance_for(run, groups, count=len(arrivals))
+    entrance.check_room()
+    # A group without sequences leaves an id over.
+    for item_id, arrival in zip(entrance.ids, arrivals, strict=False):
+        arrival.item_id = item_id
     with _in_hand.one() as is_alone:
-        early = _begin_to_write(arrivals) if is_alone and run.pk not in _refusing else None
+        early = _begin_to_write(arrivals) if is_alone else None
         try:
-            ids, sizes = _enter(run, groups, count=len(arrivals))
-            for item_id, arrival in zip(ids, arrivals, strict=True):
-                arrival.item_id = item_id
             write = _Write(run=run, producer=producer, now=now, claim=claim, early=early)
-            receipts = write(groups, arrivals, plan, sizes)
-        except _REFUSALS:
+            receipts = write(groups, arrivals, plan, entrance.sizes)
+        except Retried:
+            # What leaves no row: the bytes that were written for it are named by nobody.
             if early is not None:
                 early.take_back()
             raise
@@ -128,11 +106,11 @@ def accept_groups(
 
 
 def _begin_to_write(arrivals: list[Arrival]) -> storage.Writing:
-    """Begin to write the bytes of groups before the database is asked whether they may come in.
+    """Begin to write the bytes of groups while their rows are made and sent.
 
     A push has little else to wait for than the disk, so the two are waited for together. Where
     several pushes are in hand there is always one to go on with, and this would cost more
-    than it saves; a run that is full refuses what was written, so there the database comes first.
+    than it saves.
     """
     kept = [arrival for arrival in arrivals if arrival.fate is not Fate.DROPPED]
     writing = storage.Writing([arrival.group.content for arrival in kept], codec=_codec(kept))
@@ -151,34 +129,6 @@ def _claim_alone(claim: Claim[list[Receipt]] | None, receipts: list[Receipt]) ->
     if claim is not None:
         with storage.cursor() as cursor:
             claim.made(cursor.execute(CLAIM, claim.params(receipts)).fetchone())
-
-
-def _enter(run: Run, groups: list[Group], *, count: int) -> tuple[list[int], dict[int, int]]:
-    """Return `count` new ids, and the group size of each environment that a group names."""
-    named = {group.env_id for group in groups if group.env_id is not None}
-    asked = {
-        "run": run.pk,
-        "open": [str(fate) for fate in OPEN],
-        "count": count,
-        "envs": [env_id for env_id in named if 0 <= env_id < 2**31],
-    }
-    with storage.cursor() as cursor:
-        row = cursor.execute(_ENTER, asked, prepare=True).fetchone()
-    assert row is not None  # noqa: S101 a query without FROM has a row
-    items, size_bytes, ids, known, sizes = row
-    _refusing.add(run.pk)
-    backpressure.check_room(run, ItemKind.GROUPS, items=items, size_bytes=size_bytes)
-    _refusing.discard(run.pk)
-    return ids, _known(run, groups, dict(zip(known, sizes, strict=True)))
-
-
-def _known(run: Run, groups: list[Group], known: dict[int, int]) -> dict[int, int]:
-    for index, group in enumerate(groups):
-        if group.env_id is not None and group.env_id not in known:
-            if not run.lenient or not 0 <= group.env_id < 2**31:
-                raise UnknownEnvironment(index, group.env_id)
-            known[group.env_id] = 1
-    return known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,8 +254,6 @@ class _InHand:
 
 
 _in_hand = _InHand()
-# Runs that refused the last push of this process for want of room.
-_refusing: set[int] = set()
 _noted: dict[tuple[int, str], datetime] = {}
 _noted_lock = threading.Lock()
 

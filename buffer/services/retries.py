@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
 import xxhash
 from django.db import connection, transaction
-from psycopg.types.json import Jsonb
 
 from buffer.models import UnansweredPush
 from buffer.services.senders import is_alive, this_process
@@ -106,7 +106,7 @@ class Claim(Generic[R]):
             "run": self.push.run_id,
             "fingerprint": self.push.fingerprint,
             "sender": this_process(),
-            "answer": Jsonb(self.content),
+            "answer": msgspec.json.encode(self.content).decode(),
             "now": self._now,
             "delivered": _deliveries.row_of(self.push.key),
             "too_old": self._now - RETRIED_WITHIN,

@@ -16,26 +16,17 @@ class DurableFiles(FileSystemStorage):
 
     def write_parts(self, name: str, parts: Sequence[bytes]) -> None:
         """Write a new file; when this returns, it and its name are on the disk."""
-        path = Path(self.path(name))
-        file = self._create(path)
+        path = self.path(name)
+        file = _create(path)
         try:
             _write_all(file, parts)
             os.fsync(file)
         except BaseException:
-            path.unlink()
+            os.unlink(path)  # noqa: PTH108
             raise
         finally:
             os.close(file)
-        _sync_folder(path.parent)
-
-    def _create(self, path: Path) -> int:
-        try:
-            return os.open(path, _NEW, 0o640)
-        except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            for above in path.parents[1:3]:
-                _sync_folder(above)
-            return os.open(path, _NEW, 0o640)
+        _sync_folder(os.path.dirname(path))  # noqa: PTH120 pathlib takes 40 µs for it
 
     def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return the bytes at each (offset, size); what lies behind the end is left out.
@@ -61,6 +52,17 @@ class DurableFiles(FileSystemStorage):
             return
 
 
+def _create(path: str) -> int:
+    try:
+        return os.open(path, _NEW, 0o640)
+    except FileNotFoundError:
+        folder, *above = Path(path).parents[:3]
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in above:
+            _sync_folder(one)
+        return os.open(path, _NEW, 0o640)
+
+
 def _write_all(file: int, parts: Sequence[bytes]) -> None:
     left = [memoryview(part) for part in parts if part]
     while left:
@@ -72,7 +74,7 @@ def _write_all(file: int, parts: Sequence[bytes]) -> None:
             written -= len(left.pop(0))
 
 
-def _sync_folder(path: Path) -> None:
+def _sync_folder(path: Path | str) -> None:
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

@@ -5,12 +5,17 @@ has a time and a size for its first line and headers, whatever comes of it.
 """
 
 import asyncio
+import select
 from typing import Any, Final
 
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from buffer.api.delivery import HUNG_UP
+
 _TOO_LARGE: Final = "the request line and headers are larger than {} bytes (max_header_bytes)"
+# Linux says that the other side ended its half; elsewhere only that both halves are over.
+_ENDED: Final = getattr(select, "POLLRDHUP", 0)
 _TOO_SLOW: Final = "the headers did not arrive within {} seconds (max_header_seconds)"
 
 
@@ -52,6 +57,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Count a request from its first byte; a kept connection may have been silent before."""
         super().on_message_begin()
+        self.scope[HUNG_UP] = self.client_hung_up  # type: ignore[typeddict-unknown-key]
         self._in_head, self._head_bytes = True, 0
         self._wait_for_head()
 
@@ -76,6 +82,15 @@ class BoundedHttp(HttpToolsProtocol):
         """Expect the next request."""
         if not self.transport.is_closing():
             super().on_message_complete()
+
+    def client_hung_up(self) -> bool:
+        """Ask the kernel, which knows before the event loop has had a turn to hear of it."""
+        connected = self.transport.get_extra_info("socket")
+        if self.transport.is_closing() or connected is None:
+            return True
+        news = select.poll()
+        news.register(connected.fileno(), _ENDED)
+        return bool(news.poll(0))
 
     def _check_size(self) -> None:
         most = settings.ROLLDECK_MAX_HEADER_BYTES

@@ -117,11 +117,7 @@ class Machines:
 
     async def _send(self, answer: HttpResponseBase, send: Send, client: "_Client") -> None:
         if not isinstance(answer, NotedAnswer):
-            parts = _parts(answer)
-            await send(_start(answer, parts))
-            await send_pieces(parts, send)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-            answer.close()
+            await _send_whole(answer, send)
             return
         is_sent = False
         try:
@@ -240,7 +236,7 @@ def _has_news(descriptor: int) -> bool:
 
 def _parts(answer: HttpResponseBase) -> list[bytes]:
     if isinstance(answer, StoredAnswer):
-        return answer.parts
+        return [*answer.parts]
     if isinstance(answer, HttpResponse):
         return [answer.content]
     return [b"".join(answer)]
@@ -282,6 +278,17 @@ async def send_pieces(parts: Sequence[bytes], send: Send) -> None:
         if unheard >= PIECE_BYTES:
             unheard = 0
             await asyncio.sleep(0)
+
+
+async def _send_whole(answer: HttpResponseBase, send: Send) -> None:
+    parts = _parts(answer)
+    await send(_start(answer, parts))
+    # The end of a small answer leaves with its head, in one write.
+    last = parts.pop() if parts and len(parts[-1]) < SMALL_BYTES else b""
+    await send_pieces(parts, send)
+    await send({"type": "http.response.body", "body": last, "more_body": False})
+    if answer.streaming:  # it may hold a file; Django's signal at the end of others is nobody's
+        answer.close()
 
 
 async def _send_but_last_byte(answer: NotedAnswer, send: Send, client: _Client) -> bool:

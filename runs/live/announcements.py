@@ -9,7 +9,8 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Final
 
@@ -29,6 +30,8 @@ TIMEOUT_SECONDS: Final = 0.25
 PAUSE_SECONDS: Final = 1.0
 # Nudges of other processes gather for this long; those of this one are heard at once.
 GATHER_SECONDS: Final = 0.005
+# … and this long while no other process listens: one that begins to listen looks by itself first.
+UNHEARD_SECONDS: Final = 0.05
 
 
 class Nudge(msgspec.Struct, frozen=True):
@@ -52,16 +55,17 @@ class Publisher:
         self._lock = threading.Lock()
         self._silent_until = 0.0
 
-    def publish(self, nudge: Nudge) -> None:
-        """Send `nudge`, or drop it when the broker is away."""
+    def publish(self, nudge: Nudge) -> int:
+        """Send `nudge`, or drop it when the broker is away; return how many listen."""
         if time.monotonic() < self._silent_until:
-            return
+            return 0
         try:
-            self._client.publish(CHANNEL, msgspec.json.encode(nudge))
+            return int(self._client.publish(CHANNEL, msgspec.json.encode(nudge)))
         except (redis.RedisError, OSError) as error:
             with self._lock:
                 self._silent_until = time.monotonic() + PAUSE_SECONDS
             logger.warning("nudge not sent, pages poll instead: %s", error)
+            return 0
 
     def close(self) -> None:
         """Give the connection back."""
@@ -91,12 +95,34 @@ class Outbox:
             self._filled.clear()
             with self._lock:
                 waiting, self._waiting = self._waiting, {}
+            listening = 0
             for run_id, parts in waiting.items():
                 nudge = Nudge(run=run_id, parts=sorted(parts), origin=self._origin)
-                self._publisher.publish(nudge)
-            time.sleep(GATHER_SECONDS)
+                listening = self._publisher.publish(nudge)
+            others_listen = listening > own_subscriptions.count
+            time.sleep(GATHER_SECONDS if others_listen else UNHEARD_SECONDS)
 
 
+class OwnSubscriptions:
+    """How often this process listens to the channel itself."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Count one subscription while the block runs."""
+        with self._lock:
+            self.count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.count -= 1
+
+
+own_subscriptions = OwnSubscriptions()
 _here: list[Callable[[Nudge], None]] = []
 
 

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import msgspec
 import redis
 from django.conf import settings
 
-from runs.live.announcements import CHANNEL, Nudge, hear_here, this_origin
+from runs.live.announcements import CHANNEL, Nudge, hear_here, own_subscriptions, this_origin
 
 logger = logging.getLogger(__name__)
 
@@ -114,12 +115,14 @@ class Subscriber:
             self._url, socket_timeout=None, health_check_interval=HEALTH_CHECK_SECONDS
         )
         with (
+            ExitStack() as counted,
             client,
             client.pubsub(  # type: ignore[no-untyped-call]
                 ignore_subscribe_messages=True
             ) as pubsub,
         ):
             pubsub.subscribe(CHANNEL)
+            counted.enter_context(own_subscriptions.one())
             self._ring_all()
             while True:
                 message = pubsub.get_message(timeout=HEALTH_CHECK_SECONDS)

@@ -1,5 +1,6 @@
 import threading
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,7 +10,14 @@ from django.db import transaction
 
 from runs import live
 from runs.live import wakeups
-from runs.live.announcements import CHANNEL, Nudge, Publisher
+from runs.live.announcements import (
+    CHANNEL,
+    UNHEARD_SECONDS,
+    Nudge,
+    Outbox,
+    Publisher,
+    own_subscriptions,
+)
 
 
 def listening() -> None:
@@ -138,3 +146,33 @@ def test_a_change_of_this_process_is_heard_once() -> None:
     time.sleep(0.3)
 
     assert [nudge.run for nudge in heard if nudge.run in {16, 17}] == [16, 17]
+
+
+class Broker(Publisher):
+    """A broker with so many listeners, which notes when it was told something."""
+
+    def __init__(self, listeners: int) -> None:
+        self.listeners = listeners
+        self.told: list[tuple[float, Nudge]] = []
+
+    def publish(self, nudge: Nudge) -> int:
+        self.told.append((time.monotonic(), nudge))
+        return self.listeners
+
+
+def shortest_pause(*, listeners: int) -> float:
+    """Return the shortest time between two nudges of a run that changes all the time."""
+    broker = Broker(listeners)
+    outbox = Outbox(broker, origin="here")
+    until = time.monotonic() + 20
+    while len(broker.told) < 6 and time.monotonic() < until:
+        outbox.add(Nudge(run=15, parts=["queue"]))
+        time.sleep(0.001)
+    return min(later - earlier for (earlier, _), (later, _) in pairwise(broker.told))
+
+
+def test_nudges_are_rarer_while_no_other_process_listens() -> None:
+    own = own_subscriptions.count
+
+    assert shortest_pause(listeners=own) >= UNHEARD_SECONDS
+    assert shortest_pause(listeners=own + 1) < UNHEARD_SECONDS
