@@ -296,5 +296,5 @@ def batch_row(batch: Batch) -> messages.BatchRow:
         name: getattr(batch, name) for name in messages.BatchRow.__struct_fields__
     }
     fields["id"] = str(batch.pk)
-    fields["trainer"] = str(batch.trainer) if batch.trainer else None
+    fields["trainer"] = (batch.trainer.name or batch.trainer.identity) if batch.trainer else None
     return messages.BatchRow(**fields)

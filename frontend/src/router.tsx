@@ -1,6 +1,7 @@
 /** Say which address shows which page; pages beyond the list are loaded when they are opened. */
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from "@tanstack/react-router";
+import type { BatchState } from "@/api/queue";
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { LoginPage } from "@/pages/LoginPage";
@@ -67,6 +68,10 @@ const runTabs = [
     getParentRoute: () => run,
     path: "queue",
     component: lazyRouteComponent(() => import("@/pages/run/queue/QueueTab"), "QueueTab"),
+    validateSearch: (search): { batch?: string; state?: BatchState } => ({
+      batch: text(search.batch),
+      state: oneOf(search.state, "leased", "returned", "quarantined", "confirmed", "dropped"),
+    }),
   }),
   createRoute({
     getParentRoute: () => run,

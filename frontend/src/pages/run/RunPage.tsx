@@ -51,7 +51,7 @@ function LiveRun({ name }: { name: string }) {
   const workers = fleet?.workers ?? [];
   const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
   const histories = {
-    queue: useHistory(queue, at, [queue?.queued ?? null, queue?.threshold || null]),
+    queue: useHistory(queue, at, [queue?.queued_sequences ?? queue?.queued ?? null, queue?.threshold || null]),
     speed: useHistory(fleet, at, [speed]),
   };
 

@@ -4,16 +4,16 @@ import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import type { History } from "@/pages/run/overview/history";
 
-type Props = { queue: QueuePart | undefined; history: History; className: string };
+type Props = { queue: QueuePart | undefined; history: History; className: string; unit?: string };
 
 /** How much waits to be served, against the threshold above which producers pause. */
-export function QueueChart({ queue, history, className }: Props) {
+export function QueueChart({ queue, history, className, unit = "items" }: Props) {
   const limit = queue?.threshold || null;
   const over = queue?.over_threshold;
   return (
-    <Panel title="Queue depth" note="since this page was opened" className={className}>
+    <Panel title="Queue depth" note={`in ${unit}, since this page was opened`} className={className}>
       <Chart
-        name="Items queued against the threshold above which producers pause"
+        name={`${unit} queued against the threshold above which producers pause`}
         x={history.x}
         isTime
         xLabel="time"
@@ -28,7 +28,7 @@ export function QueueChart({ queue, history, className }: Props) {
       />
       <div className={`legend tiny ${over ? "held" : "soft"}`}>
         {queue &&
-          `${over ? "▲ over the threshold: " : ""}${number(queue.queued)} queued; ${limit ? `producers pause above ${number(limit)}` : "the trainer sets the threshold when it registers"}`}
+          `${over ? "▲ over the threshold: " : ""}${number(queue.queued_sequences ?? queue.queued)} queued; ${limit ? `producers pause above ${number(limit)}` : "the trainer sets the threshold when it registers"}`}
       </div>
     </Panel>
   );

@@ -1,14 +1,43 @@
+import "@/pages/run/queue/queue.css";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+import { environmentsQuery, queueQuery } from "@/api/queue";
+import { ErrorState } from "@/components/ErrorState";
 import { useRun } from "@/pages/run/RunContext";
+import { BatchTable } from "@/pages/run/queue/BatchTable";
+import { namesOf } from "@/pages/run/queue/batches";
+import { Depth } from "@/pages/run/queue/Depth";
 import { Ledger } from "@/pages/run/queue/Ledger";
+import { Preview } from "@/pages/run/queue/Preview";
 import { QueueChart } from "@/pages/run/queue/QueueChart";
+import { WhyPaused } from "@/pages/run/queue/WhyPaused";
 
-/** What waits, and what became of everything that came. */
+const BatchDrawer = lazy(() => import("@/pages/run/queue/BatchDrawer"));
+
+/** What waits and why, what the next batch would be, and what became of every batch. */
 export function QueueTab() {
   const { run, queue, ledger, histories } = useRun();
+  const { batch } = useSearch({ from: "/shell/runs/$name/queue" });
+  const navigate = useNavigate({ from: "/runs/$name/queue" });
+  const { data, error } = useQuery(queueQuery(run.name));
+  const environments = useQuery({ ...environmentsQuery(run.name), enabled: run.kind !== "fleet" });
+  const names = namesOf(environments.data);
+  const close = () => void navigate({ search: (old) => ({ ...old, batch: undefined }) });
   return (
     <div className="charts">
       <Ledger run={run} ledger={ledger} />
-      <QueueChart queue={queue} history={histories.queue} className="span-12" />
+      {error && <ErrorState title="The queue cannot be read" error={error} />}
+      {data && <WhyPaused queue={data} />}
+      {data && <Depth queue={data} />}
+      <Preview run={run} names={names} />
+      <QueueChart queue={queue} history={histories.queue} unit={data?.unit} className={run.kind === "fleet" ? "span-12" : "span-6"} />
+      <BatchTable run={run} names={names} />
+      {batch && (
+        <Suspense>
+          <BatchDrawer key={batch} run={run} names={names} id={batch} onClose={close} />
+        </Suspense>
+      )}
     </div>
   );
 }

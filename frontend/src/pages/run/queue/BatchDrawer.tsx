@@ -1,0 +1,175 @@
+import { Button, Drawer, Group, Textarea } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { batchQuery, type Decision, useDecide } from "@/api/queue";
+import { useMayOperate } from "@/api/session";
+import type { BatchItems, BatchRow, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { useNow } from "@/components/now";
+import { Skeletons } from "@/components/Skeletons";
+import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
+import { BatchChip } from "@/pages/run/queue/BatchTable";
+import { latencySeconds, mayDecide, type Names, nameIn } from "@/pages/run/queue/batches";
+import { Staleness } from "@/pages/run/queue/Staleness";
+
+function Facts({ batch }: { batch: BatchRow }) {
+  const latency = latencySeconds(batch);
+  return (
+    <dl className="facts">
+      <dt>Lease</dt>
+      <dd>
+        <BatchChip batch={batch} /> fence {batch.fence}
+        {batch.lapses > 0 && <span className="held"> · lapsed {batch.lapses} {batch.lapses === 1 ? "time" : "times"}</span>}
+      </dd>
+      <dt>Trainer</dt>
+      <dd className="anywhere">{batch.trainer ? visible(batch.trainer) : "none"}</dd>
+      <dt>Served</dt>
+      <dd><span title={utc(batch.leased_at)}><Age at={batch.leased_at} suffix=" ago" /></span>{latency !== null && `, trained on after ${duration(latency)}`}</dd>
+      <dt>Policy</dt>
+      <dd>version {policyStep(batch.policy_step)} in epoch {batch.epoch}</dd>
+      <dt>Size</dt>
+      <dd>
+        {number(batch.items)} items, {number(batch.sequences)} sequences, {bytes(batch.size_bytes)}
+        {batch.padding !== null && `, ${percent(batch.padding)} padding`}
+      </dd>
+      <dt>Staleness</dt>
+      <dd><Staleness staleness={batch.staleness} /></dd>
+    </dl>
+  );
+}
+
+function Shares({ batch, names }: { batch: BatchRow; names: Names }) {
+  const total = Object.values(batch.composition).reduce((sum, each) => sum + each, 0) || 1;
+  return (
+    <table className="table" aria-label="Composition">
+      <thead>
+        <tr><th>Environment</th><th className="num">In the batch</th><th className="num">Share</th><th className="num">By weight</th></tr>
+      </thead>
+      <tbody>
+        {Object.entries(batch.composition).map(([name, items]) => (
+          <tr key={name}>
+            <td className="anywhere">{visible(nameIn(names, name))}</td>
+            <td className="num">{number(items)}</td>
+            <td className="num">{percent(items / total)}</td>
+            <td className="num soft">{batch.shares[name] === undefined ? "–" : percent(batch.shares[name])}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
+  if (items.length === 0) return <p className="faint small">Its items went back to the queue when it was taken apart.</p>;
+  const isGroups = run.kind !== "fleet";
+  return (
+    <div className="table-scroll batch-items">
+      <table className="table" aria-label="Items of the batch">
+        <thead>
+          <tr>
+            <th className="num">{isGroups ? "Group" : "Fragment"}</th>
+            <th>Environment</th>
+            <th className="num">{isGroups ? "Sequences" : "Steps"}</th>
+            {isGroups && <th className="num">Tokens</th>}
+            {isGroups && <th className="num">Score</th>}
+            <th className="num">Behind</th>
+            <th className="num">Came in</th>
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((item) => (
+            <tr key={item.position}>
+              <td className="num">
+                {isGroups ? <a href={`/runs/${encodeURIComponent(run.name)}/groups/${item.id}`} className="strong">{item.id}</a> : item.id}
+              </td>
+              <td className="anywhere">{visible(item.environment)}</td>
+              <td className="num">{number(isGroups ? item.sequences : item.steps)}</td>
+              {isGroups && <td className="num">{number(item.tokens)}</td>}
+              {isGroups && <td className="num">{number(item.score_mean)}</td>}
+              <td className="num">{item.staleness === null ? "–" : number(item.staleness)}</td>
+              <td className="num"><Age at={item.received_at} suffix=" ago" /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const DECISIONS: Record<Decision["verb"], { label: string; does: string }> = {
+  release: { label: "Queue again", does: "Its items go back to the head of the queue, one by one; the batch is over." },
+  discard: { label: "Discard", does: "Its items are dropped for good and counted; nobody will train on them." },
+};
+
+/** What a person may do with a batch that no trainer holds. */
+function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
+  const decide = useDecide(run.name);
+  const mayOperate = useMayOperate();
+  const [verb, setVerb] = useState<Decision["verb"] | null>(null);
+  const [reason, setReason] = useState("");
+  if (!mayDecide(batch, useNow())) return decide.error ? <ErrorState title="It was not decided" error={decide.error} /> : null;
+  if (!verb) {
+    return (
+      <Group gap="xs" my="sm" role="group" aria-label="What to do with this batch">
+        {(["release", "discard"] as const).map((each) => (
+          <Button key={each} variant="default" disabled={!mayOperate} title={DECISIONS[each].does} onClick={() => setVerb(each)}>
+            {DECISIONS[each].label}
+          </Button>
+        ))}
+      </Group>
+    );
+  }
+  const { label, does } = DECISIONS[verb];
+  return (
+    <form
+      className="decide"
+      onSubmit={(event) => {
+        event.preventDefault();
+        decide.mutate({ batch: batch.id, verb, reason }, { onSettled: () => setVerb(null) });
+      }}
+    >
+      <p className="soft small">{does}</p>
+      <Textarea
+        label="Reason"
+        description="Kept in the run's events with your name."
+        value={reason}
+        maxLength={2000}
+        required={verb === "discard"}
+        autosize
+        minRows={2}
+        autoFocus
+        onChange={(event) => setReason(event.currentTarget.value)}
+      />
+      <Group justify="flex-end" mt="sm">
+        <Button variant="default" onClick={() => setVerb(null)}>Leave it as it is</Button>
+        <Button type="submit" loading={decide.isPending} disabled={verb === "discard" && !reason.trim()} color={verb === "discard" ? "red.8" : undefined}>
+          {label}
+        </Button>
+      </Group>
+    </form>
+  );
+}
+
+type Props = { run: RunDetail; names: Names; id: string; onClose: () => void };
+
+/** One batch: who holds it, what it is made of, how old that was. */
+export default function BatchDrawer({ run, names, id, onClose }: Props) {
+  const { data, error } = useQuery(batchQuery(run.name, id));
+  return (
+    <Drawer opened onClose={onClose} position="right" size="xl" title={data ? `Batch ${number(data.batch.ordinal)}` : "Batch"} closeButtonProps={{ "aria-label": "Close" }}>
+      {error && <ErrorState title="This batch cannot be shown" error={error} />}
+      {!data && !error && <Skeletons heights={[180, 320]} />}
+      {data && (
+        <>
+          <Facts batch={data.batch} />
+          <Decide run={run} batch={data.batch} />
+          <h3>Composition</h3>
+          <Shares batch={data.batch} names={names} />
+          <h3>Items</h3>
+          <Items run={run} items={data.items} />
+        </>
+      )}
+    </Drawer>
+  );
+}

@@ -1,0 +1,112 @@
+import { Button, Select } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { type BatchState, batchesQuery } from "@/api/queue";
+import type { BatchRow, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { useNow } from "@/components/now";
+import { Panel } from "@/components/Panel";
+import { Skeletons } from "@/components/Skeletons";
+import { count, duration, number, percent, visible } from "@/format";
+import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
+import { Staleness } from "@/pages/run/queue/Staleness";
+
+const STATES: { value: BatchState; label: string }[] = [
+  { value: "leased", label: "Leased" },
+  { value: "returned", label: "Came back" },
+  { value: "quarantined", label: "Quarantined" },
+  { value: "confirmed", label: "Trained on" },
+  { value: "dropped", label: "Taken apart" },
+];
+
+export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_expires_at"> }) {
+  const { tone, sign, words } = lookOf(batch, useNow());
+  return (
+    <span className={`chip tone-${tone}`} data-batch-state={batch.state}>
+      <span className="chip-sign" aria-hidden="true">{sign}</span>
+      {words}
+    </span>
+  );
+}
+
+function Row({ run, batch, names }: { run: RunDetail; batch: BatchRow; names: Names }) {
+  const latency = latencySeconds(batch);
+  return (
+    <tr className="opens" data-batch={batch.ordinal}>
+      <td className="num">
+        <Link to="/runs/$name/queue" params={{ name: run.name }} search={(old) => ({ ...old, batch: batch.id })} className="strong">
+          {number(batch.ordinal)}
+        </Link>
+      </td>
+      <td><BatchChip batch={batch} /></td>
+      <td className="anywhere composition">{visible(compositionText(batch.composition, names))}</td>
+      <td className="num">{batch.tokens ? count(batch.tokens) : "–"}</td>
+      <td className="num">{batch.padding === null ? "–" : percent(batch.padding)}</td>
+      <td className="anywhere">{batch.trainer ? visible(batch.trainer) : "–"}</td>
+      <td className="num"><Age at={batch.leased_at} suffix=" ago" /></td>
+      <td className="num">{latency === null ? "–" : duration(latency)}</td>
+      <td><Staleness staleness={batch.staleness} /></td>
+    </tr>
+  );
+}
+
+/** Every batch that was ever handed out, newest first, a page at a time. */
+export function BatchTable({ run, names }: { run: RunDetail; names: Names }) {
+  const { state } = useSearch({ from: "/shell/runs/$name/queue" });
+  const navigate = useNavigate({ from: "/runs/$name/queue" });
+  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(batchesQuery(run.name, state));
+  const rows = data?.pages.flat() ?? [];
+  return (
+    <Panel
+      title="Batches"
+      note="newest first"
+      className="span-12"
+      aside={
+        <Select
+          aria-label="Only batches in this state"
+          size="xs"
+          placeholder="every state"
+          clearable
+          data={STATES}
+          value={state ?? null}
+          onChange={(value) => void navigate({ search: (old) => ({ ...old, state: (value ?? undefined) as BatchState | undefined }), replace: true })}
+        />
+      }
+    >
+      {error && <ErrorState title="The batches cannot be read" error={error} />}
+      {!data && !error && <Skeletons heights={[200]} />}
+      {data && rows.length === 0 && (
+        <EmptyState title={state ? "No batch is in this state" : "No batch was handed out yet"}>
+          A batch is formed when a trainer asks for one and enough waits in the queue.
+        </EmptyState>
+      )}
+      {rows.length > 0 && (
+        <div className="table-scroll">
+          <table className="table batches" aria-label="Batches, newest first">
+            <thead>
+              <tr>
+                <th className="num">Step</th>
+                <th>Lease</th>
+                <th>Composition · {run.kind === "fleet" ? "fragments" : "sequences"}</th>
+                <th className="num">Tokens</th>
+                <th className="num">Padding</th>
+                <th>Trainer</th>
+                <th className="num">Served</th>
+                <th className="num">Latency</th>
+                <th>Staleness</th>
+              </tr>
+            </thead>
+            <tbody>{rows.map((batch) => <Row key={batch.id} run={run} batch={batch} names={names} />)}</tbody>
+          </table>
+        </div>
+      )}
+      {hasNextPage && (
+        <Button variant="default" mt="sm" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+          Older batches
+        </Button>
+      )}
+    </Panel>
+  );
+}

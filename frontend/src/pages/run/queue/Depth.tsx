@@ -1,0 +1,55 @@
+import type { QueueAnswer } from "@/api/types";
+import { Age } from "@/components/Age";
+import { Panel } from "@/components/Panel";
+import { number, percent, visible } from "@/format";
+
+/** What waits of each environment, stacked against the threshold. */
+export function Depth({ queue }: { queue: QueueAnswer }) {
+  const { environments, threshold, unit } = queue;
+  const total = environments.reduce((sum, each) => sum + each.queued_sequences, 0);
+  const scale = Math.max(threshold, total, 1);
+  return (
+    <Panel title="Depth by environment" note={`${number(total)} ${unit} queued`} className="span-6">
+      <div className="depth" role="img" aria-label={`${number(total)} ${unit} queued of ${number(threshold)} at which producers pause`}>
+        {environments.map((each, i) => (
+          <span key={each.name} className={`depth-part series-${(i % 8) + 1}`} style={{ width: percentage(each.queued_sequences / scale) }} />
+        ))}
+        {threshold > 0 && <span className="depth-mark" style={{ left: percentage(threshold / scale) }} />}
+      </div>
+      {environments.length === 0 ? (
+        <p className="faint small">Nothing waits.</p>
+      ) : (
+        <div className="table-scroll">
+          <table className="table" aria-label="Queue by environment">
+            <thead>
+              <tr>
+                <th>Environment</th>
+                <th className="num">Queued · {unit}</th>
+                <th className="num">Share</th>
+                <th className="num">Incomplete</th>
+                <th className="num">Oldest</th>
+              </tr>
+            </thead>
+            <tbody>
+              {environments.map((each, i) => (
+                <tr key={each.name} data-environment={each.name}>
+                  <td className="anywhere">
+                    <span className={`swatch series-${(i % 8) + 1}`} aria-hidden="true" /> {visible(each.name)}
+                  </td>
+                  <td className="num">{number(each.queued_sequences)}</td>
+                  <td className="num">{total ? percent(each.queued_sequences / total) : "–"}</td>
+                  <td className="num">{number(each.waiting)}</td>
+                  <td className="num">{each.oldest_at ? <Age at={each.oldest_at} /> : "–"}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function percentage(part: number): string {
+  return `${Math.min(100, 100 * part)}%`;
+}

@@ -1,0 +1,95 @@
+import { useQuery } from "@tanstack/react-query";
+import { previewQuery } from "@/api/queue";
+import type { PreviewAnswer, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { number, percent, visible } from "@/format";
+import { type Names, nameIn } from "@/pages/run/queue/batches";
+
+const REASONS: Record<NonNullable<PreviewAnswer["reason"]>, string> = {
+  unregistered: "No trainer has said yet how large a batch is.",
+  too_few: "Too few sequences are queued.",
+  no_exact_fill: "No groups add up to exactly one batch.",
+  waiting_for_minimum: "An environment owes its minimum of the batch.",
+};
+
+function Composition({ preview, names: named }: { preview: PreviewAnswer; names: Names }) {
+  const names = [...new Set([...Object.keys(preview.composition), ...Object.keys(preview.shares)])].sort();
+  const total = Object.values(preview.composition).reduce((sum, each) => sum + each, 0) || 1;
+  return (
+    <div className="table-scroll">
+      <table className="table" aria-label="Composition of the next batch">
+        <thead>
+          <tr>
+            <th>Environment</th>
+            <th className="num">Sequences</th>
+            <th className="num">Share</th>
+            <th className="num">By weight</th>
+          </tr>
+        </thead>
+        <tbody>
+          {names.map((name) => (
+            <tr key={name}>
+              <td className="anywhere">{visible(nameIn(named, name))}</td>
+              <td className="num">{number(preview.composition[name] ?? 0)}</td>
+              <td className="num">{percent((preview.composition[name] ?? 0) / total)}</td>
+              <td className="num soft">{preview.shares[name] === undefined ? "–" : percent(preview.shares[name])}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What the next batch would be made of; looking takes nothing. */
+export function Preview({ run, names }: { run: RunDetail; names: Names }) {
+  const { data, error } = useQuery(previewQuery(run.name, run.kind !== "fleet"));
+  if (run.kind === "fleet") return null;
+  return (
+    <Panel title="Next batch" note="a preview: looking takes nothing" className="span-6">
+      {error && <ErrorState title="The next batch cannot be foreseen" error={error} />}
+      {data && (
+        <>
+          <p className="preview-line" data-preview={data.reason ?? "ready"}>
+            {data.reason ? (
+              <>
+                <span className="chip tone-quiet">none yet</span> {REASONS[data.reason]}{" "}
+                <span className="faint">
+                  {number(data.queued_sequences)} of {number(data.batch_size)} sequences are queued.
+                </span>
+              </>
+            ) : (
+              <>
+                <span className="chip tone-good">ready</span> {number(data.items)} groups, {number(data.sequences)} sequences
+                {data.comes_again && <span className="held"> · comes again after a lapsed lease</span>}
+              </>
+            )}
+          </p>
+          {!data.reason && (
+            <>
+              <Composition preview={data} names={names} />
+              <dl className="facts">
+                <dt>Tokens</dt>
+                <dd>
+                  {number(data.tokens)}, longest sequence {number(data.longest_tokens)}
+                </dd>
+                <dt>Padding</dt>
+                <dd>{data.padding === null ? "–" : `${percent(data.padding)} of the positions would hold no token`}</dd>
+                <dt>Group sizes</dt>
+                <dd>
+                  {Object.entries(data.sizes).map(([size, groups]) => `${number(groups)} × ${size}`).join(", ")}
+                </dd>
+                <dt>Waited</dt>
+                <dd>
+                  {data.oldest_at ? <>from <Age at={data.newest_at} /> to <Age at={data.oldest_at} /></> : "–"}
+                </dd>
+              </dl>
+            </>
+          )}
+        </>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,19 @@
+import { Tooltip } from "@mantine/core";
+import { number, percent } from "@/format";
+import { stalenessBars } from "@/pages/run/queue/batches";
+
+/** How many versions behind the items of a batch were, as a small histogram. */
+export function Staleness({ staleness }: { staleness: Record<string, number> }) {
+  const bars = stalenessBars(staleness);
+  if (bars.length === 0) return <span className="faint">–</span>;
+  const words = bars.map(({ versions, items, part }) => `${versions} behind: ${number(items)} (${percent(part)})`);
+  return (
+    <Tooltip label={words.map((line) => <div key={line}>{line}</div>)} events={{ hover: true, focus: true, touch: true }}>
+      <span className="spark" role="img" aria-label={words.join("; ")} tabIndex={0}>
+        {bars.map(({ versions, part }) => (
+          <span key={versions} className={`spark-bar stale-${Math.min(versions, 4)}`} style={{ height: `${Math.max(8, 100 * part)}%` }} />
+        ))}
+      </span>
+    </Tooltip>
+  );
+}

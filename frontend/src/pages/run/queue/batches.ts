@@ -1,0 +1,61 @@
+/** Say how batches stand. Pure. */
+
+import type { BatchRow, EnvironmentRow } from "@/api/types";
+
+export type BatchLook = { tone: string; sign: string; words: string };
+
+const LOOKS: Record<BatchRow["state"], BatchLook> = {
+  leased: { tone: "busy", sign: "◷", words: "leased" },
+  returned: { tone: "held", sign: "↺", words: "came back" },
+  quarantined: { tone: "bad", sign: "✕", words: "quarantined" },
+  confirmed: { tone: "good", sign: "✓", words: "trained on" },
+  dropped: { tone: "quiet", sign: "–", words: "taken apart" },
+};
+
+const isLapsed = (batch: Pick<BatchRow, "state" | "lease_expires_at">, nowMs: number): boolean =>
+  batch.state === "leased" && Date.parse(batch.lease_expires_at) < nowMs;
+
+/** A lease that has run out is said as such, also before the platform has swept it. */
+export function lookOf(batch: Pick<BatchRow, "state" | "lease_expires_at">, nowMs: number): BatchLook {
+  return isLapsed(batch, nowMs) ? { tone: "held", sign: "▲", words: "lease lapsed" } : LOOKS[batch.state];
+}
+
+/** Whether no trainer holds it, so that a person may decide about it. */
+export function mayDecide(batch: Pick<BatchRow, "state" | "lease_expires_at">, nowMs: number): boolean {
+  return batch.state === "quarantined" || batch.state === "returned" || isLapsed(batch, nowMs);
+}
+
+/** Seconds from the lease to the confirmation; null for one that was never confirmed. */
+export function latencySeconds(batch: Pick<BatchRow, "state" | "leased_at" | "settled_at">): number | null {
+  if (batch.state !== "confirmed" || !batch.settled_at) return null;
+  return Math.max(0, (Date.parse(batch.settled_at) - Date.parse(batch.leased_at)) / 1000);
+}
+
+export type Bar = { versions: number; items: number; part: number };
+
+/** The histogram of how many versions behind the items were, nearest first. */
+export function stalenessBars(staleness: Record<string, number>): Bar[] {
+  const total = Object.values(staleness).reduce((sum, items) => sum + items, 0);
+  return Object.entries(staleness)
+    .map(([versions, items]) => ({ versions: Number(versions), items, part: total ? items / total : 0 }))
+    .sort((a, b) => a.versions - b.versions);
+}
+
+export type Names = Record<string, string>;
+
+/** Names of environments by the ids under which batches of groups count them. */
+export function namesOf(environments: Pick<EnvironmentRow, "env_id" | "wandb_name">[] | undefined): Names {
+  return Object.fromEntries((environments ?? []).map(({ env_id, wandb_name }) => [String(env_id), wandb_name]));
+}
+
+/** What a composition calls an environment: its id for groups (-1: none), its name for fragments. */
+export function nameIn(names: Names, key: string): string {
+  return names[key] ?? (key === "-1" ? "without an environment" : key);
+}
+
+/** The composition in a few words: the largest parts by name. */
+export function compositionText(composition: Record<string, number>, names: Names = {}, most = 3): string {
+  const parts = Object.entries(composition).sort(([, a], [, b]) => b - a);
+  const shown = parts.slice(0, most).map(([name, items]) => `${nameIn(names, name)} ${items}`);
+  return parts.length > most ? `${shown.join(", ")}, … ${parts.length - most} more` : shown.join(", ");
+}
