@@ -19,8 +19,11 @@ from rollouts.models import (
     LessonChange,
     LessonOutcome,
     LogRequest,
+    MetricChunk,
     MetricSample,
+    MetricSeries,
     Recording,
+    RunGauge,
     WeightsDelivery,
     WorkerAttempt,
 )
@@ -152,10 +155,49 @@ class MetricSampleAdmin(ReadOnlyAdmin):
     """Numbers that trainers wrote down."""
 
     may_grow = True
-    list_display = ("at", "run_link", "name", "step", "value")
+    list_display = ("at", "run_link", "series", "step", "value")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run", "series")
+    ordering = ("-id",)
+
+
+@admin.register(MetricSeries)
+class MetricSeriesAdmin(ReadOnlyAdmin):
+    """Names that samples came under."""
+
+    may_grow = True
+    list_display = ("name", "run_link", "chunks", "packed_step", "packed_value", "packed_at")
     list_filter = (RUN_FILTER,)
     list_select_related = ("run",)
+    search_fields = ("name",)
     ordering = ("-id",)
+
+
+@admin.register(MetricChunk)
+class MetricChunkAdmin(ReadOnlyAdmin):
+    """Packed samples; their columns are bytes and left out."""
+
+    may_grow = True
+    run_lookup = "series__run"
+    search_fields = ("series__run__name",)
+    list_display = ("id", "series", "number", "samples", "step_min", "step_max")
+    list_select_related = ("series",)
+    ordering = ("-id",)
+    exclude = ("steps", "times", "amounts", "numbers", "by_step", "by_time", "by_amount")
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[MetricChunk]":
+        """Return chunks without their bytes."""
+        found: QuerySet[MetricChunk] = super().get_queryset(request)
+        return found.defer(*self.exclude)
+
+
+@admin.register(RunGauge)
+class RunGaugeAdmin(ReadOnlyAdmin):
+    """How far the deck has measured each run."""
+
+    list_display = ("run_link", "at", "batch_ordinal", "group_id", "window_id", "tokens")
+    list_select_related = ("run",)
+    ordering = ("-at", "-id")
 
 
 @admin.register(Recording)

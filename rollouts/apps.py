@@ -28,6 +28,7 @@ class RolloutsConfig(AppConfig):
         live.register_part("fleet", fleet_part)
         live.register_part("curriculum", selectors.curriculum_part)
         live.register_series("episodes", selectors.episode_series)
+        live.register_part("metrics", selectors.metric_part)
         live.register_series("metrics", selectors.metric_series)
         live.register_outlook(selectors.fleet_outlooks)
         changes.subscribe(jobs.nudge)

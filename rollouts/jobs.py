@@ -41,6 +41,12 @@ def give_up_recordings() -> int:
 
 
 @shared_task(ignore_result=True)
+def pack_metrics() -> int:
+    """Pack old samples of metrics; return how many chunks that made."""
+    return services.pack_metrics(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
 def reconcile_fleet(run_id: int) -> None:
     """Bring the fleet of one run one step closer to what its run wants."""
     services.reconcile(

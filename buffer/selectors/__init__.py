@@ -27,6 +27,8 @@ from buffer.selectors.admission import admission_remaining as admission_remainin
 from buffer.selectors.admission import holdings as holdings
 from buffer.selectors.admission import kind_of
 from buffer.selectors.outlooks import queue_outlooks as queue_outlooks
+from buffer.selectors.tokens import HandedOut as HandedOut
+from buffer.selectors.tokens import tokens_handed_out as tokens_handed_out
 from buffer.selectors.trainer_pace import TrainerPace as TrainerPace
 from buffer.selectors.trainer_pace import trainer_pace as trainer_pace
 from rolldeck.group_encoding import to_json

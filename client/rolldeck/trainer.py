@@ -32,9 +32,7 @@ from rolldeck.batches import Batch, FragmentView
 from rolldeck.closing import Closing
 from rolldeck.downloads import download
 from rolldeck.errors import (
-    FieldError,
     InvalidAnswer,
-    InvalidRequest,
     LeaseLost,
     TrainerNotRegistered,
 )
@@ -271,21 +269,12 @@ class Trainer(Closing):
         """Store one value per name for the run's charts.
 
         Args:
-            metrics: Finite numbers.
+            metrics: Numbers; one that is not finite is a gap in its chart, counted.
             step: Train step, counted from 1.
-
-        Raises:
-            InvalidRequest: If a value is not finite; none was stored.
         """
-        wrong = tuple(
-            FieldError(name, f"{value} is not a finite number")
-            for name, value in metrics.items()
-            if not math.isfinite(value)
-        )
-        if wrong:
-            raise InvalidRequest(status=0, code="invalid", detail="bad metrics", errors=wrong)
         samples = [
-            {"name": name, "step": step, "value": float(value)} for name, value in metrics.items()
+            {"name": name, "step": step, "value": _written(float(value))}
+            for name, value in metrics.items()
         ]
         if not samples:
             return
@@ -329,6 +318,13 @@ class Trainer(Closing):
 def _arrays(state: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     # np.asarray also takes torch tensors on the CPU that need no gradient.
     return {name: np.asarray(tensor) for name, tensor in state.items()}
+
+
+def _written(value: float) -> float | str:
+    """Return the number, or its name where JSON has no sign for it."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _field(answer: object, name: str) -> Any:

@@ -28,7 +28,7 @@ from buffer.wire import InvalidGroups
 from rollouts import services as rollout_services
 from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.reports import InvalidReport, StaleIncarnation
-from rollouts.selectors import NoCurriculum, NoFilm
+from rollouts.selectors import NoCurriculum, NoFilm, NoSuchMetric
 from rollouts.trials import TooManyTrials
 from runs import selectors
 from runs.api.bodies import InvalidBody
@@ -149,11 +149,13 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     rollout_services.InvalidRecording: ApiError(400, "invalid", "Invalid request"),
     rollout_services.RecordingNotFound: ApiError(404, "not_found", "Not found"),
     NoFilm: ApiError(404, "not_found", "Not found"),
+    NoSuchMetric: ApiError(404, "not_found", "Not found"),
     rollout_services.TooManyRecordings: ApiError(
         429, "too_many_requests", "Too many recordings are under way", retry_after_seconds=30
     ),
     rollout_services.NoSuchLog: ApiError(404, "not_found", "Not found"),
     rollout_services.LogNotAsked: ApiError(404, "not_found", "Not found"),
+    rollout_services.InvalidMetrics: ApiError(400, "invalid", "Invalid request"),
     rollout_services.InvalidOutcome: ApiError(400, "invalid", "Invalid request"),
     rollout_services.LessonNotFound: ApiError(404, "not_found", "Not found"),
     rollout_services.EvaluationNotFound: ApiError(404, "not_found", "Not found"),

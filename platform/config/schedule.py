@@ -14,6 +14,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 30.0,
         "options": {"expires": 30.0},
     },
+    "pack metrics": {
+        "task": "rollouts.jobs.pack_metrics",
+        "schedule": 30.0,
+        "options": {"expires": 30.0},
+    },
     "end orphans": {
         "task": "rollouts.jobs.end_orphans",
         "schedule": 60.0,

@@ -1,8 +1,34 @@
 """Read what a request's query asks for."""
 
+from typing import Final
+
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
+from rollouts import selectors
 from runs.api import bodies
+
+_LONGEST_ID: Final = 2**63 - 1
+
+AFTER: Final = OpenApiParameter(
+    "after", int, description="Only rows with a higher id, oldest first."
+)
+LIMIT: Final = OpenApiParameter(
+    "limit", int, description=f"Rows at most; 1 to {selectors.ROWS_AT_MOST}, 500 if absent."
+)
+
+
+def page_of(request: Request) -> tuple[int | None, int]:
+    """Return the query's `after`, if it has one, and its `limit`.
+
+    Raises:
+        InvalidBody: If one of them is out of range.
+    """
+    after = bodies.whole_number(request, "after", default=None, at_least=0, at_most=_LONGEST_ID)
+    limit = bodies.whole_number(
+        request, "limit", default=500, at_least=1, at_most=selectors.ROWS_AT_MOST
+    )
+    return after, limit or 1
 
 
 def wait_of(request: Request, *, default: float, at_most: int) -> float:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from rollouts.api import attempts, checks, deliveries, lessons, logs, recordings, views
+from rollouts.api import attempts, checks, deliveries, lessons, logs, metrics, recordings, views
 
 urlpatterns = [
     path("run-checks", checks.RunChecksView.as_view()),
@@ -26,5 +26,9 @@ urlpatterns = [
     path("runs/<slug:run>/lessons/history", lessons.LessonHistoryView.as_view()),
     path("runs/<slug:run>/lessons/<str:lesson>/outcomes", lessons.LessonOutcomesView.as_view()),
     path("runs/<slug:run>/evaluations", lessons.EvaluationsView.as_view()),
-    path("runs/<slug:run>/metrics", views.MetricsView.as_view()),
+    path("runs/<slug:run>/metrics", metrics.MetricsView.as_view()),
+    path("runs/<slug:run>/metrics/keys", metrics.MetricKeysView.as_view()),
+    path("runs/<slug:run>/metrics/samples", metrics.MetricSamplesView.as_view()),
+    path("runs/<slug:run>/metrics/lines", metrics.RunLinesView.as_view()),
+    path("metrics/lines", metrics.LinesView.as_view()),
 ]

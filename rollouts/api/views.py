@@ -1,6 +1,6 @@
-"""Answer fleets, trainers and pages about fleets, episodes and metrics."""
+"""Answer fleets and pages about fleets and episodes."""
 
-from typing import Any, Final
+from typing import Final
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -9,11 +9,10 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer import services as buffer_services
 from rolldeck.wire import FleetControl, FleetReport
 from rollouts import selectors, services
-from rollouts.api.queries import wait_of
-from rollouts.wire import Episodes, EpisodeSummary, FleetState, Metrics, MetricsPush, MetricsReceipt
+from rollouts.api.queries import AFTER, LIMIT, page_of, wait_of
+from rollouts.wire import Episodes, EpisodeSummary, FleetState
 from runs.api import bodies
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
@@ -22,12 +21,6 @@ from runs.live.turns import Line
 from runs.selectors import run_named
 
 LONGEST_WAIT_SECONDS: Final = 30
-_LONGEST_ID: Final = 2**63 - 1
-
-_AFTER = OpenApiParameter("after", int, description="Only rows with a higher id, oldest first.")
-_LIMIT = OpenApiParameter(
-    "limit", int, description=f"Rows at most; 1 to {selectors.ROWS_AT_MOST}, 500 if absent."
-)
 
 
 class FleetView(APIView):
@@ -105,13 +98,13 @@ class EpisodesView(APIView):
 
     @extend_schema(
         operation_id="episodes",
-        parameters=[_AFTER, _LIMIT],
+        parameters=[AFTER, LIMIT],
         responses={200: Episodes, **problems(400, 401, 403, 404)},
         tags=["episodes"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """Return windows of episodes, oldest first; the newest ones without `after`."""
-        after, limit = _page_of(request)
+        after, limit = page_of(request)
         rows = selectors.episodes(run_named(run).pk, after=after, limit=limit)
         return bodies.answer(Episodes(results=rows))
 
@@ -136,58 +129,3 @@ class EpisodeSummaryView(APIView):
             run_named(run).pk, seconds=seconds or 1, now=timezone.now()
         )
         return bodies.answer(summary)
-
-
-class MetricsView(APIView):
-    """Numbers that trainers wrote down."""
-
-    def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return who may do what: trainers write, everybody of the run reads."""
-        return [scoped("trainer")() if self.request.method == "POST" else Readers()]
-
-    @extend_schema(
-        operation_id="metrics",
-        parameters=[
-            OpenApiParameter("names", str, description="Comma-separated; absent for all."),
-            _AFTER,
-            _LIMIT,
-        ],
-        responses={200: Metrics, **problems(400, 401, 403, 404)},
-        tags=["metrics"],
-    )
-    def get(self, request: Request, run: str) -> HttpResponse:
-        """Return samples, oldest first; the newest ones without `after`."""
-        after, limit = _page_of(request)
-        names = [name for name in request.query_params.get("names", "").split(",") if name]
-        rows = selectors.metrics(run_named(run).pk, names=names, after=after, limit=limit)
-        return bodies.answer(Metrics(results=rows))
-
-    @extend_schema(
-        operation_id="record_metrics",
-        request=MetricsPush,
-        parameters=[OpenApiParameter("Idempotency-Key", location=OpenApiParameter.HEADER)],
-        responses={201: MetricsReceipt, **problems(400, 401, 403, 404, 409, 422)},
-        tags=["metrics"],
-    )
-    def post(self, request: Request, run: str) -> HttpResponse:
-        """Store samples: all of them, or none when one is wrong."""
-        push = bodies.read(request, MetricsPush)
-        key = buffer_services.PushKey.of(request.headers.get("Idempotency-Key"), request.body)
-        run_id, now = run_named(run).pk, timezone.now()
-
-        def store() -> dict[str, Any]:
-            return {"stored": services.record_metrics(run_id=run_id, push=push, now=now)}
-
-        answer = buffer_services.once(run_id=run_id, key=key, now=now, push=store)
-        response = bodies.answer(MetricsReceipt(**answer.content), status=201)
-        if answer.replayed:
-            response["Idempotent-Replayed"] = "true"
-        return response
-
-
-def _page_of(request: Request) -> tuple[int | None, int]:
-    after = bodies.whole_number(request, "after", default=None, at_least=0, at_most=_LONGEST_ID)
-    limit = bodies.whole_number(
-        request, "limit", default=500, at_least=1, at_most=selectors.ROWS_AT_MOST
-    )
-    return after, limit or 1

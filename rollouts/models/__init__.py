@@ -12,7 +12,6 @@ from rollouts.models.fleets import (
     Fleet,
     FleetWorker,
     LogRequest,
-    MetricSample,
     Recording,
 )
 from rollouts.models.lessons import (
@@ -22,6 +21,7 @@ from rollouts.models.lessons import (
     LessonChange,
     LessonOutcome,
 )
+from rollouts.models.metrics import MetricChunk, MetricSample, MetricSeries, RunGauge
 
 __all__ = [
     "FLEET_STATES",
@@ -38,8 +38,11 @@ __all__ = [
     "LessonChange",
     "LessonOutcome",
     "LogRequest",
+    "MetricChunk",
     "MetricSample",
+    "MetricSeries",
     "Recording",
+    "RunGauge",
     "WeightsDelivery",
     "WorkerAttempt",
 ]

@@ -292,22 +292,3 @@ class Recording(models.Model):
 
     def __str__(self) -> str:
         return f"recording {self.pk} of run {self.run_id}"
-
-
-class MetricSample(models.Model):
-    """One number that a trainer wrote down."""
-
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metric_samples")
-    name = models.CharField(max_length=120)
-    step = models.BigIntegerField(help_text="The trainer's own counter: its train step.")
-    value = models.FloatField()
-    at = models.DateTimeField()
-
-    class Meta:
-        indexes = [
-            models.Index(fields=["run", "name", "id"], name="metric_sample_by_name"),
-            models.Index(fields=["run", "id"], name="metric_sample_in_order"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.value}"

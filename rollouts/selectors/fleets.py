@@ -1,7 +1,6 @@
 """Read what pages, fleets and the reconciler need to know of fleets."""
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -25,7 +24,6 @@ from rollouts.models import (
     Fleet,
     FleetWorker,
     LogRequest,
-    MetricSample,
     Recording,
 )
 from rollouts.wire import (
@@ -34,7 +32,6 @@ from rollouts.wire import (
     EpisodeSummary,
     FleetLog,
     FleetState,
-    MetricRow,
     RecordingRow,
     SlotState,
     TaskEpisodes,
@@ -306,26 +303,9 @@ def _means(means: episode_rules.Means | None) -> EpisodeMeans | None:
     return None if means is None else EpisodeMeans(**means._asdict())
 
 
-def metrics(
-    run_id: int, *, names: Iterable[str] = (), after: int | None, limit: int
-) -> list[MetricRow]:
-    """Return samples of the named metrics (all when there are no names), oldest first."""
-    found = MetricSample.objects.filter(run_id=run_id)
-    wanted = list(names)
-    if wanted:
-        found = found.filter(name__in=wanted)
-    return [_row(MetricRow, sample) for sample in _page(found, after=after, limit=limit)]
-
-
 def episode_series(run_id: int, after: int | None, limit: int) -> list[dict[str, Any]]:
     """Return windows of ended episodes as the live page shows them."""
     rows: list[dict[str, Any]] = to_builtins(episodes(run_id, after=after, limit=limit))
-    return rows
-
-
-def metric_series(run_id: int, after: int | None, limit: int) -> list[dict[str, Any]]:
-    """Return samples of all metrics as the live page shows them."""
-    rows: list[dict[str, Any]] = to_builtins(metrics(run_id, after=after, limit=limit))
     return rows
 
 

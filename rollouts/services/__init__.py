@@ -20,7 +20,11 @@ from rollouts.services.lesson_tasks import (
     next_lesson_task,
 )
 from rollouts.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
-from rollouts.services.metrics import record_metrics
+from rollouts.services.metrics import (
+    InvalidMetrics,
+    pack_metrics,
+    record_metrics,
+)
 from rollouts.services.orphans import end_orphans
 from rollouts.services.reconciliation import reconcile
 from rollouts.services.recordings import (
@@ -37,6 +41,7 @@ from rollouts.services.run_checks import check_run
 __all__ = [
     "EvaluationLeaseLost",
     "EvaluationNotFound",
+    "InvalidMetrics",
     "InvalidOutcome",
     "InvalidRecording",
     "LessonNotFound",
@@ -56,6 +61,7 @@ __all__ = [
     "note_ended",
     "note_placed",
     "note_trouble",
+    "pack_metrics",
     "reconcile",
     "record_metrics",
     "request_recordings",

@@ -9,10 +9,11 @@ from django.db.models import F
 from rolldeck.lessons import RolloutTask, TaskRequest
 from rollouts.core.curriculum import LessonStatus, concentration, draw, drawn
 from rollouts.core.lesson_draws import draw_point, training_seed
-from rollouts.models import Curriculum, Lesson, MetricSample
+from rollouts.models import Curriculum, Lesson
 from rollouts.selectors.curricula import RunCurriculum, curriculum_of
 from rollouts.services.evaluations import lease_evaluation, open_round
 from rollouts.services.lesson_rows import begin
+from rollouts.services.metrics import Figure, store_figures
 from runs.core.lifecycle import RunStatus
 from runs.core.versions import NO_POLICY_STEP
 from runs.live import announce
@@ -131,8 +132,7 @@ def _measure(run: Run, shares: dict[str, float], *, mean_success: float, now: da
         "curriculum/effective lessons": spread.effective_lessons,
         "curriculum/mean success": mean_success,
     }
-    MetricSample.objects.bulk_create(
-        MetricSample(run_id=run.pk, name=name, step=max(run.policy_step, 0), value=value, at=now)
-        for name, value in figures.items()
-    )
-    announce(run.pk, "metrics", "curriculum")
+    step = max(run.policy_step, 0)
+    rows = [Figure(name, step, value) for name, value in figures.items()]
+    store_figures(run_id=run.pk, figures=rows, now=now)
+    announce(run.pk, "curriculum")

@@ -1,4 +1,4 @@
-"""Shape what the API of this app takes and gives, besides the messages of fleets."""
+"""Shape what the API takes and gives about fleets, besides their own messages."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -6,42 +6,6 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rolldeck.wire import Desired, StageTiming, WeightsTransfers
-
-
-class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One number at one of the trainer's steps; finite, as JSON knows no other."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[\w./ -]+$")]
-    step: Annotated[int, Meta(ge=0, le=2**63 - 1)]
-    value: float
-
-
-class MetricsPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/metrics``."""
-
-    samples: Annotated[list[Metric], Meta(min_length=1, max_length=1000)]
-
-
-class MetricsReceipt(Struct, frozen=True, kw_only=True):
-    """Answer to a push of metrics."""
-
-    stored: int
-
-
-class MetricRow(Struct, frozen=True, kw_only=True):
-    """One stored number."""
-
-    id: int
-    at: datetime
-    name: str
-    step: int
-    value: float
-
-
-class Metrics(Struct, frozen=True, kw_only=True):
-    """Stored numbers, oldest first."""
-
-    results: list[MetricRow]
 
 
 class EpisodeRow(Struct, frozen=True, kw_only=True):

@@ -147,6 +147,10 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/evaluations"): READ_RUN,
     ("GET", "runs/<slug:run>/metrics"): READ_RUN,
     ("POST", "runs/<slug:run>/metrics"): TRAIN,
+    ("GET", "runs/<slug:run>/metrics/keys"): READ_RUN,
+    ("GET", "runs/<slug:run>/metrics/samples"): READ_RUN,
+    ("GET", "runs/<slug:run>/metrics/lines"): READ_RUN,
+    ("GET", "metrics/lines"): READ_ALL,
 }
 
 SAMPLES: Final[dict[str, Any]] = {

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from rolldeck.errors import InvalidAnswer, InvalidRequest, TrainerNotRegistered
+from rolldeck.errors import InvalidAnswer, TrainerNotRegistered
 from rolldeck.http import Backoff, Connection
 from rolldeck.trainer import Trainer
 from tests.unit.client.failing_server import Planned, Rule, Seen, in_turn, serving
@@ -79,11 +79,13 @@ def test_a_lease_that_ran_out_is_logged_and_the_loop_goes_on(
     assert len(seen) == 3
 
 
-def test_values_that_are_no_numbers_are_refused_before_they_are_sent() -> None:
-    with training(NONE_YET) as (trainer, seen):
-        with pytest.raises(InvalidRequest, match="loss: nan"):
-            trainer.log_metrics({"kl": 0.0, "loss": float("nan")}, step=1)
-        assert seen == []
+def test_values_that_are_not_finite_are_sent_in_words() -> None:
+    with training(Planned(201, b'{"stored": 4}')) as (trainer, seen):
+        inf = float("inf")
+        trainer.log_metrics({"kl": 0.0, "loss": float("nan"), "lr": inf, "gap": -inf}, step=1)
+
+    samples = json.loads(seen[0].body)["samples"]
+    assert [one["value"] for one in samples] == [0.0, "NaN", "Infinity", "-Infinity"]
 
 
 def test_weights_need_a_registration_first() -> None:

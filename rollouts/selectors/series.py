@@ -1,0 +1,141 @@
+"""Draw lines from millions of samples: from blocks where they suffice, else from the samples."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from buffer import storage
+from rollouts.core.series import (
+    BLOCK,
+    BLOCK_SAMPLES,
+    X_AT_MOST,
+    Blocks,
+    blocks_of,
+    condensed,
+)
+from rollouts.models import MetricSeries
+from rollouts.wire import MetricLine
+
+AXES: Final = ("step", "time", "amount")
+SAMPLES_READ: Final = 600_000
+"""Samples, besides blocks, that the lines of one chart are drawn from, about."""
+_MICROS: Final = "(extract(epoch FROM m.at) * 1000000)::bigint"
+_TAIL_PLACE: Final = {"step": "m.step", "time": _MICROS, "amount": "m.amount"}
+_PACKED: Final = {"step": "steps", "time": "times", "amount": "amounts"}
+
+_COUNT: Final = """
+    SELECT series_id, SUM(samples)::bigint FROM rollouts_metricchunk
+    WHERE series_id = ANY(%(series)s) AND {x}_max >= %(first)s AND {x}_min <= %(last)s
+    GROUP BY series_id"""
+# One statement, one look: a sample that is packed meanwhile is neither missed nor seen twice.
+# Chunks that lie in the range as a whole give their blocks, those at its edges their samples.
+_READ: Final = """
+    SELECT s.id, c.blocks, c.places, c.numbers, t.places, t.numbers
+    FROM unnest(%(series)s::bigint[], %(whole)s::bool[]) AS s(id, whole)
+    CROSS JOIN LATERAL (
+        SELECT string_agg(by_{x}, ''::bytea ORDER BY number) FILTER (WHERE inside) AS blocks,
+            string_agg({packed}, ''::bytea ORDER BY number) FILTER (WHERE NOT inside) AS places,
+            string_agg(numbers, ''::bytea ORDER BY number) FILTER (WHERE NOT inside) AS numbers
+        FROM (
+            SELECT *, s.whole AND {x}_min >= %(first)s AND {x}_max <= %(last)s AS inside
+            FROM rollouts_metricchunk
+            WHERE series_id = s.id AND {x}_max >= %(first)s AND {x}_min <= %(last)s
+        ) found
+    ) c
+    CROSS JOIN LATERAL (
+        SELECT string_agg(int8send({place}), ''::bytea ORDER BY m.id) AS places,
+            string_agg(float8send(m.value), ''::bytea ORDER BY m.id) AS numbers
+        FROM rollouts_metricsample m WHERE m.series_id = s.id
+    ) t"""
+
+
+class Asked(NamedTuple):
+    """What part of a chart to draw, and how finely."""
+
+    axis: str
+    """One of :data:`AXES`."""
+    first: int = 0
+    """Least place, in steps, µs since 1970, or tokens (env steps)."""
+    last: int = X_AT_MOST
+    at_most: int = 1000
+    """Buckets of a line."""
+
+
+def lines(
+    run_ids: Sequence[tuple[str, int]], names: Sequence[str], asked: Asked
+) -> list[MetricLine]:
+    """Return a line for each run and each name; an empty one where a run has no such samples.
+
+    Args:
+        run_ids: Names and ids of runs.
+        names: Of metrics.
+        asked: The part to draw; every sample in it, and none outside, is in exactly one bucket.
+    """
+    wanted = [run_id for _, run_id in run_ids]
+    found = MetricSeries.objects.filter(run_id__in=wanted, name__in=list(names))
+    ids = {(run_id, name): pk for pk, run_id, name in found.values_list("pk", "run_id", "name")}
+    blocks = _blocks_of(sorted(ids.values()), asked)
+    nothing = np.empty(0, BLOCK)
+    return [
+        _line(run, name, blocks.get(ids.get((run_id, name), -1), nothing), asked)
+        for run, run_id in run_ids
+        for name in names
+    ]
+
+
+def _blocks_of(series: list[int], asked: Asked) -> dict[int, Blocks]:
+    """Return by series what lies in the range, in the order of arrival."""
+    if not series:
+        return {}
+    texts = {"x": asked.axis, "packed": _PACKED[asked.axis], "place": _TAIL_PLACE[asked.axis]}
+    bounds: dict[str, Any] = {"series": series, "first": asked.first, "last": asked.last}
+    with storage.cursor() as cursor:
+        counts = dict(cursor.execute(_COUNT.format(**texts), bounds).fetchall())
+        # With fewer samples, blocks would be wider than buckets.
+        fine = min(asked.at_most * BLOCK_SAMPLES // 2, SAMPLES_READ // len(series))
+        bounds["whole"] = [counts.get(pk, 0) > fine for pk in series]
+        rows = cursor.execute(_READ.format(**texts), bounds, binary=True).fetchall()
+    return {pk: np.concatenate(list(_parts(found, asked))) for pk, *found in rows}
+
+
+def _parts(found: Iterable[bytes | None], asked: Asked) -> Iterable[Blocks]:
+    blocks, *columns = (raw or b"" for raw in found)
+    yield np.frombuffer(blocks, BLOCK)
+    for places, numbers in (columns[:2], columns[2:]):
+        x = np.frombuffer(places, ">i8").astype(np.int64)
+        inside = (x >= asked.first) & (x <= asked.last)
+        yield blocks_of(x[inside], np.frombuffer(numbers, ">f8").astype(np.float64)[inside])
+
+
+def _line(run: str, name: str, found: Blocks, asked: Asked) -> MetricLine:
+    blocks, width = condensed(found, at_most=asked.at_most)
+    unit = 1e6 if asked.axis == "time" else 1.0
+    gaps = blocks["nans"] + blocks["infinities"]
+    counts = blocks["count"] + gaps
+    is_exact = bool(np.all(counts == 1))
+    # Where runs went back, buckets overlap; what is drawn must rise.
+    ends = np.minimum(blocks["x_last"], (blocks["x_first"] // width + 1) * width - 1)
+    more: dict[str, list[Any]] = {name: [] for name in _MORE}
+    if not is_exact:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = np.clip(blocks["sum"] / blocks["count"], blocks["min"], blocks["max"])
+        values = (blocks["x_first"] / unit, blocks["min"], blocks["max"], means, counts, gaps)
+        more = {name: column.tolist() for name, column in zip(_MORE, values, strict=True)}
+    if not gaps.any():
+        more["gaps"] = []
+    return MetricLine(
+        run=run,
+        name=name,
+        samples=int(counts.sum()),
+        nans=int(blocks["nans"].sum()),
+        infinities=int(blocks["infinities"].sum()),
+        bucket=width / unit,
+        is_exact=is_exact,
+        x=(ends / unit).tolist(),
+        last=blocks["last"].tolist(),
+        **more,
+    )
+
+
+_MORE: Final = ("x_first", "min", "max", "mean", "count", "gaps")

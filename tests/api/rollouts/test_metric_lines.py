@@ -1,0 +1,249 @@
+"""Charts draw lines from samples, packed or not, and no spike vanishes."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from rollouts import services
+from rollouts.core.series import CHUNK_SAMPLES
+from rollouts.models import MetricChunk, MetricSample
+from rollouts.services.metrics import SAMPLES_KEPT, Figure, store_figures
+from rollouts.wire import Metric, MetricsPush
+from runs.models import Run
+from tests.factories import NOON, bearer, make_run
+
+pytestmark = pytest.mark.django_db
+FULL = CHUNK_SAMPLES + SAMPLES_KEPT
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_run(name="pole")
+
+
+def get(run: Run, path: str, *, status: int = 200, **query: Any) -> Any:
+    answer = APIClient().get(
+        f"/api/runs/{run.name}/metrics/{path}", query, headers=bearer("trainer", run=run)
+    )
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def line(run: Run, name: str = "loss", **query: Any) -> dict[str, Any]:
+    found: dict[str, Any] = get(run, "lines", names=name, **query)["lines"][0]
+    return found
+
+
+def write(run: Run, values: list[float], *, name: str = "loss", first_step: int = 0) -> None:
+    """Store a value a step, one each second from noon on."""
+    for i, value in enumerate(values):
+        at = NOON + timedelta(seconds=first_step + i)
+        store_figures(run_id=run.pk, figures=[Figure(name, first_step + i, value)], now=at)
+
+
+def pack(run: Run) -> int:
+    return services.pack_metrics(now=NOON + timedelta(days=1))
+
+
+def write_many(run: Run, count: int, *, spike_at: int = -1, name: str = "loss") -> None:
+    figures = [Figure(name, i, 1000.0 if i == spike_at else i % 7) for i in range(count)]
+    store_figures(run_id=run.pk, figures=figures, now=NOON)
+
+
+def test_few_samples_are_given_one_by_one(run: Run) -> None:
+    write(run, [0.5, 0.25, 0.125])
+
+    found = line(run)
+
+    assert (found["x"], found["last"]) == ([0, 1, 2], [0.5, 0.25, 0.125])
+    assert (found["is_exact"], found["bucket"], found["samples"]) == (True, 1, 3)
+    assert found["min"] == found["max"] == found["count"] == []
+
+
+def test_a_line_is_the_same_before_and_after_its_samples_are_packed(run: Run) -> None:
+    write_many(run, 3 * FULL, spike_at=1700)
+    asked: list[dict[str, Any]] = [
+        *({"points": 50}, {"points": 2000}, {"points": 20, "from": 1000, "to": 1999}),
+        *({"points": 3, "from": 1023, "to": 1025}, {"points": 10, "x": "time"}),
+    ]
+    before = [line(run, **query) for query in asked]
+
+    assert pack(run) == 3
+    assert MetricChunk.objects.count() == 3
+    assert MetricSample.objects.count() == 3 * FULL - 3 * CHUNK_SAMPLES
+
+    after = [line(run, **query) for query in asked]
+    # Blocks of 64 samples may end in a bucket where samples alone would not.
+    for was, now in zip(before, after, strict=True):
+        assert now["samples"] == was["samples"]
+        assert max(now["max"] or now["last"]) == max(was["max"] or was["last"])
+        assert min(now["min"] or now["last"]) == min(was["min"] or was["last"])
+        assert (now["x"][-1], now["last"][-1]) == (was["x"][-1], was["last"][-1])
+
+
+def test_a_spike_is_in_the_band_at_the_widest_zoom_and_found_at_the_closest(run: Run) -> None:
+    write_many(run, 3 * FULL, spike_at=1700)
+    pack(run)
+
+    wide = line(run, points=10)
+    assert max(wide["max"]) == 1000
+    here = next(i for i, top in enumerate(wide["max"]) if top == 1000)
+
+    near = line(run, points=500, **{"from": wide["x_first"][here], "to": wide["x"][here]})
+    assert near["bucket"] < wide["bucket"]
+    spike = next(i for i, top in enumerate(near["max"] or near["last"]) if top == 1000)
+    assert near["x_first"][spike] <= 1700 <= near["x"][spike] if near["x_first"] else True
+    assert line(run, **{"from": 1700, "to": 1700})["last"] == [1000]
+
+
+def test_the_edges_of_a_range_are_exact(run: Run) -> None:
+    write_many(run, 3 * FULL)
+    pack(run)
+
+    found = line(run, points=7, **{"from": 100, "to": 2900})
+
+    assert found["samples"] == 2801
+    assert (found["x_first"][0], found["x"][-1]) == (100, 2900)
+
+
+def test_numbers_that_are_not_finite_are_gaps_with_a_count(run: Run) -> None:
+    nan, inf = float("nan"), float("inf")
+    write(run, [1.0, nan, inf, -inf, 2.0])
+
+    each = line(run)
+    assert each["last"] == [1.0, None, None, None, 2.0]
+    assert (each["nans"], each["infinities"]) == (1, 2)
+
+    together = line(run, points=1)
+    assert (together["min"], together["max"], together["mean"]) == ([1.0], [2.0], [1.5])
+    assert (together["count"], together["gaps"]) == ([5], [3])
+
+
+def test_a_trainer_says_nan_in_words_and_reads_it_back(run: Run) -> None:
+    samples = [Metric(name="loss", step=1, value="NaN"), Metric(name="loss", step=2, value=0.5)]
+    services.record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
+
+    assert get(run, "samples", name="loss")["value"] == ["NaN", 0.5]
+    assert get(run, "keys")["results"][0] | {"at": ""} == {
+        "name": "loss", "step": 2, "value": 0.5, "at": "",
+    }  # fmt: skip
+
+
+def test_several_values_at_one_step_are_one_place_with_a_band(run: Run) -> None:
+    figures = [Figure("loss", step, value) for step, value in [(1, 5.0), (1, 3.0), (1, 4.0)]]
+    store_figures(run_id=run.pk, figures=figures, now=NOON)
+
+    found = line(run)
+
+    assert (found["x"], found["min"], found["max"], found["last"]) == ([1], [3], [5], [4])
+    assert found["mean"] == [4]
+
+
+def test_steps_that_go_back_still_draw_a_rising_line_that_holds_all_values(run: Run) -> None:
+    figures = [Figure("loss", step, 1.0) for step in range(2000)]
+    figures += [Figure("loss", step, 2.0) for step in range(1000, 3000)]
+    store_figures(run_id=run.pk, figures=figures, now=NOON)
+    pack(run)
+
+    found = line(run, points=30)
+
+    assert found["samples"] == 4000
+    assert found["x"] == sorted(set(found["x"]))
+    assert (min(found["min"]), max(found["max"])) == (1.0, 2.0)
+
+
+def test_every_sample_can_be_read_page_by_page_packed_or_not(run: Run) -> None:
+    write_many(run, 3 * FULL)
+    pack(run)
+    steps: list[int] = []
+    after: int | None = 0
+    while after is not None:
+        page = get(run, "samples", name="loss", after=after, limit=700)
+        steps += page["step"]
+        after = page["next"]
+
+    assert steps == list(range(3 * FULL))
+
+
+def test_packing_leaves_the_newest_samples_and_what_is_young(run: Run) -> None:
+    write_many(run, FULL - 1)
+    assert pack(run) == 0
+    write(run, [1.0], first_step=FULL)
+    assert services.pack_metrics(now=NOON + timedelta(seconds=30)) == 0
+    assert pack(run) == 1
+    assert MetricSample.objects.count() == SAMPLES_KEPT
+    rows = APIClient().get("/api/runs/pole/metrics", headers=bearer("trainer", run=run)).json()
+    assert len(rows["results"]) == SAMPLES_KEPT
+
+
+def test_names_are_searched_and_paged(run: Run) -> None:
+    names = [f"layer/{i}/grad norm" for i in range(30)] + ["loss", "Loss/policy"]
+    store_figures(run_id=run.pk, figures=[Figure(n, 1, 0.0) for n in names], now=NOON)
+
+    first = get(run, "keys", search="norm", limit=20)
+    rest = get(run, "keys", search="norm", limit=20, after=first["next"])
+    assert (first["total"], rest["next"]) == (30, None)
+    found = [row["name"] for row in first["results"] + rest["results"]]
+    assert sorted(found) == sorted(names[:30])
+    assert [row["name"] for row in get(run, "keys", search="LOSS pol")["results"]] == [
+        "Loss/policy"
+    ]
+    assert get(run, "keys", prefix="layer/2")["total"] == 11
+
+
+def test_lines_of_several_runs_come_in_the_order_asked(run: Run) -> None:
+    other = make_run(name="other")
+    write(run, [1.0])
+    write(other, [2.0])
+
+    answer = APIClient().get(
+        "/api/metrics/lines",
+        {"runs": "other,pole", "names": "loss,entropy"},
+        headers=bearer("trainer"),
+    )
+
+    found = [(one["run"], one["name"], one["last"]) for one in answer.json()["lines"]]
+    assert found == [
+        ("other", "loss", [2.0]),
+        ("other", "entropy", []),
+        ("pole", "loss", [1.0]),
+        ("pole", "entropy", []),
+    ]
+
+
+WRONG = {
+    "no names": ({}, "names"),
+    "too many names": ({"names": ",".join(map(str, range(51)))}, "names"),
+    "an x unknown": ({"names": "a", "x": "moon"}, "x"),
+    "a first that is no number": ({"names": "a", "from": "x"}, "from"),
+    "a first that is infinite": ({"names": "a", "from": "inf"}, "from"),
+    "a range turned round": ({"names": "a", "from": 2, "to": 1}, "to"),
+    "a last below zero": ({"names": "a", "to": -1}, "to"),
+    "no points": ({"names": "a", "points": 0}, "points"),
+    "a name with a NUL": ({"names": "\x00"}, "names"),
+}
+
+
+@pytest.mark.parametrize(("query", "field"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_question_is_refused_by_field(run: Run, query: Any, field: str) -> None:
+    assert get(run, "lines", status=400, **query)["errors"][0]["field"] == field
+
+
+def test_names_of_the_deck_are_refused_and_nothing_is_stored(run: Run) -> None:
+    samples = [{"name": name, "step": 1, "value": 1.0} for name in ("loss", "rolldeck/queue")]
+    answer = APIClient().post(
+        "/api/runs/pole/metrics",
+        {"samples": samples},
+        format="json",
+        headers=bearer("trainer", run=run),
+    )
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == "samples[1].name"
+    assert not MetricSample.objects.exists()
+
+
+def test_samples_of_an_unknown_name_are_not_found(run: Run) -> None:
+    assert get(run, "samples", status=404, name="moon")["code"] == "not_found"
