@@ -70,10 +70,10 @@ export type MetricColumns = { name: string; x: number[]; y: Column };
 
 /** Return one chart for each metric, by name; the last value sent for a step counts. */
 export function metricColumns(rows: MetricRow[]): MetricColumns[] {
-  const byName = new Map<string, Map<number, number>>();
+  const byName = new Map<string, Map<number, number | null>>();
   for (const row of rows) {
-    const points = byName.get(row.name) ?? new Map<number, number>();
-    points.set(row.step, row.value);
+    const points = byName.get(row.name) ?? new Map<number, number | null>();
+    points.set(row.step, typeof row.value === "number" ? row.value : null);
     byName.set(row.name, points);
   }
   return [...byName.entries()]
