@@ -106,6 +106,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/metrics/lines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return a line for each run and name. */
+        get: operations["metric_lines_of_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/run-actions": {
         parameters: {
             query?: never;
@@ -1137,11 +1154,66 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return samples, oldest first; the newest ones without `after`. */
+        /**
+         * @description Return the newest samples, oldest first; those after row `after` if it is given.
+         *
+         *     The last 256 of each name are always among them; `metrics/samples` has all.
+         */
         get: operations["metrics"];
         put?: never;
         /** @description Store samples: all of them, or none when one is wrong. */
         post: operations["record_metrics"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/metrics/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return names in their order with the last sample of each. */
+        get: operations["metric_keys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/metrics/lines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return a line for each name: least, greatest, last and mean value of each bucket. */
+        get: operations["metric_lines"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/metrics/samples": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return samples as columns, in the order in which they came. */
+        get: operations["metric_samples"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3286,12 +3358,63 @@ export interface components {
         };
         /**
          * Metric
-         * @description One number at one of the trainer's steps; finite, as JSON knows no other.
+         * @description One number at one of the trainer's steps.
          */
         Metric: {
             name: string;
             step: number;
-            value: number;
+            value: number | ("-Infinity" | "Infinity" | "NaN");
+        };
+        /**
+         * MetricKey
+         * @description One name that a run has samples of, and the last one to arrive.
+         */
+        MetricKey: {
+            name: string;
+            step: number;
+            value: number | ("-Infinity" | "Infinity" | "NaN");
+            at: string;
+        };
+        /**
+         * MetricKeys
+         * @description Names of a run's metrics, in their order.
+         */
+        MetricKeys: {
+            results: components["schemas"]["MetricKey"][];
+            total: number;
+            next: string | null;
+        };
+        /**
+         * MetricLine
+         * @description One series condensed into buckets: columns of equal length, one place a bucket, x rising.
+         *
+         *         A value that is not finite is null here and counted in `nans` or `infinities`.
+         */
+        MetricLine: {
+            run: string;
+            name: string;
+            samples: number;
+            nans: number;
+            infinities: number;
+            bucket: number;
+            is_exact: boolean;
+            x: number[];
+            last: (number | null)[];
+            x_first: number[];
+            min: (number | null)[];
+            max: (number | null)[];
+            mean: (number | null)[];
+            count: number[];
+            gaps: number[];
+        };
+        /**
+         * MetricLines
+         * @description Lines of a chart, in the order of the runs and names asked for.
+         */
+        MetricLines: {
+            /** @enum {unknown} */
+            x: "amount" | "step" | "time";
+            lines: components["schemas"]["MetricLine"][];
         };
         /**
          * MetricRow
@@ -3302,11 +3425,23 @@ export interface components {
             at: string;
             name: string;
             step: number;
-            value: number;
+            value: number | ("-Infinity" | "Infinity" | "NaN");
+        };
+        /**
+         * MetricSamples
+         * @description Every sample of one name in the order of arrival, as columns of equal length.
+         */
+        MetricSamples: {
+            name: string;
+            step: number[];
+            value: (number | ("-Infinity" | "Infinity" | "NaN"))[];
+            at: number[];
+            amount: number[];
+            next: number | null;
         };
         /**
          * Metrics
-         * @description Stored numbers, oldest first.
+         * @description The newest stored numbers, oldest first.
          */
         Metrics: {
             results: components["schemas"]["MetricRow"][];
@@ -4754,6 +4889,70 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_lines_of_runs: {
+        parameters: {
+            query: {
+                /** @description First place of the range: a step, seconds since 1970, tokens. */
+                from?: number;
+                /** @description Of metrics, comma-separated. */
+                names: string;
+                /** @description Buckets of a line at most; 1 to 2000, 1000. */
+                points?: number;
+                /** @description Comma-separated. */
+                runs: string;
+                /** @description Last place of the range. */
+                to?: number;
+                /** @description What to draw over; `step` if absent. */
+                x?: "amount" | "step" | "time";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricLines"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8775,6 +8974,191 @@ export interface operations {
                 };
             };
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_keys: {
+        parameters: {
+            query?: {
+                /** @description Only names behind this one. */
+                after?: string;
+                /** @description 1 to 500, 200 if absent. */
+                limit?: number;
+                /** @description What the name begins with. */
+                prefix?: string;
+                /** @description Words that the name must hold. */
+                search?: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricKeys"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_lines: {
+        parameters: {
+            query: {
+                /** @description First place of the range: a step, seconds since 1970, tokens. */
+                from?: number;
+                /** @description Of metrics, comma-separated. */
+                names: string;
+                /** @description Buckets of a line at most; 1 to 2000, 1000. */
+                points?: number;
+                /** @description Last place of the range. */
+                to?: number;
+                /** @description What to draw over; `step` if absent. */
+                x?: "amount" | "step" | "time";
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricLines"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_samples: {
+        parameters: {
+            query: {
+                /** @description Samples to leave out; 0 if absent. */
+                after?: number;
+                /** @description 1 to 10240, which is the default. */
+                limit?: number;
+                name: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricSamples"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
