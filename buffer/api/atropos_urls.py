@@ -4,7 +4,7 @@ from typing import Final
 
 from django.urls import path
 
-from buffer.api import atropos
+from buffer.api import atropos, atropos_pushes
 
 _VIEWS: Final = {
     "": atropos.RootView,
@@ -15,8 +15,8 @@ _VIEWS: Final = {
     "info": atropos.InfoView,
     "status": atropos.StatusView,
     "status-env": atropos.StatusEnvView,
-    "scored_data": atropos.ScoredDataView,
-    "scored_data_list": atropos.ScoredDataListView,
+    "scored_data": atropos_pushes.ScoredDataView,
+    "scored_data_list": atropos_pushes.ScoredDataListView,
     "batch": atropos.BatchView,
     "latest_example": atropos.LatestExampleView,
     "reset_data": atropos.ResetDataView,

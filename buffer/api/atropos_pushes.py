@@ -1,0 +1,128 @@
+"""Answer the pushes of the Atropos trajectory API."""
+
+from collections import Counter
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from rest_framework.request import Request
+
+from buffer import selectors, services
+from buffer.api import messages
+from buffer.api.atropos_view import KEY, PUSH_REFUSED, AtroposView, atropos_schema, json_response
+from buffer.api.delivery import delivery_of
+from buffer.wire import BodyProblem, Group, InvalidBody, decode_group, decode_groups
+from runs.api.identity import identity_of
+from runs.models import Run
+
+
+class PushView(AtroposView):
+    """Takes groups in, each push once."""
+
+    _entrance: services.Entrance | None = None
+
+    def rules(self) -> dict[str, Any]:
+        """Return by what groups are judged, and completed."""
+        run = self.find_run()
+        return {
+            "limits": selectors.limits(),
+            "lenient": run.lenient,
+            "advantages": run.advantages,
+        }
+
+    def accept(self, request: Request, groups: list[Group], *, many: bool) -> HttpResponse:
+        """Store the groups of one push and answer, or answer as the first time."""
+        run = self.find_run()
+        body = request.body
+        key = services.PushKey.of(request.headers.get("Idempotency-Key"), body)
+        identity, now = identity_of(request), timezone.now()
+
+        def contents(receipts: list[services.Receipt]) -> dict[str, Any]:
+            said = _list_answer(receipts) if many else _answer(receipts[0])
+            return cast("dict[str, Any]", msgspec.to_builtins(said))
+
+        def push(claim: services.Claim[list[services.Receipt]] | None = None) -> dict[str, Any]:
+            receipts = services.accept_groups(
+                run=run,
+                groups=groups,
+                producer=identity,
+                now=now,
+                claim=claim,
+                entrance=self._entrance,
+            )
+            return contents(receipts)
+
+        delivery = delivery_of(request)
+        try:
+            if key is not None or delivery is None:
+                answer = services.once(run_id=run.pk, key=key, now=now, push=push)
+            else:
+                keyless = services.KeylessPush.of(run_id=run.pk, identity=identity, body=body)
+                claim = services.Claim(keyless, now=now, answer=contents)
+                told = services.once_without_key(claim=claim, store=partial(push, claim))
+                delivery.on_delivered = partial(services.note_delivered_push, keyless, told.row_id)
+                answer = services.Answer(content=told.content, replayed=told.replayed)
+        except services.UnknownEnvironment as error:
+            loc = ("body", error.index, "env_id") if many else ("body", "env_id")
+            problem = BodyProblem(loc, str(error), "unknown_environment")
+            raise InvalidBody([problem]) from error
+        response = json_response(answer.content)
+        if answer.replayed:
+            response["Idempotent-Replayed"] = "true"
+        return response
+
+
+def _answer(receipt: services.Receipt) -> messages.PushAnswer:
+    if receipt.waiting_sequences is None:
+        return messages.PushAnswer(status="received", dropped=_dropped([receipt]))
+    return messages.PushAnswer(status="buffered", buffer_size=receipt.waiting_sequences)
+
+
+def _dropped(receipts: list[services.Receipt]) -> dict[str, int] | None:
+    reasons = Counter(str(r.dropped) for r in receipts if r.dropped is not None)
+    return dict(reasons) or None
+
+
+def _list_answer(receipts: list[services.Receipt]) -> messages.PushAnswer:
+    buffered = [r.waiting_sequences for r in receipts if r.waiting_sequences is not None]
+    return messages.PushAnswer(
+        status="received",
+        groups_processed=len(receipts),
+        buffered=len(buffered) or None,
+        last_buffer_size=buffered[-1] if buffered else None,
+        dropped=_dropped(receipts),
+    )
+
+
+class ScoredDataView(PushView):
+    """Takes one group in."""
+
+    @atropos_schema(
+        request=messages.ScoredData,
+        parameters=[KEY],
+        responses={200: messages.PushAnswer, 400: messages.Detail, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Queue a group; one of another size than its environment's waits for others."""
+        group = decode_group(request.body, **self.rules())
+        return self.accept(request, [group], many=False)
+
+    def _find(self) -> Run:
+        self._entrance = services.entrance_for_one(self.kwargs.get("run"))
+        return super()._find() if self._entrance is None else self._entrance.run
+
+
+class ScoredDataListView(PushView):
+    """Takes several groups in."""
+
+    @atropos_schema(
+        request={"application/json": {"type": "array", "items": {"type": "object"}}},
+        parameters=[KEY],
+        responses={200: messages.PushAnswer, 400: messages.Detail, **PUSH_REFUSED},
+    )
+    def post(self, request: Request, run: str | None = None) -> HttpResponse:
+        """Queue groups, all or none."""
+        groups = decode_groups(request.body, **self.rules())
+        return self.accept(request, groups, many=True)
