@@ -102,6 +102,18 @@ const runTabs = [
   }),
   createRoute({
     getParentRoute: () => run,
+    path: "weights",
+    component: lazyRouteComponent(() => import("@/pages/run/weights/WeightsTab"), "WeightsTab"),
+    validateSearch: (search): { version?: number } => ({ version: Number(search.version) || undefined }),
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "config",
+    component: lazyRouteComponent(() => import("@/pages/run/config/ConfigTab"), "ConfigTab"),
+    validateSearch: (search): { view?: "differing" | "all" } => ({ view: oneOf(search.view, "differing", "all") }),
+  }),
+  createRoute({
+    getParentRoute: () => run,
     path: "logs",
     component: lazyRouteComponent(() => import("@/pages/run/logs/LogsTab"), "LogsTab"),
   }),

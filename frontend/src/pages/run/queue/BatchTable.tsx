@@ -31,12 +31,12 @@ export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_ex
   );
 }
 
-function Row({ run, batch, names }: { run: RunDetail; batch: BatchRow; names: Names }) {
+function Row({ run, batch, names, state }: { run: RunDetail; batch: BatchRow; names: Names; state: BatchState | undefined }) {
   const latency = latencySeconds(batch);
   return (
     <tr className="opens" data-batch={batch.ordinal}>
       <td className="num">
-        <Link to="/runs/$name/queue" params={{ name: run.name }} search={(old) => ({ ...old, batch: batch.id })} className="strong">
+        <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} className="strong">
           {number(batch.ordinal)}
         </Link>
       </td>
@@ -98,7 +98,7 @@ export function BatchTable({ run, names }: { run: RunDetail; names: Names }) {
                 <th>Staleness</th>
               </tr>
             </thead>
-            <tbody>{rows.map((batch) => <Row key={batch.id} run={run} batch={batch} names={names} />)}</tbody>
+            <tbody>{rows.map((batch) => <Row key={batch.id} run={run} batch={batch} names={names} state={state} />)}</tbody>
           </table>
         </div>
       )}

@@ -1,0 +1,45 @@
+/** Read which weights were published, and how they reached workers. */
+
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { DeliveryRow, PolicyVersionRow, RunEvent } from "@/api/types";
+
+const EVERY_MS = 3_000;
+export const VERSIONS_PER_PAGE = 50;
+export const EVENTS_PER_PAGE = 100;
+
+export function versionsQuery(run: string) {
+  return infiniteQueryOptions({
+    queryKey: ["versions", run],
+    queryFn: async ({ pageParam }): Promise<PolicyVersionRow[]> => {
+      const query = { limit: VERSIONS_PER_PAGE, before: pageParam };
+      return (await body(api.GET("/api/runs/{run}/weights", { params: { path: { run }, query } }))).results;
+    },
+    initialPageParam: undefined as number | undefined,
+    getNextPageParam: (page: PolicyVersionRow[]) => (page.length < VERSIONS_PER_PAGE ? undefined : page.at(-1)?.id),
+    refetchInterval: EVERY_MS,
+  });
+}
+
+export function deliveriesQuery(run: string) {
+  return queryOptions({
+    queryKey: ["deliveries", run],
+    queryFn: async (): Promise<DeliveryRow[]> =>
+      (await body(api.GET("/api/runs/{run}/weights/deliveries", { params: { path: { run }, query: { versions: VERSIONS_PER_PAGE } } }))).results,
+    refetchInterval: EVERY_MS,
+  });
+}
+
+/** What people and parts changed of a run, newest first, a page at a time. */
+export function changesQuery(run: string, kinds: string[]) {
+  return infiniteQueryOptions({
+    queryKey: ["changes", run, kinds],
+    queryFn: async ({ pageParam }): Promise<RunEvent[]> => {
+      const query = { limit: EVENTS_PER_PAGE, before: pageParam, kinds: kinds.join(",") };
+      return (await body(api.GET("/api/runs/{run}/events", { params: { path: { run }, query } }))).results;
+    },
+    initialPageParam: undefined as number | undefined,
+    getNextPageParam: (page: RunEvent[]) => (page.length < EVENTS_PER_PAGE ? undefined : page.at(-1)?.id),
+    refetchInterval: EVERY_MS,
+  });
+}

@@ -1,0 +1,84 @@
+import "@/pages/launch/launch.css";
+import "@/pages/run/config/config.css";
+import { Button, CopyButton, SegmentedControl } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { schemaQuery } from "@/api/runs";
+import type { RunDetail } from "@/api/types";
+import { EmptyState } from "@/components/EmptyState";
+import { Panel } from "@/components/Panel";
+import { answersOf, collect, sectionsOf } from "@/forms/fields";
+import { ChangeList } from "@/pages/launch/ChangeList";
+import { changesOf } from "@/pages/launch/changes";
+import { sectionsFor } from "@/pages/launch/useLaunch";
+import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
+import { useRun } from "@/pages/run/RunContext";
+
+/** What the run was told beyond what every run would be: the difference from the defaults. */
+function Differing({ run }: { run: RunDetail }) {
+  const { data } = useQuery(schemaQuery);
+  if (!data) return null;
+  const sections = sectionsFor(sectionsOf(data.schema), run.kind === "language" ? "language" : "fleet");
+  const standard = collect(sections, answersOf(sections, {})).config;
+  const known = collect(sections, answersOf(sections, run.config)).config;
+  return <ChangeList changes={changesOf(standard, known)} from="the defaults" />;
+}
+
+function Configuration({ run }: { run: RunDetail }) {
+  const { view = "differing" } = useSearch({ from: "/shell/runs/$name/config" });
+  const navigate = useNavigate({ from: "/runs/$name/config" });
+  const text = JSON.stringify(run.config, null, 2);
+  const file = `data:application/json;charset=utf-8,${encodeURIComponent(text)}`;
+  return (
+    <Panel
+      title="Configuration"
+      note={run.preset ? `as launched, from the preset ${run.preset}` : "as launched"}
+      className="span-6"
+      aside={
+        <span className="config-actions">
+          <Link to="/runs/new" search={{ from: run.name }}>Clone</Link>
+          <CopyButton value={text}>
+            {({ copied, copy }) => (
+              <Button size="compact-sm" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>
+            )}
+          </CopyButton>
+          <Button size="compact-sm" variant="default" component="a" href={file} download={`${run.name}.json`}>
+            Export
+          </Button>
+        </span>
+      }
+    >
+      <SegmentedControl
+        size="xs"
+        mb="sm"
+        aria-label="How much of it"
+        data={[
+          { value: "differing", label: "What differs from the defaults" },
+          { value: "all", label: "All of it" },
+        ]}
+        value={view}
+        onChange={(value) => void navigate({ search: { view: value as "differing" | "all" }, replace: true })}
+      />
+      {view === "all" ? <pre className="mono tiny copy-text config-all" tabIndex={0} aria-label="Configuration">{text}</pre> : <Differing run={run} />}
+    </Panel>
+  );
+}
+
+/** What the run was told, and everything that was changed since: who, when, why. */
+export function ConfigTab() {
+  const { run } = useRun();
+  return (
+    <div className="charts">
+      {run.kind === "outside" ? (
+        <Panel title="Configuration" className="span-6">
+          <EmptyState title="This run has no configuration of its own">
+            Its trainer brings batch size and lengths when it registers; what was changed here since stands beside.
+          </EmptyState>
+        </Panel>
+      ) : (
+        <Configuration run={run} />
+      )}
+      <ChangeHistory run={run} />
+    </div>
+  );
+}

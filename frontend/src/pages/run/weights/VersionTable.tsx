@@ -1,0 +1,77 @@
+import { Button } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import type { DeliveryRow, PolicyVersionRow, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { EmptyState } from "@/components/EmptyState";
+import { Panel } from "@/components/Panel";
+import { bytes, duration, policyStep, visible } from "@/format";
+import { waterfallOf } from "@/pages/run/weights/waterfall";
+
+type RowProps = { run: RunDetail; version: PolicyVersionRow; deliveries: DeliveryRow[]; isOpen: boolean };
+
+function Row({ run, version, deliveries, isOpen }: RowProps) {
+  const { bars, slowest, missing } = waterfallOf(version, deliveries);
+  const isCurrent = version.epoch === run.epoch && version.step === run.policy_step;
+  return (
+    <tr className="opens" data-version={version.step} aria-current={isOpen ? "true" : undefined}>
+      <td className="num">
+        <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: version.id }} replace className="strong">
+          {version.epoch}.{policyStep(version.step)}
+        </Link>
+      </td>
+      <td>{isCurrent && <span className="chip tone-good">current</span>}</td>
+      <td className="num"><Age at={version.published_at} suffix=" ago" /></td>
+      <td className="num">{bytes(version.size_bytes)}</td>
+      <td className="anywhere">{version.trainer ? visible(version.trainer) : "–"}</td>
+      <td className="num">{bars.length === 0 ? "–" : `${bars.length - missing} of ${bars.length}`}</td>
+      <td className="num">{slowest ? duration(slowest.active) : "–"}</td>
+    </tr>
+  );
+}
+
+type Props = {
+  run: RunDetail;
+  versions: PolicyVersionRow[];
+  deliveries: DeliveryRow[];
+  open: number | undefined;
+  more: { has: boolean; isLoading: boolean; load: () => void };
+};
+
+/** What was published, newest first, and how far each version got. */
+export function VersionTable({ run, versions, deliveries, open, more }: Props) {
+  return (
+    <Panel title="Versions" note="newest first" className="span-6">
+      {versions.length === 0 ? (
+        <EmptyState title="No weights were published yet" command={`trainer = Trainer("${location.origin}", run="${run.name}")`}>
+          A trainer publishes the weights it starts with as version 0; until then nothing is generated.
+        </EmptyState>
+      ) : (
+        <div className="table-scroll versions">
+          <table className="table" aria-label="Versions, newest first">
+            <thead>
+              <tr>
+                <th className="num">Version</th>
+                <th><span className="unseen">Current</span></th>
+                <th className="num">Published</th>
+                <th className="num">Size</th>
+                <th>Trainer</th>
+                <th className="num">Workers</th>
+                <th className="num">Slowest</th>
+              </tr>
+            </thead>
+            <tbody>
+              {versions.map((version) => (
+                <Row key={version.id} run={run} version={version} deliveries={deliveries} isOpen={version.id === open} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {more.has && (
+        <Button variant="default" mt="sm" loading={more.isLoading} onClick={more.load}>
+          Older versions
+        </Button>
+      )}
+    </Panel>
+  );
+}

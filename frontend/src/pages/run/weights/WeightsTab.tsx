@@ -1,0 +1,38 @@
+import "@/pages/run/queue/queue.css";
+import "@/pages/run/weights/weights.css";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
+import { deliveriesQuery, versionsQuery } from "@/api/weights";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { useRun } from "@/pages/run/RunContext";
+import { StalenessStrip } from "@/pages/run/weights/StalenessStrip";
+import { VersionTable } from "@/pages/run/weights/VersionTable";
+import { Waterfall } from "@/pages/run/weights/Waterfall";
+
+/** Which weights there are, how they reached workers, and how old the data was that they trained on. */
+export function WeightsTab() {
+  const { run, fleet, ledger } = useRun();
+  const search = useSearch({ from: "/shell/runs/$name/weights" });
+  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(versionsQuery(run.name));
+  const deliveries = useQuery(deliveriesQuery(run.name)).data ?? [];
+  if (error) return <ErrorState title="The versions cannot be read" error={error} />;
+  if (!data) return <Skeletons heights={[320, 140]} />;
+  const versions = data.pages.flat();
+  // Unless one is chosen: the newest that any worker has spoken of.
+  const reported = versions.find(({ epoch, step }) => deliveries.some((row) => row.epoch === epoch && row.step === step));
+  const shown = versions.find(({ id }) => id === search.version) ?? reported ?? versions[0];
+  return (
+    <div className="charts">
+      <VersionTable
+        run={run}
+        versions={versions}
+        deliveries={deliveries}
+        open={shown?.id}
+        more={{ has: hasNextPage, isLoading: isFetchingNextPage, load: () => void fetchNextPage() }}
+      />
+      {shown && <Waterfall version={shown} deliveries={deliveries} workers={fleet?.workers ?? []} />}
+      <StalenessStrip run={run} counts={ledger?.[run.kind === "fleet" ? "fragments" : "groups"]} />
+    </div>
+  );
+}

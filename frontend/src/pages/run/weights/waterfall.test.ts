@@ -1,0 +1,25 @@
+import { expect, it } from "vitest";
+import { staleShare, waterfallOf } from "./waterfall";
+
+const version = { epoch: 1, step: 3, published_at: "2026-01-01T00:00:00Z" };
+const row = (worker: number, announced: number | null, staged: number | null, active: number | null, step = 3) => {
+  const at = (seconds: number | null) => (seconds === null ? null : `2026-01-01T00:00:${String(seconds).padStart(2, "0")}Z`);
+  return { epoch: 1, step, worker, announced_at: at(announced), staged_at: at(staged), active_at: at(active) };
+};
+
+it("counts from when a version was published, and names the slowest worker", () => {
+  const { bars, seconds, slowest, missing } = waterfallOf(version, [row(0, 1, 2, 3), row(1, 1, 4, 9), row(0, 0, 0, 0, 2)]);
+  expect(bars.map((bar) => [bar.worker, bar.announced, bar.staged, bar.active])).toEqual([[0, 1, 2, 3], [1, 1, 4, 9]]);
+  expect([seconds, slowest?.worker, missing]).toEqual([9, 1, 0]);
+});
+it("counts those who never acted with it", () => {
+  const { slowest, missing } = waterfallOf(version, [row(0, 1, null, null), row(1, 1, 2, 2)]);
+  expect([slowest?.worker, missing]).toEqual([1, 1]);
+});
+it("has room for nothing", () => {
+  expect(waterfallOf(version, [])).toEqual({ bars: [], seconds: 1, slowest: null, missing: 0 });
+});
+it("says what part was too old", () => {
+  expect(staleShare({ accepted: 10, dropped: { stale_version: 1, stale_epoch: 1, poison: 4 } })).toBe(0.2);
+  expect(staleShare({ accepted: 0, dropped: {} })).toBeNull();
+});

@@ -1,0 +1,37 @@
+/** Turn reports of deliveries into the waterfall of one version. Pure. */
+
+import type { DeliveryRow, PolicyVersionRow } from "@/api/types";
+
+export type Stage = "announced" | "staged" | "active";
+export const STAGES: Stage[] = ["announced", "staged", "active"];
+
+/** Seconds after the version was published; null for what never was reported. */
+export type Bar = { worker: number } & Record<Stage, number | null>;
+export type Waterfall = { bars: Bar[]; seconds: number; slowest: Bar | null; missing: number };
+
+function secondsAfter(at: string | null, published: number): number | null {
+  return at === null ? null : Math.max(0, (Date.parse(at) - published) / 1000);
+}
+
+/** How a version reached each worker, slowest named; `seconds` is the whole width. */
+export function waterfallOf(version: Pick<PolicyVersionRow, "epoch" | "step" | "published_at">, deliveries: DeliveryRow[]): Waterfall {
+  const published = Date.parse(version.published_at);
+  const bars = deliveries
+    .filter(({ epoch, step }) => epoch === version.epoch && step === version.step)
+    .map((row) => ({
+      worker: row.worker,
+      announced: secondsAfter(row.announced_at, published),
+      staged: secondsAfter(row.staged_at, published),
+      active: secondsAfter(row.active_at, published),
+    }));
+  const there = bars.filter(({ active }) => active !== null);
+  const slowest = there.reduce<Bar | null>((worst, bar) => (worst === null || (bar.active ?? 0) > (worst.active ?? 0) ? bar : worst), null);
+  const times = bars.flatMap(({ announced, staged, active }) => [announced, staged, active]).filter((each) => each !== null);
+  return { bars, seconds: Math.max(1, ...times), slowest, missing: bars.length - there.length };
+}
+
+/** Part of all items that were dropped because their version was too old; null before the first. */
+export function staleShare(counts: { accepted: number; dropped: Record<string, number> }): number | null {
+  const stale = (counts.dropped.stale_version ?? 0) + (counts.dropped.stale_epoch ?? 0);
+  return counts.accepted ? stale / counts.accepted : null;
+}
