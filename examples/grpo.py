@@ -8,6 +8,10 @@ publishes that as version 0. From then on the fleet answers prompts, and every b
 makes the next version. With --checkpoints the weights are saved too, as a folder that the
 inference server can open; --resume goes on where a trainer was killed.
 
+A run of environments that run elsewhere, such as Atropos', has no configuration: --checkpoint
+says which model its inference server began with, and how its answers are drawn follows from
+--temperature and --batch-size.
+
 Sources: GRPO, Shao et al. 2024, arXiv:2402.03300, equation 3, without its KL penalty; the other
 rules of advantage as in `rolldeck.advantages`; --tis as in Yao et al. 2025, "Your efficient RL
 framework secretly brings you off-policy RL training".
@@ -20,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 import numpy as np
@@ -28,10 +33,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rolldeck.advantages import RULES, Rule, of_batch, token_weights, with_variance
-from rolldeck.trainer import Trainer
-from rollouts.core.tasks import InvalidTask, make_task
+from rolldeck.http import Call, Connection
+from rolldeck.trainer import Trainer, TrainerRegistration
+from rollouts.core.tasks import InvalidTask, Task, make_task
 from rollouts.fleet.language import checkpoints
-from rollouts.fleet.language.building import build
+from rollouts.fleet.language.building import Built, build
 from rollouts.fleet.language.checkpoints import CheckpointUnreadable
 from rollouts.fleet.language.imitation import imitate
 from rollouts.fleet.language.tokenizers import (
@@ -39,6 +45,7 @@ from rollouts.fleet.language.tokenizers import (
     CharTokenizer,
     Tokenizer,
     TokenizerUnusable,
+    load_tokenizer,
     save_tokenizer,
 )
 from rollouts.fleet.language.transformer import Transformer
@@ -191,7 +198,7 @@ def language_of(config: Mapping[str, Any]) -> tuple[LanguageConfig, float]:
         Unusable: If it is none, or answers are not drawn from the distribution that is learnt.
     """
     if not config.get("language"):
-        raise Unusable("this is no language run: its configuration has no `language`")
+        raise Unusable("this is no language run: without lessons it needs --checkpoint")
     language = msgspec.convert(config["language"], LanguageConfig)
     temperatures = {lesson.sampling.temperature for lesson in language.lessons.values()}
     if len(temperatures) > 1 or 0 in temperatures:
@@ -240,48 +247,105 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--learning-rate", type=float, default=Settings().learning_rate)
     parser.add_argument("--checkpoints", type=Path, help="folder to save the newest version in")
     parser.add_argument("--models", type=Path, help="folder of the checkpoints that runs name")
+    outside = parser.add_argument_group("runs of environments that run elsewhere")
+    outside.add_argument("--checkpoint", type=Path, help="what their inference server began with")
+    outside.add_argument("--temperature", type=float, default=1.0, help="of their answers")
+    outside.add_argument("--batch-size", type=int, default=64, help="answers of a train step")
+    outside.add_argument("--steps", type=int, default=1000, help="train steps")
     parser.add_argument("--resume", action="store_true", help="go on from the published weights")
     args = parser.parse_args()
     if args.tis is not None and not args.tis > 0:
         parser.error("--tis: must be above 0")
+    if not args.temperature > 0:
+        parser.error("--temperature: must be above 0: greedy answers are no sample")
     if not 0 < args.learning_rate < 1:
         parser.error("--learning-rate: must be between 0 and 1")
     return args
 
 
-def train(trainer: Trainer, args: argparse.Namespace) -> None:
-    """Register, publish what training starts with, then learn from batch after batch."""
-    joined = trainer.register(resume=args.resume)
+class Subject(NamedTuple):
+    """What is trained, and with how much."""
+
+    model: Transformer
+    tokenizer: Tokenizer
+    temperature: float
+    """Of the answers."""
+    seed: int
+    steps: int
+    imitated: Mapping[str, Task]
+    """Lessons of a model that knows nothing yet, by name."""
+
+
+def subject_of(joined: TrainerRegistration, args: argparse.Namespace) -> Subject:
+    """Return the model that a run's configuration describes, or else that of --checkpoint."""
+    if args.checkpoint is not None and not joined.config:
+        tokenizer = load_tokenizer(args.checkpoint)
+        model = checkpoints.load(args.checkpoint, dtype=torch.float32)
+        return Subject(model, tokenizer, args.temperature, 0, args.steps, imitated={})
     language, temperature = language_of(joined.config)
-    seed, step = joined.config["seed"], max(0, joined.policy_step)
-    settings = Settings(rule=args.advantages, tis=args.tis, learning_rate=args.learning_rate)
+    seed = joined.config["seed"]
     torch.manual_seed(seed)
-    built, shelf = build(language, checkpoints_folder=args.models), Shelf(args.checkpoints)
-    goes_on = args.resume and joined.policy_step >= 0
+    built = build(language, checkpoints_folder=args.models)
+    # A checkpoint knows something already.
+    names = [] if language.model.checkpoint else language.lesson_order
+    lessons = {name: language.lessons[name] for name in names}
+    imitated = {name: make_task(one.spec, one.kwargs) for name, one in lessons.items()}
+    return Subject(*built, temperature, seed, joined.config["num_steps"], imitated=imitated)
+
+
+def begin(trainer: Trainer, subject: Subject, joined: TrainerRegistration, *, goes_on: bool) -> int:
+    """Bring the model to where training starts; return that version."""
     if goes_on:
         _, arrays = trainer.current_weights()
-        checkpoints.assign(built.model, {name: torch.tensor(x) for name, x in arrays.items()})
-    elif not language.model.checkpoint:  # which knows something already
-        tasks = {name: make_task(one.spec, one.kwargs) for name, one in language.lessons.items()}
-        for name, share in imitate(built, tasks, seed=seed).items():
-            print(f"imitated {name}: {share:.0%} of greedy answers are right", flush=True)
-    learner = Learner(built.model, settings, temperature=temperature, seed=seed)
-    if not goes_on:
-        trainer.publish_weights(dict(checkpoints.named_tensors(built.model)), step=0)
-    elif not shelf.restore(learner, step=step):
+        tensors = {name: torch.tensor(x) for name, x in arrays.items()}
+        checkpoints.assign(subject.model, tensors)
+        return joined.policy_step
+    built = Built(subject.model, subject.tokenizer)
+    for name, share in imitate(built, subject.imitated, seed=subject.seed).items():
+        print(f"imitated {name}: {share:.0%} of greedy answers are right", flush=True)
+    trainer.publish_weights(dict(checkpoints.named_tensors(subject.model)), step=0)
+    return 0
+
+
+def train(trainer: Trainer, args: argparse.Namespace) -> None:
+    """Join the run, publish what training starts with, then learn from batch after batch."""
+    joined = trainer.register(resume=args.resume)
+    subject, shelf = subject_of(joined, args), Shelf(args.checkpoints)
+    goes_on = args.resume and joined.policy_step >= 0
+    step = begin(trainer, subject, joined, goes_on=goes_on)
+    settings = Settings(rule=args.advantages, tis=args.tis, learning_rate=args.learning_rate)
+    learner = Learner(subject.model, settings, temperature=subject.temperature, seed=subject.seed)
+    if goes_on and not shelf.restore(learner, step=step):
         print("the optimizer begins anew: its state at this version is not here", flush=True)
     print(f"epoch {joined.epoch}, from version {step}", flush=True)
     for batch in trainer.batches():
         step += 1
         metrics = learner.learn(batch.padded())
-        shelf.save(learner, built.tokenizer, step=step)
-        trainer.publish_weights(dict(checkpoints.named_tensors(built.model)), step=step)
+        shelf.save(learner, subject.tokenizer, step=step)
+        trainer.publish_weights(dict(checkpoints.named_tensors(subject.model)), step=step)
         trainer.log_metrics(metrics, step=step)
         shown = " ".join(f"{name}={value:.4g}" for name, value in metrics.items())
         print(f"version {step} from batch {batch.head.ordinal}: {shown}", flush=True)
-        if step >= joined.config["num_steps"]:
+        if step >= subject.steps:
             trainer.ack(batch)
             return
+
+
+def configure(connection: Connection, args: argparse.Namespace) -> None:
+    """Say how large batches are, as Atropos' own trainers do: such a run has no configuration."""
+    config = checkpoints.read_config(args.checkpoint / "config.json")
+    registration = {
+        "wandb_group": "examples",
+        "wandb_project": "grpo",
+        "batch_size": args.batch_size,
+        "max_token_len": config.max_position_embeddings,
+        "checkpoint_dir": "",
+        "save_checkpoint_interval": 0,
+        "starting_step": 0,
+        "num_steps": args.steps,
+    }
+    path = f"/atropos/{quote(args.run, safe='')}/register"
+    connection.json(Call(method="POST", path=path, json=registration))
 
 
 def main() -> None:
@@ -290,8 +354,10 @@ def main() -> None:
     torch.set_num_threads(1)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     try:
-        with Trainer(args.url, args.run, args.token, name="grpo") as trainer:
-            train(trainer, args)
+        with Connection(args.url, args.token) as connection:
+            if args.checkpoint is not None and not args.resume:
+                configure(connection, args)
+            train(Trainer("", args.run, connection=connection, name="grpo"), args)
     except (Unusable, InvalidTask, CheckpointUnreadable, TokenizerUnusable) as error:
         raise SystemExit(f"grpo: {error}") from error
 

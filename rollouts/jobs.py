@@ -47,6 +47,12 @@ def pack_metrics() -> int:
 
 
 @shared_task(ignore_result=True)
+def forget_outcomes() -> int:
+    """Delete how tasks of lessons ended long ago; return how many rows."""
+    return services.forget_outcomes(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
 def reconcile_fleet(run_id: int) -> None:
     """Bring the fleet of one run one step closer to what its run wants."""
     services.reconcile(

@@ -90,6 +90,19 @@ class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     samples: Annotated[list[Sample], Meta(max_length=MOST_SAMPLES)] = []
 
 
+class LeaseRenewal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``PUT /api/runs/{run}/evaluations/{evaluation}/lease``: it is still worked on."""
+
+    fence: Count
+
+
+class LeaseRenewed(Struct, frozen=True, kw_only=True):
+    """The evaluation is the worker's for a while longer."""
+
+    seconds: float
+    """From now on, at least."""
+
+
 class OutcomeReceipt(Struct, frozen=True, kw_only=True):
     """What the platform did with an outcome."""
 

@@ -160,6 +160,9 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     rollout_services.LessonNotFound: ApiError(404, "not_found", "Not found"),
     rollout_services.EvaluationNotFound: ApiError(404, "not_found", "Not found"),
     rollout_services.EvaluationLeaseLost: ApiError(409, "lease_lost", "The lease is lost"),
+    rollout_services.NothingToEvaluate: ApiError(
+        409, "nothing_to_evaluate", "There is nothing to evaluate"
+    ),
     NoCurriculum: ApiError(409, "no_curriculum", "The run has no lessons"),
     InvalidCurriculum: ApiError(409, "curriculum_unusable", "The curriculum cannot be used"),
     TooManyTrials: ApiError(

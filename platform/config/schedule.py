@@ -19,6 +19,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 30.0,
         "options": {"expires": 30.0},
     },
+    "forget outcomes": {
+        "task": "rollouts.jobs.forget_outcomes",
+        "schedule": 600.0,
+        "options": {"expires": 600.0},
+    },
     "end orphans": {
         "task": "rollouts.jobs.end_orphans",
         "schedule": 60.0,

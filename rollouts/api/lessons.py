@@ -1,6 +1,7 @@
 """Give workers of language runs their tasks, take their outcomes, and show lessons."""
 
 from typing import Final
+from uuid import UUID
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -8,12 +9,20 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+from rolldeck.lessons import (
+    LeaseRenewal,
+    LeaseRenewed,
+    LessonOutcome,
+    OutcomeReceipt,
+    RolloutTask,
+    TaskRequest,
+)
 from rollouts import selectors, services
-from rollouts.wire import Evaluations, LessonHistory, Lessons
+from rollouts.wire import EvaluationRequest, Evaluations, LessonHistory, Lessons
 from runs.api import bodies
+from runs.api.identity import identity_of
 from runs.api.openapi import problems
-from runs.api.permissions import Readers, scoped
+from runs.api.permissions import Operators, Readers, scoped
 from runs.selectors import run_id_named
 
 ROWS: Final = 100
@@ -103,7 +112,9 @@ class LessonHistoryView(APIView):
 class EvaluationsView(APIView):
     """Evaluations of lessons."""
 
-    permission_classes = [Readers]
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: operators ask for evaluations, everybody of the run looks."""
+        return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
         operation_id="evaluations",
@@ -132,6 +143,45 @@ class EvaluationsView(APIView):
             with_samples=with_samples or 0,
         )
         return bodies.answer(Evaluations(results=rows))
+
+    @extend_schema(
+        operation_id="evaluations_request",
+        request=EvaluationRequest,
+        responses={201: Evaluations, **problems(400, 401, 403, 404, 409)},
+        tags=["lessons"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Have lessons evaluated at the present version; return the newest evaluations."""
+        wanted, run_id = bodies.read(request, EvaluationRequest), run_id_named(run)
+        services.request_evaluations(
+            run_id=run_id,
+            lessons=wanted.lessons,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        rows = selectors.evaluations(run_id, lesson="", limit=ROWS, with_samples=0)
+        return bodies.answer(Evaluations(results=rows), status=201)
+
+
+class EvaluationLeaseView(APIView):
+    """The lease of an evaluation that a worker is at."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="evaluation_lease",
+        request=LeaseRenewal,
+        responses={200: LeaseRenewed, **problems(400, 401, 403, 404, 409)},
+        tags=["lessons"],
+    )
+    def put(self, request: Request, run: str, evaluation: UUID) -> HttpResponse:
+        """Let the worker with this fence keep the evaluation for a while longer."""
+        wanted = bodies.read(request, LeaseRenewal)
+        seconds = services.renew_evaluation(
+            run_id=run_id_named(run), evaluation=evaluation, fence=wanted.fence
+        )
+        return bodies.answer(LeaseRenewed(seconds=seconds))
 
 
 def _lesson_of(request: Request) -> str:

@@ -31,4 +31,8 @@ urlpatterns = [
     path("runs/<slug:run>/metrics/samples", metrics.MetricSamplesView.as_view()),
     path("runs/<slug:run>/metrics/lines", metrics.RunLinesView.as_view()),
     path("metrics/lines", metrics.LinesView.as_view()),
+    path(
+        "runs/<slug:run>/evaluations/<uuid:evaluation>/lease",
+        lessons.EvaluationLeaseView.as_view(),
+    ),
 ]

@@ -9,7 +9,14 @@ from rolldeck.downloads import download
 from rolldeck.errands import RECORDING_TYPE, LogLines, RecordingUpdate
 from rolldeck.errors import InvalidAnswer, NotFound
 from rolldeck.http import Call, Connection
-from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+from rolldeck.lessons import (
+    LeaseRenewal,
+    LeaseRenewed,
+    LessonOutcome,
+    OutcomeReceipt,
+    RolloutTask,
+    TaskRequest,
+)
 from rolldeck.wire import (
     FRAGMENTS_TYPE,
     GROUPS_TYPE,
@@ -141,6 +148,16 @@ class PlatformApi:
         """Tell how rollouts of a lesson ended; its key makes a second time harmless."""
         path = f"lessons/{quote(lesson, safe='')}/outcomes"
         return self._decode(self._posted(path, outcome), OutcomeReceipt)
+
+    def renew_evaluation(self, evaluation: str, fence: int) -> LeaseRenewed:
+        """Say that an evaluation is still worked on."""
+        call = Call(
+            method="PUT",
+            path=f"{self._path}/evaluations/{evaluation}/lease",
+            content=msgspec.json.encode(LeaseRenewal(fence=fence)),
+            content_type="application/json",
+        )
+        return self._decode(call, LeaseRenewed)
 
     def _posted(self, path: str, body: msgspec.Struct) -> Call:
         return Call(

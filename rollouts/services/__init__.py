@@ -1,8 +1,15 @@
 """Change what the platform remembers about fleets."""
 
+from rollouts.services.evaluation_requests import (
+    NothingToEvaluate,
+    forget_outcomes,
+    request_evaluations,
+)
 from rollouts.services.evaluations import (
     EvaluationLeaseLost,
     EvaluationNotFound,
+    LessonNotFound,
+    renew_evaluation,
 )
 from rollouts.services.launches import (
     begin_launch,
@@ -13,7 +20,6 @@ from rollouts.services.launches import (
 )
 from rollouts.services.lesson_outcomes import (
     InvalidOutcome,
-    LessonNotFound,
     take_outcome,
 )
 from rollouts.services.lesson_tasks import (
@@ -47,6 +53,7 @@ __all__ = [
     "LessonNotFound",
     "LogNotAsked",
     "NoSuchLog",
+    "NothingToEvaluate",
     "RecordingNotFound",
     "TooManyRecordings",
     "accept_report",
@@ -55,6 +62,7 @@ __all__ = [
     "begin_launch",
     "check_run",
     "end_orphans",
+    "forget_outcomes",
     "give_up_recordings",
     "launch_simulation",
     "next_lesson_task",
@@ -64,6 +72,8 @@ __all__ = [
     "pack_metrics",
     "reconcile",
     "record_metrics",
+    "renew_evaluation",
+    "request_evaluations",
     "request_recordings",
     "take_outcome",
     "update_recording",

@@ -6,14 +6,14 @@ from uuid import UUID
 
 import msgspec
 from django.db.models import F, Q
-from django.db.models.functions import Now
+from django.db.models.functions import Greatest, Now
 
 from rolldeck.lessons import LessonOutcome, RolloutTask, TaskRequest
 from rollouts.core.curriculum import LessonStatus
 from rollouts.core.evaluation import figures_of, is_due, is_in_round
 from rollouts.core.lesson_draws import evaluation_seed
 from rollouts.models import Curriculum, Evaluation, Lesson
-from rollouts.selectors.curricula import RunCurriculum
+from rollouts.selectors.curricula import RunCurriculum, curriculum_of
 from runs.live import announce
 from runs.models import Run
 from runs.services.events import record_event
@@ -21,6 +21,10 @@ from runs.services.events import record_event
 ACTOR: Final = "curriculum"
 MOST_ATTEMPTS: Final = 5
 LONGEST_LEASE: Final = timedelta(days=1)
+
+
+class LessonNotFound(LookupError):
+    """The run has no lesson of this name."""
 
 
 class EvaluationNotFound(LookupError):
@@ -110,6 +114,28 @@ def _leased(found: Evaluation, request: TaskRequest, curriculum: RunCurriculum) 
     )
 
 
+def renew_evaluation(*, run_id: int, evaluation: UUID, fence: int) -> float:
+    """Let a worker that is still evaluating keep its lease; return for how many seconds more.
+
+    A lease that has run out but was given to nobody else is renewed too.
+
+    Raises:
+        NoCurriculum: If the run has no lessons.
+        EvaluationNotFound: If it has no such evaluation.
+        EvaluationLeaseLost: If the evaluation was leased again, or settled.
+    """
+    seconds = curriculum_of(run_id).language.evaluation.lease_seconds
+    mine = Evaluation.objects.filter(pk=evaluation, run_id=run_id)
+    # Later attempts began with a longer lease, which is not cut.
+    until = Greatest(F("expires_at"), Now() + timedelta(seconds=seconds))
+    if mine.filter(state="leased", fence=fence).update(expires_at=until):
+        return seconds
+    found = mine.only("state", "fence").first()
+    if found is None:
+        raise EvaluationNotFound(f"the run has no evaluation {evaluation}")
+    raise _lost(found, fence)
+
+
 def settle_evaluation(
     row: Lesson, outcome: LessonOutcome, evaluation: UUID, *, now: datetime
 ) -> Evaluation | None:
@@ -126,10 +152,7 @@ def settle_evaluation(
     if found is None:
         raise EvaluationNotFound(f"{row.name} has no evaluation {evaluation}")
     if found.state != "leased" or found.fence != outcome.fence:
-        raise EvaluationLeaseLost(
-            f"evaluation {evaluation} is {found.state} with fence {found.fence}, "
-            f"not leased with {outcome.fence}"
-        )
+        raise _lost(found, outcome.fence)
     if not outcome.rewards:
         _try_again(found, outcome.error, now=now)
         return None
@@ -139,6 +162,12 @@ def settle_evaluation(
     found.samples = msgspec.to_builtins(outcome.samples)
     found.save()
     return found
+
+
+def _lost(found: Evaluation, fence: int) -> EvaluationLeaseLost:
+    return EvaluationLeaseLost(
+        f"evaluation {found.pk} is {found.state} with fence {found.fence}, not leased with {fence}"
+    )
 
 
 def _figures(outcome: LessonOutcome) -> dict[str, Any]:

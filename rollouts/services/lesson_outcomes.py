@@ -16,7 +16,7 @@ from rollouts.core.curriculum.performance import Counts
 from rollouts.models import Lesson, LessonChange
 from rollouts.models import LessonOutcome as OutcomeRow
 from rollouts.selectors.curricula import RunCurriculum, curriculum_of
-from rollouts.services.evaluations import ACTOR, settle_evaluation
+from rollouts.services.evaluations import ACTOR, LessonNotFound, settle_evaluation
 from rollouts.services.lesson_rows import begin, keep, moved, progress_of
 from runs.live import announce
 from runs.models import Run
@@ -33,10 +33,6 @@ _EVENTS: Final = {
 _WRITTEN: Final = {field.attname for field in Lesson._meta.concrete_fields} - {  # noqa: SLF001
     *("id", "run_id", "name", "position", "examples", "training", "evaluation"),
 }
-
-
-class LessonNotFound(LookupError):
-    """The run has no lesson of this name."""
 
 
 class InvalidOutcome(ValueError):

@@ -20,6 +20,7 @@ from rollouts.wire.fleets import (
 )
 from rollouts.wire.lessons import (
     CurriculumSummary,
+    EvaluationRequest,
     EvaluationRow,
     Evaluations,
     LessonChangeRow,
@@ -53,6 +54,7 @@ __all__ = [
     "EpisodeRow",
     "EpisodeSummary",
     "Episodes",
+    "EvaluationRequest",
     "EvaluationRow",
     "Evaluations",
     "FindingRow",

@@ -1,12 +1,13 @@
 """Shape what pages are told of a run's lessons; workers speak :mod:`rolldeck.lessons`."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from rolldeck.lessons import Sample
 from rollouts.core.evaluation import EvaluationFigures
+from runs.wire import Reason
 
 Status = Literal["locked", "active", "graduated"]
 
@@ -45,6 +46,14 @@ class Evaluations(Struct, frozen=True, kw_only=True):
     """Evaluations, newest first."""
 
     results: list[EvaluationRow]
+
+
+class EvaluationRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/runs/{run}/evaluations``: a person wants lessons evaluated now."""
+
+    lessons: Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=1000)] = []
+    """Names; empty for all that are unlocked."""
+    reason: Reason = ""
 
 
 class LessonRow(Struct, frozen=True, kw_only=True):

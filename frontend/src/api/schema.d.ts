@@ -654,6 +654,24 @@ export interface paths {
         /** @description Return evaluations, newest first. */
         get: operations["evaluations"];
         put?: never;
+        /** @description Have lessons evaluated at the present version; return the newest evaluations. */
+        post: operations["evaluations_request"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/evaluations/{evaluation}/lease": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** @description Let the worker with this fence keep the evaluation for a while longer. */
+        put: operations["evaluation_lease"];
         post?: never;
         delete?: never;
         options?: never;
@@ -2796,6 +2814,16 @@ export interface components {
             seconds: number;
         };
         /**
+         * EvaluationRequest
+         * @description Body of ``POST /api/runs/{run}/evaluations``: a person wants lessons evaluated now.
+         */
+        EvaluationRequestRequest: {
+            /** @default [] */
+            lessons: string[];
+            /** @default  */
+            reason: string;
+        };
+        /**
          * EvaluationRow
          * @description One evaluation of a lesson.
          */
@@ -3163,6 +3191,20 @@ export interface components {
                 [key: string]: number;
             };
             balanced: boolean;
+        };
+        /**
+         * LeaseRenewal
+         * @description Body of ``PUT /api/runs/{run}/evaluations/{evaluation}/lease``: it is still worked on.
+         */
+        LeaseRenewalRequest: {
+            fence: number;
+        };
+        /**
+         * LeaseRenewed
+         * @description The evaluation is the worker's for a while longer.
+         */
+        LeaseRenewed: {
+            seconds: number;
         };
         /**
          * LedgerAnswer
@@ -6868,6 +6910,137 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    evaluations_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["EvaluationRequestRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evaluations"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    evaluation_lease: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                evaluation: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LeaseRenewalRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeaseRenewed"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -132,6 +132,9 @@ ROLLDECK_RETENTION_ITEMS = env.integer("ROLLDECK_RETENTION_ITEMS", 0)
 # How long the calls of a captured session wait for its score, and are kept after it.
 ROLLDECK_CAPTURE_SECONDS = env.integer("ROLLDECK_CAPTURE_SECONDS", 24 * 3600, at_least=60)
 ROLLDECK_RECORDINGS_PER_RUN = env.integer("ROLLDECK_RECORDINGS_PER_RUN", 20)
+# What is kept of how tasks of lessons ended; 0: without limit.
+ROLLDECK_OUTCOME_SECONDS = env.integer("ROLLDECK_OUTCOME_SECONDS", 7 * 24 * 3600)
+ROLLDECK_OUTCOME_ROWS = env.integer("ROLLDECK_OUTCOME_ROWS", 1_000_000)
 # How long the files of archives are kept; 0: until somebody deletes them.
 ROLLDECK_ARCHIVE_SECONDS = env.integer("ROLLDECK_ARCHIVE_SECONDS", 0)
 

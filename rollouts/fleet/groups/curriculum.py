@@ -40,6 +40,13 @@ class Curriculum(Protocol):
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
         """Take in how rollouts of a lesson ended; a key that is known changes nothing."""
 
+    def keep_evaluation(self, evaluation: str, fence: int) -> None:
+        """Hear that a leased evaluation is still worked on.
+
+        Raises:
+            RolldeckError: If it is another's by now, or nobody hears it.
+        """
+
 
 class NoCurriculum:
     """Takes outcomes and does nothing with them: for evaluating a checkpoint."""
@@ -52,6 +59,9 @@ class NoCurriculum:
         """Forget it."""
         del lesson, outcome
         return OutcomeReceipt(is_new=True)
+
+    def keep_evaluation(self, evaluation: str, fence: int) -> None:
+        """Lease nothing, so keep nothing."""
 
 
 class LocalCurriculum:
@@ -114,6 +124,9 @@ class LocalCurriculum:
                 self.standing[change.lesson] = self.standing[change.lesson].moved(change.target)
         said = [f"{one.lesson}: {one.source} → {one.target}, {one.reason}" for one in moved]
         return OutcomeReceipt(is_new=True, changes=said)
+
+    def keep_evaluation(self, evaluation: str, fence: int) -> None:
+        """Lease nothing, so keep nothing."""
 
     def _add(self, lesson: str, outcome: LessonOutcome) -> None:
         before, step = self.standing[lesson], max(0, outcome.policy_step)

@@ -14,7 +14,7 @@ from rolldeck.errors import (
     RolldeckError,
 )
 from rolldeck.http import Backoff
-from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+from rolldeck.lessons import LeaseRenewed, LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 
 FINAL: Final = (InvalidRequest, NotAllowed, NotAuthenticated, NotFound, Conflict)
 """Answers that another try does not change."""
@@ -30,6 +30,9 @@ class LessonsApi(Protocol):
 
     def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
         """Tell how rollouts of a lesson ended."""
+
+    def renew_evaluation(self, evaluation: str, fence: int) -> LeaseRenewed:
+        """Say that an evaluation is still worked on."""
 
 
 class PlatformCurriculum:
@@ -81,3 +84,11 @@ class PlatformCurriculum:
                 wait = self._backoff.wait_seconds(attempt, random.random())  # noqa: S311
                 if self._stop.wait(wait) or time.monotonic() > deadline:
                     raise
+
+    def keep_evaluation(self, evaluation: str, fence: int) -> None:
+        """Renew the lease of an evaluation; one attempt.
+
+        Raises:
+            RolldeckError: If it is another's by now, or the platform does not answer.
+        """
+        self._api.renew_evaluation(evaluation, fence)

@@ -15,7 +15,9 @@ from rollouts.core.lesson_draws import evaluation_seed
 from rollouts.core.pipeline import PipelineMonitor
 from rollouts.fleet.groups.batches import Draw, RolloutBatch, RolloutGroup
 from rollouts.fleet.groups.credits import Credits
+from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
+from rollouts.fleet.groups.lease_keeper import LeaseKeeper
 from rollouts.fleet.groups.outbox import Outbox
 from rollouts.fleet.groups.outcomes import Lease
 from rollouts.fleet.groups.task_supply import TaskSupply
@@ -53,6 +55,7 @@ class Surroundings:
     config: RunConfig
     worker_id: str
     supply: TaskSupply
+    curriculum: Curriculum
     credits: Credits
     outbox: Outbox
     has_room: Callable[[], bool]
@@ -131,20 +134,34 @@ class TaskLoop:
             self._around.monitor.wait(time.monotonic() - began, wants=wants)
 
     def _evaluate(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> None:
-        began = time.monotonic()
-        _, batch = worker.evaluate_lesson(
-            task.lesson,
-            n_examples=task.examples,
-            eval_type="eval",
-            rng=Draw(task.seed, task.first_example),
-            policy_version=version,
-            worker_id=self._around.worker_id,
-            n_generations=task.generations,
-            lease=Lease(task.evaluation, task.fence),
-        )
+        began, lease = time.monotonic(), Lease(task.evaluation, task.fence)
+        with self._kept(task, lease):
+            _, batch = worker.evaluate_lesson(
+                task.lesson,
+                n_examples=task.examples,
+                eval_type="eval",
+                rng=Draw(task.seed, task.first_example),
+                policy_version=version,
+                worker_id=self._around.worker_id,
+                n_generations=task.generations,
+                lease=lease,
+            )
         self._around.monitor.record("infer", time.monotonic() - began, time.monotonic())
         if batch is not None:
             self._count(batch)
+
+    def _kept(self, task: RolloutTask, lease: Lease) -> LeaseKeeper:
+        around, language = self._around, self._around.config.language
+        return LeaseKeeper(
+            lambda: around.curriculum.keep_evaluation(lease.evaluation, lease.fence),
+            lease_seconds=language.evaluation.lease_seconds if language else 120.0,
+            on_lost=lambda refusal: around.events.add(
+                "evaluation_lease_lost",
+                f"The evaluation of {task.lesson} is another's by now: {refusal}",
+                level="warning",
+                lesson=task.lesson,
+            ),
+        )
 
     def _train(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> None:
         room = self._around.credits

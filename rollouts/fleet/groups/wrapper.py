@@ -171,6 +171,7 @@ class GroupWorkerWrapper:
             config=settings.fleet.config,
             worker_id=worker_id,
             supply=TaskSupply(self._curriculum, worker=worker_id),
+            curriculum=self._curriculum,
             credits=Credits(),
             outbox=Outbox(self._sender.offer, worker=worker_id),
             has_room=self._sender.has_room,

@@ -143,6 +143,7 @@ def test_it_publishes_dies_and_goes_on_with_its_weights_and_its_optimizer(
         resume=False,
         checkpoints=tmp_path,
         models=None,
+        checkpoint=None,
         advantages="grpo",
         tis=2.0,
         learning_rate=1e-3,

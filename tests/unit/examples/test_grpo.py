@@ -179,7 +179,7 @@ def test_answers_are_drawn_at_one_temperature() -> None:
 
 
 def test_a_run_without_lessons_is_refused() -> None:
-    with pytest.raises(Unusable, match="this is no language run"):
+    with pytest.raises(Unusable, match="without lessons it needs --checkpoint"):
         language_of(run_config.to_builtins(RunConfig()))
 
 
@@ -188,6 +188,7 @@ def test_a_run_without_lessons_is_refused() -> None:
     [
         (["--tis", "0"], "--tis: must be above 0"),
         (["--learning-rate", "2"], "--learning-rate: must be between 0 and 1"),
+        (["--temperature", "0"], "--temperature: must be above 0"),
         (["--advantages", "gae"], "invalid choice: 'gae'"),
     ],
 )

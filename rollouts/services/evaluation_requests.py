@@ -1,0 +1,118 @@
+"""Have lessons evaluated because a person asks, and forget what was told long ago."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max
+
+from rollouts.core.curriculum import LessonStatus
+from rollouts.models import Curriculum, Evaluation, Lesson, LessonOutcome
+from rollouts.selectors.curricula import curriculum_of
+from rollouts.services.evaluations import LessonNotFound
+from rollouts.services.lesson_rows import begin
+from runs.core.lifecycle import RunStatus
+from runs.core.versions import NO_POLICY_STEP
+from runs.live import announce
+from runs.models import Run
+from runs.services.events import record_event
+
+TOLD_AGAIN_WITHIN: Final = timedelta(hours=1)
+"""Outcomes are kept so long in any case: one that is told again must not count twice."""
+_EVALUATES: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
+
+
+class NothingToEvaluate(Exception):
+    """The run has no weights yet, or no workers any more."""
+
+
+@transaction.atomic
+def request_evaluations(
+    *, run_id: int, lessons: Collection[str], actor: str, reason: str, now: datetime
+) -> int:
+    """Have lessons evaluated at the run's version as soon as a worker is free; return the round.
+
+    What is waiting or under way already stays as it is. The next evaluation of the schedule
+    comes when it would have come.
+
+    Args:
+        run_id: Of a language run.
+        lessons: Names; none for all that are unlocked.
+        actor: Who asks.
+        reason: Why, for the run's history.
+        now: The time.
+
+    Raises:
+        NoCurriculum: If the run has no lessons.
+        LessonNotFound: If it has none of a name.
+        NothingToEvaluate: If there is no version, or the run evaluates nothing any more.
+    """
+    curriculum = curriculum_of(run_id)
+    for name in lessons:
+        if name not in curriculum.lessons:
+            raise LessonNotFound(f"the run has no lesson {name!r}")
+    run = Run.objects.only("status", "epoch", "policy_step").get(pk=run_id)
+    if run.policy_step == NO_POLICY_STEP:
+        raise NothingToEvaluate("no weights are published yet")
+    if run.status not in _EVALUATES:
+        raise NothingToEvaluate(f"the run is {run.status}: no worker would take it")
+    row = begin(run_id, curriculum)
+    row.round += 1
+    row.save(update_fields=["round"])
+    found = Lesson.objects.filter(run_id=run_id)
+    chosen = (
+        found.filter(name__in=lessons) if lessons else found.exclude(status=LessonStatus.LOCKED)
+    )
+    _open(row, run, chosen.values_list("name", "position"), now=now)
+    names = sorted(lessons) or ["all unlocked lessons"]
+    record_event(
+        run_id=run_id,
+        kind="evaluation_requested",
+        message=f"{', '.join(names)} to be evaluated at version {run.policy_step}",
+        reason=reason,
+        actor=actor,
+        details={"lessons": sorted(lessons), "round": row.round},
+        now=now,
+    )
+    announce(run_id, "curriculum")
+    return row.round
+
+
+def _open(
+    row: Curriculum, run: Run, lessons: Collection[tuple[str, int]], *, now: datetime
+) -> None:
+    Evaluation.objects.bulk_create(
+        [
+            Evaluation(
+                run_id=run.pk,
+                lesson=name,
+                position=position,
+                round=row.round,
+                epoch=run.epoch,
+                due_step=run.policy_step,
+                created_at=now,
+            )
+            for name, position in lessons
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def forget_outcomes(*, now: datetime) -> int:
+    """Delete outcomes that are too old, or more than are kept of all runs; return how many.
+
+    What lessons have learnt from them stays.
+    """
+    settled = LessonOutcome.objects.filter(at__lt=now - TOLD_AGAIN_WITHIN)
+    forgotten = 0
+    if settings.ROLLDECK_OUTCOME_SECONDS:
+        oldest = now - timedelta(seconds=settings.ROLLDECK_OUTCOME_SECONDS)
+        forgotten += settled.filter(at__lt=oldest).delete()[0]
+    newest = LessonOutcome.objects.aggregate(newest=Max("pk"))["newest"]
+    if settings.ROLLDECK_OUTCOME_ROWS and newest is not None:
+        # Numbers rise by one for each row, so nothing has to be counted.
+        last = newest - settings.ROLLDECK_OUTCOME_ROWS
+        forgotten += settled.filter(pk__lte=last).delete()[0]
+    return forgotten

@@ -1,0 +1,187 @@
+"""Evaluations are kept by whoever works on them, asked for by people, and outcomes forgotten."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+from django.db.models.functions import Now
+from rest_framework.test import APIClient
+
+from rollouts import services
+from rollouts.models import Evaluation, LessonOutcome
+from runs.models import Run, RunEvent
+from tests.factories import bearer
+from tests.lesson_factories import Class, lesson
+
+pytestmark = pytest.mark.django_db
+
+
+def renew(lessons: Class, task: dict[str, Any], **fields: Any) -> Any:
+    """Return the answer to a worker that is still evaluating."""
+    url = f"/api/runs/{lessons.run.name}/evaluations/{task['evaluation']}/lease"
+    body = {"fence": task["fence"], **fields}
+    return APIClient().put(url, body, format="json", headers=lessons.worker)
+
+
+def seconds_left(task: dict[str, Any]) -> float:
+    left = Evaluation.objects.filter(pk=task["evaluation"]).annotate(left=F("expires_at") - Now())
+    found: timedelta = left.values_list("left", flat=True).get()
+    return found.total_seconds()
+
+
+def let_pass(task: dict[str, Any], *, seconds: float) -> None:
+    """Let a lease be older than it is."""
+    Evaluation.objects.filter(pk=task["evaluation"]).update(
+        expires_at=F("expires_at") - timedelta(seconds=seconds)
+    )
+
+
+def test_a_lease_that_is_renewed_does_not_go_to_another_worker() -> None:
+    lessons = Class({"a": lesson()}, evaluation={"lease_seconds": 100})
+    task = lessons.task()
+    let_pass(task, seconds=90)
+
+    answer = renew(lessons, task)
+
+    assert (answer.status_code, answer.json()) == (200, {"seconds": 100.0})
+    assert 90 < seconds_left(task) <= 100
+    let_pass(task, seconds=90)
+    assert lessons.task("w1@1")["kind"] == "train"
+    assert lessons.finish(task, successes=32).status_code == 200
+
+
+def test_a_lapsed_lease_that_nobody_took_is_renewed_too() -> None:
+    lessons = Class({"a": lesson()})
+    task = lessons.task()
+    let_pass(task, seconds=1000)
+
+    assert renew(lessons, task).status_code == 200
+    assert lessons.task("w1@1")["kind"] == "train"
+
+
+def test_whoever_lost_the_lease_renews_nothing() -> None:
+    lessons = Class({"a": lesson()})
+    lost = lessons.task()
+    let_pass(lost, seconds=1000)
+    taken = lessons.task("w1@1")
+    before = seconds_left(taken)
+
+    late = renew(lessons, lost)
+
+    assert (late.status_code, late.json()["code"]) == (409, "lease_lost")
+    assert seconds_left(taken) <= before
+    lessons.finish(taken, successes=32)
+    assert renew(lessons, taken).status_code == 409
+
+
+def test_a_longer_lease_of_a_later_attempt_is_not_cut() -> None:
+    lessons = Class({"a": lesson()}, evaluation={"lease_seconds": 100})
+    let_pass(lessons.task(), seconds=1000)
+    second = lessons.task("w1@1")
+
+    renew(lessons, second)
+
+    assert seconds_left(second) > 150
+
+
+def test_an_evaluation_that_is_not_there_is_not_found() -> None:
+    lessons = Class({"a": lesson()})
+    other = {"evaluation": "00000000-0000-0000-0000-000000000009", "fence": 1}
+
+    assert renew(lessons, other).status_code == 404
+
+
+def ask(school: Class, /, **body: Any) -> Any:
+    """Return the answer to an operator who asks for evaluations."""
+    url = f"/api/runs/{school.run.name}/evaluations"
+    return APIClient().post(url, body, format="json", headers=bearer("admin"))
+
+
+def test_a_person_has_lessons_evaluated_beside_the_schedule() -> None:
+    lessons = Class({"a": lesson(), "b": lesson(), "c": lesson("a")})
+    lessons.evaluate_all(successes=20)
+    lessons.publish(2)
+    assert lessons.task()["kind"] == "train"
+
+    answer = ask(lessons, lessons=["b"], reason="it looks stuck")
+
+    assert answer.status_code == 201
+    newest = answer.json()["results"][0]
+    assert (newest["lesson"], newest["state"], newest["due_step"]) == ("b", "queued", 2)
+    assert lessons.evaluate_all(successes=20) == ["b"]
+    event = RunEvent.objects.get(run=lessons.run, kind="evaluation_requested")
+    assert (event.reason, event.message) == ("it looks stuck", "b to be evaluated at version 2")
+    # The schedule goes on as if nobody had asked.
+    lessons.publish(5)
+    assert lessons.evaluate_all(successes=20) == ["a", "b"]
+
+
+def test_all_that_are_unlocked_are_evaluated_unless_somebody_is_at_them() -> None:
+    lessons = Class({"a": lesson(), "b": lesson(), "c": lesson("a")})
+    under_way = lessons.task()
+
+    assert ask(lessons).status_code == 201
+    assert lessons.evaluate_all(successes=20) == ["b"]
+    assert lessons.finish(under_way, successes=20).status_code == 200
+    assert Evaluation.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "status", "code"),
+    [
+        ({"policy_step": -2}, {}, 409, "nothing_to_evaluate"),
+        ({"status": "stopped"}, {}, 409, "nothing_to_evaluate"),
+        ({}, {"lessons": ["nothing"]}, 404, "not_found"),
+        ({}, {"lesson": "a"}, 400, "invalid"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_by_name(
+    fields: dict[str, Any], body: dict[str, Any], status: int, code: str
+) -> None:
+    lessons = Class({"a": lesson()})
+    Run.objects.filter(pk=lessons.run.pk).update(**fields)
+
+    answer = ask(lessons, **body)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert not Evaluation.objects.exists()
+
+
+def outcomes(lessons: Class, *ages: timedelta) -> None:
+    """Have outcomes told, each so long ago."""
+    for age in ages:
+        lessons.tell("a", [1.0])
+        newest = LessonOutcome.objects.order_by("-pk").values("pk")[:1]
+        LessonOutcome.objects.filter(pk__in=newest).update(at=datetime.now(UTC) - age)
+
+
+def test_outcomes_are_forgotten_when_they_are_old_and_what_was_learnt_stays(settings: Any) -> None:
+    settings.ROLLDECK_OUTCOME_SECONDS = 3 * 24 * 3600
+    lessons = Class({"a": lesson()})
+    outcomes(lessons, timedelta(days=4), timedelta(days=2), timedelta())
+
+    assert services.forget_outcomes(now=datetime.now(UTC)) == 1
+    assert services.forget_outcomes(now=datetime.now(UTC)) == 0
+    assert LessonOutcome.objects.count() == 2
+    assert lessons.lessons()["a"]["samples"] == 3
+
+
+def test_no_more_outcomes_are_kept_than_wanted_but_all_that_may_be_told_again(
+    settings: Any,
+) -> None:
+    settings.ROLLDECK_OUTCOME_SECONDS, settings.ROLLDECK_OUTCOME_ROWS = 0, 2
+    lessons = Class({"a": lesson()})
+    day = timedelta(days=1)
+    outcomes(lessons, day, day, day, timedelta(), timedelta(), timedelta())
+
+    assert services.forget_outcomes(now=datetime.now(UTC)) == 3
+    assert LessonOutcome.objects.count() == 3
+
+
+def test_without_limits_everything_is_kept(settings: Any) -> None:
+    settings.ROLLDECK_OUTCOME_SECONDS = settings.ROLLDECK_OUTCOME_ROWS = 0
+    lessons = Class({"a": lesson()})
+    outcomes(lessons, timedelta(days=400))
+
+    assert services.forget_outcomes(now=datetime.now(UTC)) == 0

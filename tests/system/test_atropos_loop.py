@@ -1,0 +1,96 @@
+"""An environment as Atropos has them, our inference server and our trainer close the loop.
+
+The environment knows two URLs: it generates at `rolldeck serve`, which follows the run's weights,
+and pushes to the run; `examples/grpo.py` trains on what it pushed and publishes the next weights.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from examples import tiny_checkpoint
+from rollouts.fleet.language.tokenizers import load_tokenizer
+from tests.deck import ADMIN_TOKEN, ROOT, Deck, environment, running_deck, wait_until
+from tests.stand_ins.digits_environment import DigitsEnvironment, Generated
+
+pytestmark = pytest.mark.system
+
+RUN = "digits"
+VERSIONS = 12
+"""After about eight the share of digits has risen by more than a group strays."""
+SECONDS = 420
+
+
+@contextmanager
+def serving(deck: Deck, checkpoint: Path) -> Iterator[str]:
+    """Run `rolldeck serve` on a run's weights; yield its URL."""
+    log = deck.var / "serve.log"
+    command = [
+        *(sys.executable, "-m", "rolldeck.cli", "serve", "--port", "0", "--threads", "1"),
+        *("--checkpoint", str(checkpoint), "--run", RUN),
+        *("--platform", deck.url, "--token", ADMIN_TOKEN),
+    ]
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment(deck.var, deck.port) | {"PYTHONPATH": ".:platform:client"},
+            stdout=said,
+            stderr=said,
+        )
+    try:
+        found = wait_until(
+            lambda: re.search(r"(http://\S+)/v1", log.read_text()),
+            seconds=120,
+            what="the inference server listens",
+        )
+        yield found[1]
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def mean_score(groups: list[Generated]) -> float:
+    return sum(group.mean_score for group in groups) / len(groups)
+
+
+def test_groups_are_generated_with_what_was_learnt_from_earlier_ones(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "tiny"
+    tiny_checkpoint.write(checkpoint)
+    with running_deck(tmp_path / "var") as deck:
+        deck.post("/api/runs", {"name": RUN, "kind": "outside", "start": True})
+        trainer = deck.start_trainer(
+            *(RUN, "--checkpoint", str(checkpoint), "--learning-rate", "0.003"), example="grpo"
+        )
+        with serving(deck, checkpoint) as inference:
+            loop = DigitsEnvironment(
+                inference=inference,
+                rollout_server=f"{deck.url}/atropos/{RUN}",
+                tokenizer=load_tokenizer(checkpoint),
+            )
+            loop.start()
+
+            def has_turned() -> bool:
+                assert trainer.poll() is None, (deck.var / "trainer.log").read_text()[-2000:]
+                assert not loop.error, loop.error
+                return bool(loop.pushed) and loop.pushed[-1].version >= VERSIONS
+
+            try:
+                wait_until(has_turned, seconds=SECONDS, what=f"groups of version {VERSIONS}")
+                run = deck.get(f"/api/runs/{RUN}")
+            finally:
+                loop.close()
+                trainer.terminate()
+                trainer.wait(30)
+
+    versions = [group.version for group in loop.pushed]
+    assert versions == sorted(versions)
+    assert len(set(versions)) >= VERSIONS // 2
+    assert run["policy_step"] >= VERSIONS
+    early = [group for group in loop.pushed if group.version <= 1]
+    assert mean_score(loop.pushed[-8:]) > mean_score(early) + 0.05
