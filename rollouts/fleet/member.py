@@ -81,7 +81,7 @@ class Member:
         self._measured: WorkerReport | None = None
         self._accepted_before = 0
         self._lost_steps = 0
-        self._is_hopeless = False
+        self._is_given_up = self._is_hopeless = False
         self._reason = ""
         self._look_at = 0.0
         self.obstacle = ""
@@ -105,7 +105,7 @@ class Member:
     @property
     def is_given_up(self) -> bool:
         """Whether it crashed in a loop and is left alone."""
-        return self._handle is None and self._spawn_at is None
+        return self._is_given_up
 
     @property
     def is_hopeless(self) -> bool:
@@ -281,7 +281,7 @@ class Member:
         if farewell is None or not farewell.done():
             return
         with suppress(Exception):
-            self._take(farewell.result())
+            self._state = self._heard(farewell.result())
 
     def _spawn(self, now: float) -> None:
         self._spawn_at = None
@@ -311,14 +311,15 @@ class Member:
         except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
             self._bury(cause_of(error), now)
             return
+        state = self._heard(state)
         if state.report.state == "failed":
-            self._take(state)
             self._is_hopeless = state.is_hopeless
-            self._bury(state.report.reason, now)
+            self._bury(state.report.reason, now, last=state)
             return
-        self._take(state)
+        self._state = state
 
-    def _take(self, state: WorkerState) -> None:
+    def _heard(self, state: WorkerState) -> WorkerState:
+        """Pass on what an answer tells; return it with what was last measured."""
         if state.report.stages or state.episodes or state.report.memory_bytes is not None:
             self._measured = state.report
         self.episodes += state.episodes
@@ -329,7 +330,7 @@ class Member:
         if self._measured is not None:
             measured = {name: getattr(self._measured, name) for name in MEASURED}
             state = replace(state, report=replace(state.report, **measured))
-        self._state = state
+        return state
 
     def _judge_silence(self, call: _Call, now: float) -> None:
         if self._state is not None:
@@ -349,12 +350,18 @@ class Member:
             self._look_at = now + LOOK_FOR_OBSTACLES_EVERY_SECONDS
             self.obstacle = self._handle.obstacle()
 
-    def _bury(self, reason: str, now: float) -> None:
+    def _bury(self, reason: str, now: float, *, last: WorkerState | None = None) -> None:
+        """Let go of the worker; `last` is how it was where that is newer than what is known.
+
+        Reports are made meanwhile: a worker that will have a successor is at no moment given up,
+        and one that is has been told of.
+        """
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.kill()
-        self._accepted_before = self.accepted
-        ending = self._ending(reason)
+        last = last or self._state
+        self._accepted_before += last.accepted if last else 0
+        ending = ending_of(self.index, self._incarnation, last, reason[:2000])
         self._lost_steps += ending.lost_steps
         self._state = self._measured = self._exchange = None
         self._delivery.begin_anew()
@@ -366,7 +373,6 @@ class Member:
         wait = self._budget.crashed(now)
         if self._is_hopeless:
             wait = None
-        self._spawn_at = None if wait is None else now + wait
         what = "given up" if wait is None else f"respawning in {wait:.1f} s"
         self._events.add(
             "worker_failed" if wait is None else "worker_respawned",
@@ -378,6 +384,8 @@ class Member:
             unsent_fragments=ending.unsent_fragments,
             log=self._last_words(),
         )
+        self._spawn_at = None if wait is None else now + wait
+        self._is_given_up = wait is None
 
     def _ending(self, reason: str) -> WorkerEnding:
         return ending_of(self.index, self._incarnation, self._state, reason[:2000])

@@ -302,9 +302,10 @@ class RolloutManager:
         self._wake_report.wait(1.0)
         self._wake_report.clear()
         self._log.trim()
+        # The state first: a fleet that failed tells with it why, as nobody hears a later report.
+        state, reason = self._state()
         self._reporter.episodes.extend(self._roster.take_episodes())
         self._reporter.events.extend(self._events.take())
-        state, reason = self._state()
         workers = self._roster.reports(self._newest_step())
         for_good = state == "failed" and self._is_hopeless()
         report = self._reporter.next(state, reason, workers, for_good=for_good)

@@ -1,0 +1,94 @@
+"""A worker counts as given up only once that is decided, and whoever sees it finds out why."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from rolldeck.wire import WorkerReport
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.member import Member
+from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.settings import FleetSettings
+
+MakeFleetSettings = Callable[..., FleetSettings]
+ORDERS = Orders(desired="running", epoch=1, policy_step=0)
+
+
+def failed(*, is_hopeless: bool) -> WorkerState:
+    report = WorkerReport(index=0, incarnation="a", state="failed", reason="no luck", env_steps=7)
+    return WorkerState(
+        report=report,
+        unspent=0,
+        outstanding=0,
+        accepted=3,
+        is_drained=True,
+        is_hopeless=is_hopeless,
+    )
+
+
+class WatchedWorkers:
+    """Workers that fail at once; sees how their member looks while it lets go of them."""
+
+    def __init__(self, *, is_hopeless: bool) -> None:
+        self.member: Member | None = None
+        self.seen: list[tuple[str, bool]] = []
+        self._answer = failed(is_hopeless=is_hopeless)
+
+    def spawn(self, _: object) -> "WatchedWorkers":
+        return self
+
+    def submit(self, *_: object) -> "Future[Any]":
+        future: Future[Any] = Future()
+        future.set_result(self._answer)
+        return future
+
+    def kill(self) -> None:
+        self.look()
+
+    def obstacle(self) -> str:
+        return ""
+
+    def look(self) -> None:
+        assert self.member is not None
+        self.seen.append((self.member.condition, self.member.is_given_up))
+
+
+class WatchedEvents(EventLog):
+    """Looks at the member before each event of its own."""
+
+    def __init__(self, workers: WatchedWorkers) -> None:
+        super().__init__()
+        self._workers = workers
+
+    def add(self, kind: str, message: str, **details: Any) -> None:
+        self._workers.look()
+        super().add(kind, message, **details)
+
+
+@pytest.mark.parametrize(("is_hopeless", "after"), [(True, "failed"), (False, "respawning")])
+def test_a_report_in_between_never_calls_a_worker_given_up(
+    make_settings: MakeFleetSettings, *, is_hopeless: bool, after: str
+) -> None:
+    workers = WatchedWorkers(is_hopeless=is_hopeless)
+    events = WatchedEvents(workers)
+    member = Member(0, settings=make_settings(), source=workers, events=events)  # type: ignore[arg-type]
+    workers.member = member
+
+    member.turn(0.0)
+    member.give(ORDERS, 0.0)
+    member.turn(0.1)
+
+    assert [is_given_up for _, is_given_up in workers.seen] == [False, False]
+    assert "failed" not in [condition for condition, _ in workers.seen]
+    assert (member.condition, member.is_given_up, member.is_hopeless) == (
+        after,
+        is_hopeless,
+        is_hopeless,
+    )
+    assert member.accepted == 3
+    [told] = events.take()
+    assert told.kind == ("worker_failed" if is_hopeless else "worker_respawned")
+    assert told.ending is not None
+    assert told.ending.env_steps == 7
