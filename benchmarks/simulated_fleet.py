@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -34,32 +35,45 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2000)
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--idle", action="store_true", help="pause the run before measuring")
     asked = parser.parse_args()
     with running_deck(settings={"ROLLDECK_SIMULATION": "1"}) as deck:
-        found = measured(deck, workers=asked.workers, slots=asked.slots, seconds=asked.seconds)
+        found = measured(
+            deck,
+            workers=asked.workers,
+            slots=asked.slots,
+            seconds=asked.seconds,
+            is_idle=asked.idle,
+        )
     print(json.dumps(found, indent=2))
 
 
-def measured(deck: Deck, *, workers: int, slots: int, seconds: float) -> dict[str, Any]:
-    """Return the figures of a fleet that rolls out for so long."""
+def measured(
+    deck: Deck, *, workers: int, slots: int, seconds: float, is_idle: bool = False
+) -> dict[str, Any]:
+    """Return the figures of a fleet that rolls out, or waits in a pause, for so long."""
+    wanted = "paused" if is_idle else "running"
     with _simulation(deck, workers=workers, slots=slots) as manager:
         _wait_for(deck, workers)
+        if is_idle:
+            _pause(deck, workers)
         used = _cpu_seconds(deck, manager)
-        answers, ages, running = [], [], []
+        answers, ages, states = [], [], []
         began = time.monotonic()
         while time.monotonic() < began + seconds:
             asked_at = time.monotonic()
             fleet = _fleet(deck)
             answers.append(1000 * (time.monotonic() - asked_at))
             ages.append(fleet["age_seconds"])
-            running.append(sum(worker["state"] == "running" for worker in fleet["workers"]))
+            states.append(Counter(worker["state"] for worker in fleet["workers"]))
             time.sleep(REST_SECONDS)
         took = time.monotonic() - began
         used_then = _cpu_seconds(deck, manager)
     return {
         "workers": workers,
         "slots": slots * workers,
-        "running_least": min(running),
+        f"{wanted}_least": min(counted[wanted] for counted in states),
+        "silent_most": max(counted["unknown"] for counted in states),
         "fleet_answer_p50_ms": round(percentile(answers, 50), 1),
         "fleet_answer_p95_ms": round(percentile(answers, 95), 1),
         "report_age_p50_s": percentile(ages, 50),
@@ -104,6 +118,17 @@ def _wait_for(deck: Deck, workers: int) -> None:
             if states.count("running") == workers:
                 return
     raise processes.NotStarted("the simulated fleet does not run")
+
+
+def _pause(deck: Deck, workers: int) -> None:
+    """Return once every worker rests."""
+    deck.call("POST", f"/api/runs/{RUN}/pause", {}, is_admin=True)
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if [worker["state"] for worker in _fleet(deck)["workers"]].count("paused") == workers:
+            return
+        time.sleep(REST_SECONDS)
+    raise processes.NotStarted("the simulated fleet does not pause")
 
 
 def _publish(url: str) -> None:

@@ -53,6 +53,7 @@ class Sender:
         events: EventLog,
         monitor: PipelineMonitor | None = None,
         backoff: Backoff | None = None,
+        gather_seconds: float = GATHER_SECONDS,
     ) -> None:
         """Send nothing yet.
 
@@ -65,6 +66,7 @@ class Sender:
             events: Hears of outages and refusals.
             monitor: Learns what sending costs.
             backoff: Waits between attempts.
+            gather_seconds: How long less than a whole request waits for more.
         """
         self._push = push
         self._spool = spool
@@ -75,6 +77,7 @@ class Sender:
         self._events = events
         self._monitor = monitor
         self._backoff = backoff or Backoff(first_seconds=0.2, most_seconds=2.0)
+        self._gather_seconds = gather_seconds
         self._queue: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._failures = 0
@@ -126,7 +129,7 @@ class Sender:
                 self._changed.wait(1.0)
         if 0 < self.waiting < PER_REQUEST and not self._is_closing:
             # Whoever offers one more finds nobody to wake, and pays nothing for it.
-            time.sleep(GATHER_SECONDS)
+            time.sleep(self._gather_seconds)
         fragments = self._next()
         if not fragments:
             return

@@ -33,6 +33,11 @@ WORKER_STATES: Final = (
 SLOT_STATES: Final = ("starting", "stepping", "waiting", "restarting", "failed", "stopped")
 
 
+def _known(values: tuple[str, ...], *, field: str, name: str) -> models.CheckConstraint:
+    """Return the rule that a column holds one of some words."""
+    return models.CheckConstraint(condition=Q(**{f"{field}__in": values}), name=name)
+
+
 class Fleet(models.Model):
     """The rollout fleet of a run: one manager at a time, and what it last reported.
 
@@ -72,9 +77,7 @@ class Fleet(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(observed__in=FLEET_STATES), name="fleet_state_is_known"
-            ),
+            _known(FLEET_STATES, field="observed", name="fleet_state_is_known"),
             models.CheckConstraint(
                 condition=Q(incarnation="") | ~Q(actor_name=""), name="fleet_manager_has_a_name"
             ),
@@ -126,9 +129,7 @@ class FleetWorker(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["fleet", "index"], name="fleet_worker_index_is_one"),
-            models.CheckConstraint(
-                condition=Q(state__in=WORKER_STATES), name="fleet_worker_state_is_known"
-            ),
+            _known(WORKER_STATES, field="state", name="fleet_worker_state_is_known"),
         ]
 
     def __str__(self) -> str:
@@ -149,9 +150,7 @@ class EnvSlot(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["worker", "slot"], name="env_slot_is_one"),
-            models.CheckConstraint(
-                condition=Q(state__in=SLOT_STATES), name="env_slot_state_is_known"
-            ),
+            _known(SLOT_STATES, field="state", name="env_slot_state_is_known"),
         ]
 
     def __str__(self) -> str:

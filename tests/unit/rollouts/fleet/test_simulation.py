@@ -210,10 +210,10 @@ def test_one_process_is_the_fleet_of_thousands_of_workers(
             used, began = time.process_time(), time.monotonic()
             eventually(lambda: platform.reports[-1].sequence > before + 3, 60.0)
             cores = (time.process_time() - used) / (time.monotonic() - began)
+            eventually(lambda: all(w.env_steps for w in platform.reports[-1].workers), 60.0)
         finally:
             manager.shutdown()
 
     assert len({w.index for w in platform.reports[-1].workers}) == workers
-    assert all(w.env_steps for w in platform.reports[-1].workers)
     # Manager and platform share this process and its lock: that it goes on at all is the point.
     assert cores <= 1.2

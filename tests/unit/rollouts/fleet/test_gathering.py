@@ -1,0 +1,112 @@
+"""What is cut or asked at about the same moment goes in one request."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from small_platform import SmallPlatform, served
+
+from rolldeck.wire import FragmentReceipt
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.loops import EventLog, Loop
+from rollouts.fleet.rollout_manager import PLENTY_SECONDS
+from rollouts.fleet.sender import PER_REQUEST, Sender
+from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.spool import Spool
+
+Eventually = Callable[..., None]
+MakeFleetSettings = Callable[..., FleetSettings]
+FOR_EVER = 3600.0
+
+
+class Taken:
+    """Takes whatever is pushed."""
+
+    def __init__(self) -> None:
+        self.requests: list[list[bytes]] = []
+
+    def __call__(self, fragments: list[bytes]) -> FragmentReceipt:
+        self.requests.append(fragments)
+        return FragmentReceipt(
+            accepted=len(fragments), duplicates=0, dropped={}, admission_remaining=9
+        )
+
+
+@contextmanager
+def sender_to(taken: Taken, folder: Path, *, gather_seconds: float) -> Iterator[Sender]:
+    events = EventLog()
+    sender = Sender(
+        taken, spool=Spool(folder), capacity=999, events=events, gather_seconds=gather_seconds
+    )
+    loop = Loop("sending", sender.turn, events)
+    loop.start()
+    try:
+        yield sender
+    finally:
+        loop.stop()
+        sender.close()
+        loop.join(5.0)
+
+
+def test_the_first_fragment_waits_for_those_cut_right_behind_it(
+    tmp_path: Path, eventually: Eventually
+) -> None:
+    taken = Taken()
+    with sender_to(taken, tmp_path / "spool", gather_seconds=2.0) as sender:
+        sender.offer(b"first")
+        time.sleep(0.2)
+        sender.offer(b"second")
+        eventually(lambda: taken.requests)
+
+    assert taken.requests == [[b"first", b"second"]]
+
+
+def test_a_whole_request_waits_for_nothing(tmp_path: Path, eventually: Eventually) -> None:
+    taken = Taken()
+    spool = Spool(tmp_path / "spool")
+    sender = Sender(taken, spool=spool, capacity=999, events=EventLog(), gather_seconds=FOR_EVER)
+    for _ in range(PER_REQUEST):
+        sender.offer(b"one")
+    turn = threading.Thread(target=sender.turn, daemon=True)
+    turn.start()
+    eventually(lambda: not sender.waiting)
+
+    assert [len(request) for request in taken.requests] == [PER_REQUEST]
+
+
+def test_what_is_left_when_a_worker_ends_waits_for_nothing(tmp_path: Path) -> None:
+    taken = Taken()
+    spool = Spool(tmp_path / "spool")
+    sender = Sender(taken, spool=spool, capacity=999, events=EventLog(), gather_seconds=FOR_EVER)
+    sender.offer(b"last")
+    sender.close()
+    turn = threading.Thread(target=sender.turn, daemon=True)
+    turn.start()
+    turn.join(20.0)
+
+    assert taken.requests == [[b"last"]]
+
+
+def test_a_manager_with_plenty_of_room_does_not_ask_for_each_fragment(
+    make_settings: MakeFleetSettings,
+    eventually: Eventually,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def asked() -> int:
+        return sum("/fleet/control?" in record.getMessage() for record in caplog.records)
+
+    caplog.set_level(logging.INFO, "httpx")
+    platform = SmallPlatform(room=1_000_000)
+    platform.publish(0)
+    with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=1)):
+        eventually(lambda: len(platform.fragments) > 20, 60.0)
+        before, came, began = asked(), len(platform.fragments), time.monotonic()
+        eventually(lambda: len(platform.fragments) > came + 200, 120.0)
+        times, seconds = asked() - before, time.monotonic() - began
+
+    # One wait that ended, and one look at what there is now.
+    assert times <= 2 * (seconds / PLENTY_SECONDS + 2)
