@@ -13,7 +13,7 @@ from rolldeck.trainer import Trainer
 
 RUN: Final = "fleet"
 START_SECONDS: Final = 180.0
-SETTLE_SECONDS: Final = 3.0
+SETTLE_SECONDS: Final = 2.0
 # What a process' command line tells of its part in the whole.
 PARTS: Final = (
     ("WorkerActor", "worker"),
