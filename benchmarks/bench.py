@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 from benchmarks import figures
 from benchmarks.deck import AtroposApi, Deck, running_deck
@@ -15,6 +15,7 @@ from benchmarks.machine import describe
 from benchmarks.peers import running_atropos
 from benchmarks.profiler import Profiler
 
+MOST_GROWTH_PAIRS: Final = 3
 Figures = dict[str, Any]
 Say = Callable[[str], None]
 
@@ -73,6 +74,11 @@ class Bench:
     def is_short(self) -> bool:
         """Whether the usual work is enough: nobody looks at how cost grows."""
         return self.tiny or self.profiler is not None
+
+    @property
+    def growth_pairs(self) -> int:
+        """Pairs where only the growth of a cost is shown: larger work takes the peer minutes."""
+        return min(self.pairs, MOST_GROWTH_PAIRS)
 
     @contextlib.contextmanager
     def metered(self, server: AtroposApi, *, per: int) -> Iterator[None]:

@@ -19,12 +19,11 @@ from benchmarks.load import (
     push_json,
     read_again,
 )
-from benchmarks.rows.p2_batch import fill
+from benchmarks.rows.p2_batch import LARGE, fill
 from benchmarks.rows.p5_depth import forming_milliseconds
 from benchmarks.waiting import wait_for_batches
 from rolldeck.trainer import Trainer
 
-LARGE = Size(sequences=8, tokens=8192)
 LARGE_SEQUENCES = 256
 WAITERS = 500
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -14,12 +14,13 @@ BATCH_SIZE = 64
 def take(bench: Bench) -> Figures:
     with bench.beside_atropos() as (deck, peer, load):
 
-        def at(clients: int, size: Size, groups: int) -> Figures:
+        def at(clients: int, size: Size, groups: int, pairs: int | None = None) -> Figures:
             return bench.compare(
                 f"{clients} clients, {size.name}",
                 ours=lambda: rate(bench, deck, load, clients, size, groups),
                 peer=lambda: rate(bench, peer, load, clients, size, groups),
                 better="more",
+                pairs=pairs,
             )
 
         groups = 8 if bench.tiny else GROUPS
@@ -27,7 +28,15 @@ def take(bench: Bench) -> Figures:
         if bench.is_short:
             return one | {"clients_16": many}
         growth = [
-            {"work": f"{times}×", **at(1, Size(sequences=8, tokens=2048 * times), groups // times)}
+            {
+                "work": f"{times}×",
+                **at(
+                    1,
+                    Size(sequences=8, tokens=2048 * times),
+                    groups // times,
+                    bench.growth_pairs,
+                ),
+            }
             for times in (4, 16)
         ]
     worst = None if bench.is_alone else min(one["ratio"], many["ratio"])

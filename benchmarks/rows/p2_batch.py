@@ -9,6 +9,7 @@ from benchmarks.figures import Aim, Limit
 from benchmarks.load import OtherProcess, Push, get_batches, push_json
 
 SEQUENCES = 64
+LARGE = Size(sequences=8, tokens=8192)
 BATCHES = 6
 PROFILED = 40
 PUSHING = 4
@@ -17,12 +18,13 @@ PUSHING = 4
 def take(bench: Bench) -> Figures:
     with bench.beside_atropos() as (deck, peer, load):
 
-        def at(sequences: int, size: Size, batches: int) -> Figures:
+        def at(sequences: int, size: Size, batches: int, pairs: int | None = None) -> Figures:
             return bench.compare(
                 f"{sequences} sequences of {size.tokens:,} tokens",
                 ours=lambda: rate(bench, deck, load, sequences, size, batches),
                 peer=lambda: rate(bench, peer, load, sequences, size, batches),
                 better="more",
+                pairs=pairs,
             )
 
         if bench.tiny:
@@ -31,8 +33,8 @@ def take(bench: Bench) -> Figures:
         if bench.is_short:
             return usual
         growth = [
-            {"work": "4×", **at(256, USUAL, 2)},
-            {"work": "16×", **at(256, Size(sequences=8, tokens=8192), 1)},
+            {"work": "4×", **at(256, USUAL, 2, bench.growth_pairs)},
+            {"work": "16×", **at(256, LARGE, 1, bench.growth_pairs)},
         ]
     return usual | {"growth": growth}
 

@@ -9,7 +9,7 @@ from benchmarks.bodies import USUAL, Size
 from benchmarks.deck import AtroposApi, Deck
 from benchmarks.figures import Aim, Limit
 from benchmarks.load import OtherProcess, Push, push_binary, push_json
-from benchmarks.rows.p2_batch import SEQUENCES, fill
+from benchmarks.rows.p2_batch import LARGE, SEQUENCES, fill
 from benchmarks.trainers import our_trainer, our_wait, stock_wait
 
 PushWork = Callable[[Push], float]
@@ -20,7 +20,14 @@ PROFILED = 40
 def take(bench: Bench) -> Figures:
     with bench.beside_atropos() as (deck, peer, load):
 
-        def at(sequences: int, size: Size, batches: int, push: PushWork = push_binary) -> Figures:
+        def at(
+            sequences: int,
+            size: Size,
+            batches: int,
+            *,
+            push: PushWork = push_binary,
+            pairs: int | None = None,
+        ) -> Figures:
             filled: dict[str, Any] = {"sequences": sequences, "size": size, "batches": batches}
             form = "binary" if push is push_binary else "JSON"
             return bench.compare(
@@ -28,15 +35,16 @@ def take(bench: Bench) -> Figures:
                 ours=lambda: our_milliseconds(bench, deck, load, push=push, **filled),
                 peer=lambda: stock_milliseconds(bench, peer, load, **filled),
                 better="less",
+                pairs=pairs,
             )
 
         usual = at(SEQUENCES, USUAL, PROFILED if bench.profiler else BATCHES)
         if bench.is_short:
             return usual
-        as_json = at(SEQUENCES, USUAL, BATCHES, push_json)
+        as_json = at(SEQUENCES, USUAL, BATCHES, push=push_json)
         growth = [
-            {"work": "4×", **at(256, USUAL, 2)},
-            {"work": "16×", **at(256, Size(sequences=8, tokens=8192), 1)},
+            {"work": "4×", **at(256, USUAL, 2, pairs=bench.growth_pairs)},
+            {"work": "16×", **at(256, LARGE, 1, pairs=bench.growth_pairs)},
         ]
     return usual | {"pushed_as_json": as_json, "growth": growth}
 

@@ -17,12 +17,15 @@ BATCH_SIZE = 64
 def take(bench: Bench) -> Figures:
     with bench.beside_atropos() as (deck, peer, load):
 
-        def at(clients: int, size: Size, groups: int, peer_groups: int) -> Figures:
+        def at(
+            clients: int, size: Size, groups: int, peer_groups: int, pairs: int | None = None
+        ) -> Figures:
             return bench.compare(
                 f"{clients} clients, {size.name}",
                 ours=lambda: rate(bench, deck, load, push_binary, clients, size, groups),
                 peer=lambda: rate(bench, peer, load, push_json, PEER_CLIENTS, size, peer_groups),
                 better="more",
+                pairs=pairs,
             )
 
         one = at(1, USUAL, GROUPS, PEER_GROUPS)
@@ -32,7 +35,13 @@ def take(bench: Bench) -> Figures:
         growth = [
             {
                 "work": f"{times}×",
-                **at(1, Size(sequences=8, tokens=2048 * times), GROUPS // times, 64 // times),
+                **at(
+                    1,
+                    Size(sequences=8, tokens=2048 * times),
+                    GROUPS // times,
+                    64 // times,
+                    bench.growth_pairs,
+                ),
             }
             for times in (4, 16)
         ]

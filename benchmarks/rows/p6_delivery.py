@@ -17,7 +17,7 @@ LONG_POLL_REST = 0.03
 def take(bench: Bench) -> Figures:
     with bench.beside_atropos() as (deck, peer, load):
 
-        def at(groups: int, samples: int) -> Figures:
+        def at(groups: int, samples: int, pairs: int | None = None) -> Figures:
             seen: list[float] = []
             waited: list[float] = []
             found = bench.compare(
@@ -25,13 +25,14 @@ def take(bench: Bench) -> Figures:
                 ours=lambda: _p50(seen, of(bench, deck, load, groups, samples)),
                 peer=lambda: _p50(waited, of(bench, peer, load, groups, PEER_SAMPLES)),
                 better="less",
+                pairs=pairs,
             )
             return found | _spread_of(seen) | ({"peer_mean_ms": fmean(waited)} if waited else {})
 
         usual = at(1, 5 if bench.tiny else SAMPLES // bench.pairs + 1)
         if bench.is_short:
             return usual
-        growth = [{"work": f"{times}×", **at(times, 10)} for times in (4, 16)]
+        growth = [{"work": f"{times}×", **at(times, 10, bench.growth_pairs)} for times in (4, 16)]
     return usual | {"growth": growth}
 
 
