@@ -2,7 +2,7 @@ import re
 from pathlib import Path
 
 import pytest
-from django.test import Client
+from django.test import AsyncClient, Client
 from pytest_django import Settings
 
 PLACES = ["/login", "/runs", "/runs/new", "/runs/cartpole", "/runs/cartpole/fleet/w0"]
@@ -75,3 +75,18 @@ def test_only_what_has_its_hash_in_its_name_is_kept_for_ever(
     url: str, is_hashed: bool, settings: Settings
 ) -> None:
     assert bool(re.match(settings.WHITENOISE_IMMUTABLE_FILE_TEST, url)) is is_hashed
+
+
+async def test_a_static_file_is_sent_whole_and_django_has_nothing_to_warn_of() -> None:
+    answer = await AsyncClient().get("/static/admin/css/base.css")
+
+    assert not answer.streaming
+    assert len(answer.content) == int(answer["Content-Length"]) > 1000
+    assert answer["Content-Type"].startswith("text/css")
+
+
+async def test_a_part_of_a_static_file_can_be_asked_for() -> None:
+    whole = await AsyncClient().get("/static/admin/css/base.css")
+    part = await AsyncClient().get("/static/admin/css/base.css", headers={"range": "bytes=10-19"})
+
+    assert (part.status_code, part.content) == (206, whole.content[10:20])

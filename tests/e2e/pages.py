@@ -1,0 +1,81 @@
+"""Know every page of the dashboard, from the table of routes that the dashboard itself uses."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from playwright.sync_api import Page
+
+from tests.deck import ROOT, Deck
+
+ROUTER: Final = ROOT / "frontend" / "src" / "router.tsx"
+AXE: Final = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+WCAG: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+COLOURS: Final = {"type": "rule", "values": ["color-contrast"]}
+RUN: Final = "seed-reverse-lessons"
+"""A language run has every tab."""
+_ROUTE: Final = re.compile(
+    r"(?:const (?P<name>\w+) = )?createRoute\(\{\s*"
+    r"getParentRoute: \(\) => (?P<parent>\w+),\s*"
+    r'(?:path: "(?P<path>[^"]*)"|id: "\w+")'
+)
+# What stands for a parameter of an address; a page with another one says here what to look at.
+SAMPLES: Final[dict[str, Callable[[Deck], str]]] = {
+    "name": lambda _: RUN,
+    "group": lambda deck: _newest(deck, "groups"),
+    "groupId": lambda deck: _newest(deck, "groups"),
+    "batch": lambda deck: _newest(deck, "batches"),
+    "lesson": lambda _: "reverse-4-letters",
+}
+
+
+def addresses() -> list[str]:
+    """Return the address of every route that shows a page, parameters as ``$name``."""
+    places: dict[str, str] = {"root": ""}
+    found: list[str] = []
+    for route in _ROUTE.finditer(ROUTER.read_text(encoding="utf-8")):
+        parent = places.get(route["parent"], "")
+        path = (route["path"] or "").strip("/")
+        place = f"{parent}/{path}" if path else parent
+        if route["name"]:
+            places[route["name"]] = place
+        if route["path"] is not None:
+            found.append(place or "/")
+    assert len(found) >= 10, "the table of routes is written in a way that this does not read"
+    return sorted({*found})
+
+
+def at(address: str, deck: Deck) -> str:
+    """Return an address with something of the seeded deck for each parameter."""
+    return re.sub(r"\$(\w+)", lambda parameter: SAMPLES[parameter[1]](deck), address)
+
+
+def _newest(deck: Deck, kind: str) -> str:
+    rows: list[dict[str, Any]] = deck.get(f"/api/runs/{RUN}/{kind}?limit=50")["results"]
+    return str(next(row["id"] for row in rows if row.get("has_bytes", True)))
+
+
+def settle(page: Page) -> None:
+    """Wait until a page shows its first heading and asks for nothing more."""
+    page.get_by_role("heading", level=1).first.wait_for()
+    page.wait_for_function("document.querySelectorAll('[data-skeleton], .skeleton').length === 0")
+
+
+def barriers(page: Page, *, rules: Any = WCAG) -> list[str]:
+    """Return what axe finds that keeps people out: serious and critical breaches.
+
+    Args:
+        page: Once it has settled.
+        rules: What axe runs; all of WCAG 2.2 AA when not said.
+    """
+    page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy lets no script in
+    found = page.evaluate(
+        """(rules) => axe.run({
+            runOnly: rules, resultTypes: ["violations"],
+        }).then((told) => told.violations
+            .filter((one) => ["serious", "critical"].includes(one.impact))
+            .flatMap((one) => one.nodes.slice(0, 3).map((node) =>
+                `${one.id} at ${node.target.join(" ")}: ${node.failureSummary}`)))""",
+        rules,
+    )
+    return [re.sub(r"\s+", " ", str(one)) for one in found]

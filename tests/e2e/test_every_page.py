@@ -1,0 +1,133 @@
+"""Every page can be read and used by everybody: in both themes, on a phone, without a mouse."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import TimeoutError as NotInTime
+
+from tests.deck import Deck
+from tests.e2e import pages
+from tests.e2e.conftest import REFUSED, USERNAME, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+ADDRESSES = [address for address in pages.addresses() if address != "/login"]
+# Runs that look different from the one that all tabs are seen of.
+OTHERS = ["/runs/seed-cartpole-live", "/runs/seed-cartpole-live/fleet", "/runs/seed-atropos-mix"]
+
+
+class Reader:
+    """Somebody who has signed in, and what the console complained of on their way."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        page.on(
+            "console",
+            lambda said: (
+                self.complaints.append(said.text) if said.type in {"error", "warning"} else None
+            ),
+        )
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def opens(self, place: str) -> Page:
+        self.complaints.clear()
+        self.page.emulate_media(color_scheme="dark")
+        self.page.set_viewport_size({"width": 1440, "height": 900})
+        self.page.goto(place)
+        pages.settle(self.page)
+        return self.page
+
+    def heard(self) -> list[str]:
+        return [text for text in self.complaints if not REFUSED.search(text)]
+
+
+@pytest.fixture(scope="module")
+def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[Reader]:
+    context: BrowserContext = chromium.new_context(
+        base_url=seeded_deck.url,
+        viewport={"width": 1440, "height": 900},
+        color_scheme="dark",
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(30_000)
+    yield Reader(sign_in(context.new_page(), USERNAME))
+    context.close()
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, *OTHERS])
+def test_a_page_keeps_nobody_out(reader: Reader, seeded_deck: Deck, address: str) -> None:
+    page = reader.opens(pages.at(address, seeded_deck))
+
+    assert pages.barriers(page) == []
+    with in_the_light(page):
+        assert pages.barriers(page, rules=pages.COLOURS) == []
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
+    expect(page.get_by_role("main")).to_have_count(1)
+    assert page.title() not in {"", "owned"}
+    with on_a_phone(page):
+        # Charts are drawn anew when their place becomes narrower.
+        with suppress(NotInTime):
+            page.wait_for_function("document.documentElement.scrollWidth <= 360", timeout=10_000)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert reader.heard() == []
+
+
+@contextmanager
+def in_the_light(page: Page) -> Iterator[None]:
+    page.emulate_media(color_scheme="light")
+    expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "light")
+    yield
+    page.emulate_media(color_scheme="dark")
+
+
+@contextmanager
+def on_a_phone(page: Page) -> Iterator[None]:
+    page.set_viewport_size({"width": 360, "height": 800})
+    yield
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
+def test_the_login_keeps_nobody_out(page: Page) -> None:
+    page.goto("/login")
+    page.get_by_label("User name").wait_for()
+
+    assert pages.barriers(page) == []
+
+
+def test_a_run_is_found_and_looked_into_without_a_mouse(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs")
+    page.get_by_role("link", name="seed-cartpole-live").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("cartpole-live")
+    tab_to(page, "seed-cartpole-live")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="seed-cartpole-live")).to_be_visible()
+
+    tab_to(page, "Metrics")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_contain_text("value loss")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def tab_to(page: Page, words: str, *, most: int = 60) -> None:
+    """Press Tab until what has the focus, which must be seen, has these words."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        said, ring = page.evaluate(
+            """() => {
+                const one = document.activeElement, style = getComputedStyle(one);
+                const isSeen = style.outlineStyle !== "none" || style.boxShadow !== "none";
+                return [one.textContent, isSeen];
+            }"""
+        )
+        if str(said).strip() == words:
+            assert ring, f"nobody sees that {words!r} has the focus"
+            return
+    raise AssertionError(f"{words!r} was not reached with {most} tabs")
