@@ -28,7 +28,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema test-frontend test-python chromium clean
+.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema test-frontend test-python test-slow chromium clean
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,8 +83,11 @@ test-frontend: $(BUILT)
 	cd frontend && ../$(NODE) npm run check
 
 test-python: setup chromium
-	$(BIN)/pytest $(RERUN) -n 2 -m "not ray and not system and not browser"
+	$(BIN)/pytest $(RERUN) -n 2 -m "not ray and not system and not browser and not slow"
 	$(BIN)/pytest $(RERUN) -m "ray or system or browser"
+
+test-slow: setup ## Measure what takes minutes and gigabytes: lists of ten million rows
+	$(BIN)/pytest -s -m slow
 
 chromium:
 	@.ci/chromium

@@ -1,0 +1,95 @@
+"""Lists of the admin answer within half a second over ten million rows."""
+
+import os
+import time
+from statistics import median
+from typing import Final
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from benchmarks.processes import cpu_seconds
+from runs.models import Run
+from tests.factories import NOON, make_run
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+
+ROWS: Final = int(os.environ.get("ROLLDECK_TEST_ROWS", "10_000_000"))
+RUNS: Final = 20
+AT_MOST_SECONDS: Final = 0.5
+# As the services would leave them: one in a hundred queued, the others dropped with a reason; of
+# every ten in a row nine are of the same run. Foreign keys are not checked row by row.
+FILL: Final = """
+    INSERT INTO buffer_trajectorygroup
+        (run_id, state, drop_reason, epoch, policy_step, env_id, received_at, size_bytes,
+         codec, crc32, segment, object, "offset", origin, sequences, tokens, longest_tokens,
+         score_mean, score_min, score_max, score_std, producer)
+    SELECT CASE WHEN n %% 10 = 0 THEN %(first)s + n %% %(runs)s ELSE %(last)s END,
+           CASE WHEN n %% 100 = 0 THEN 'queued' ELSE 'dropped' END,
+           CASE WHEN n %% 100 = 0 THEN '' ELSE 'stale_version' END,
+           1, n / 1000, n %% 4, %(now)s + n * interval '1 ms', 4096,
+           'json', 0, 1, 'objects/1', n, '', 8, 4096, 512, 0.5, 0, 1, 0.5, 'env:math_0'
+    FROM generate_series(1, %(rows)s) AS n"""
+LISTS: Final = {
+    "list": "",
+    "list, page 100": "?p=100",
+    "search by id": "?q=123456",
+    "search by run": "?q=many-0",
+    "filter by run, the rarest": "?run__id__exact={first}",
+    "filter by run, the largest": "?run__id__exact={last}",
+    "filter by state, common": "?state__exact=dropped",
+    "filter by state, none there": "?state__exact=waiting",
+    "filter by run and state": "?run__id__exact={last}&state__exact=queued",
+}
+
+
+@pytest.fixture
+def runs() -> list[Run]:
+    runs = [make_run(name=f"many-{number}", kind="outside") for number in range(RUNS)]
+    asked = {
+        "first": runs[0].pk, "last": runs[-1].pk, "runs": RUNS, "now": NOON, "rows": ROWS
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(FILL, asked)
+        cursor.execute("SET LOCAL session_replication_role = DEFAULT")
+        cursor.execute("ANALYZE buffer_trajectorygroup")
+    return runs
+
+
+def test_a_list_of_ten_million_groups_answers_at_once(runs: list[Run]) -> None:
+    ada = Client()
+    ada.force_login(User.objects.create_superuser("ada"))
+    ada.get("/admin/buffer/trajectorygroup/")  # templates are compiled once
+
+    taken = {
+        name: seconds(ada, query.format(first=runs[0].pk, last=runs[-1].pk))
+        for name, query in LISTS.items()
+    }
+
+    print({name: f"{1000 * one:.0f} ms" for name, one in taken.items()})  # noqa: T201 figures
+    assert {name: one for name, one in taken.items() if one > AT_MOST_SECONDS} == {}
+
+
+def seconds(ada: Client, query: str) -> float:
+    """Return the processor time of an answer, ours and the database's; the median of five.
+
+    On a machine with nothing else to do it is the time that a person waits.
+    """
+
+    def once() -> float:
+        began = used()
+        assert ada.get(f"/admin/buffer/trajectorygroup/{query}").status_code == 200
+        return used() - began
+
+    return median(once() for _ in range(5))
+
+
+def used() -> float:
+    """Return the processor time so far of this process and of its database connection."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        [pid] = cursor.fetchone()
+    return time.process_time() + cpu_seconds([pid])
