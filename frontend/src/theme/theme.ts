@@ -34,7 +34,7 @@ const below = { inputWrapperOrder: ["label", "input", "error", "description"] };
 
 export const theme = createTheme({
   primaryColor: "deck",
-  primaryShade: { light: 6, dark: 5 },
+  primaryShade: { light: 6, dark: 6 },
   colors: { deck, dark },
   fontFamily: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', Ubuntu, Cantarell, sans-serif",
   fontFamilyMonospace: "ui-monospace, SFMono-Regular, 'Cascadia Code', Menlo, 'DejaVu Sans Mono', monospace",

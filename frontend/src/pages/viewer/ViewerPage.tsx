@@ -88,7 +88,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
               Next
             </Button>
           </Button.Group>
-          <Button component="a" href={contentUrl(name, group.id)} download size="compact-sm" variant="default" disabled={!group.has_bytes} leftSection={<Download size={14} />} rightSection={<Kbd size="xs" className="wide-only">x</Kbd>}>
+          <Button component="a" href={contentUrl(name, group.id)} download size="compact-sm" variant="default" disabled={!group.has_bytes} aria-disabled={!group.has_bytes || undefined} leftSection={<Download size={14} />} rightSection={<Kbd size="xs" className="wide-only">x</Kbd>}>
             Export
           </Button>
         </div>
