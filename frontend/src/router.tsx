@@ -102,6 +102,11 @@ const runTabs = [
   }),
   createRoute({
     getParentRoute: () => run,
+    path: "environments",
+    component: lazyRouteComponent(() => import("@/pages/run/environments/EnvironmentsTab"), "EnvironmentsTab"),
+  }),
+  createRoute({
+    getParentRoute: () => run,
     path: "weights",
     component: lazyRouteComponent(() => import("@/pages/run/weights/WeightsTab"), "WeightsTab"),
     validateSearch: (search): { version?: number } => ({ version: Number(search.version) || undefined }),
@@ -116,6 +121,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "logs",
     component: lazyRouteComponent(() => import("@/pages/run/logs/LogsTab"), "LogsTab"),
+    validateSearch: (search): { log?: string } => ({ log: text(search.log) }),
   }),
 ] as const;
 

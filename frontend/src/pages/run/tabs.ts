@@ -18,6 +18,7 @@ export const TABS: Tab[] = [
   { to: "/runs/$name", label: "Overview" },
   { to: "/runs/$name/metrics", label: "Metrics" },
   { to: "/runs/$name/queue", label: "Queue" },
+  { to: "/runs/$name/environments", label: "Environments" },
   { to: "/runs/$name/fleet", label: "Fleet", isFor: hasFleet },
   { to: "/runs/$name/trajectories", label: "Trajectories", holds: "/groups/", isFor: (kind) => kind !== "fleet" },
   { to: "/runs/$name/episodes", label: "Episodes", isFor: hasFleet },

@@ -1,12 +1,44 @@
 import "@/pages/run/logs/logs.css";
-import { useRun } from "@/pages/run/RunContext";
+import { Button } from "@mantine/core";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+import { Panel } from "@/components/Panel";
 import { Events } from "@/pages/run/logs/Events";
+import { placeOf, textOf } from "@/pages/run/logs/places";
+import { useRun } from "@/pages/run/RunContext";
 
-/** What happened, newest first. */
+const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
+
+/** What happened, newest first, and what each process of the fleet wrote. */
 export function LogsTab() {
+  const { run, fleet, events } = useRun();
+  const { log } = useSearch({ from: "/shell/runs/$name/logs" });
+  const navigate = useNavigate({ from: "/runs/$name/logs" });
+  const open = (text: string | undefined) => void navigate({ search: { log: text } });
+  const workers = fleet?.workers ?? [];
+  const place = log === undefined ? null : placeOf(log);
   return (
     <div className="charts">
-      <Events events={useRun().events} />
+      {run.kind !== "outside" && (
+        <Panel title="Logs of the fleet" note="read on their nodes when asked for" className="span-12">
+          <div className="log-places">
+            <Button size="compact-sm" variant="default" onClick={() => open("manager")}>
+              Manager
+            </Button>
+            {workers.map(({ index }) => (
+              <Button key={index} size="compact-sm" variant="default" onClick={() => open(String(index))}>
+                Worker {index}
+              </Button>
+            ))}
+          </div>
+        </Panel>
+      )}
+      <Events events={events} />
+      {place && (
+        <Suspense>
+          <LogsDrawer run={run.name} workers={workers} place={place} onPlace={(to) => open(textOf(to))} onClose={() => open(undefined)} />
+        </Suspense>
+      )}
     </div>
   );
 }

@@ -22,7 +22,7 @@ function Row({ run, version, deliveries, isOpen }: RowProps) {
       <td>{isCurrent && <span className="chip tone-good">current</span>}</td>
       <td className="num"><Age at={version.published_at} suffix=" ago" /></td>
       <td className="num">{bytes(version.size_bytes)}</td>
-      <td className="anywhere">{version.trainer ? visible(version.trainer) : "–"}</td>
+      <td className="nowrap">{version.trainer ? visible(version.trainer) : "–"}</td>
       <td className="num">{bars.length === 0 ? "–" : `${bars.length - missing} of ${bars.length}`}</td>
       <td className="num">{slowest ? duration(slowest.active) : "–"}</td>
     </tr>

@@ -1,0 +1,20 @@
+import { expect, it } from "vitest";
+import type { EnvironmentMixing, EnvironmentRow, LedgerPart } from "@/api/types";
+import { environmentViews } from "./rows";
+
+const ledger = (fields: Partial<LedgerPart["environments"][number]>): LedgerPart["environments"][number] => ({
+  kind: "groups", env_id: 0, environment: "", accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true, ...fields,
+});
+const math = { env_id: 0, wandb_name: "math_0" } as EnvironmentRow;
+
+it("joins registration, mixing and ledger by the environment's id", () => {
+  const mixing = [{ env_id: 0, debt: -3 }] as EnvironmentMixing[];
+  const ledgers = [ledger({ accepted: 10, queued: 4, served: 4, dropped: { stale_version: 0, poison: 2 } }), ledger({ env_id: 1, queued: 4 })];
+  expect(environmentViews([math], mixing, ledgers)).toMatchObject([
+    { key: "id:0", name: "math_0", mixing: { debt: -3 }, queueShare: 0.5, dropped: 2, dropShare: 0.2, reasons: [["poison", 2]] },
+  ]);
+});
+it("knows the environments of fleets by their names, and those that never registered", () => {
+  const ledgers = [ledger({ kind: "fragments", env_id: null, environment: "gymnasium:CartPole-v1", accepted: 3 }), ledger({ env_id: null, accepted: 1 })];
+  expect(environmentViews([], [], ledgers).map(({ name }) => name)).toEqual(["gymnasium:CartPole-v1", "without an environment"]);
+});

@@ -1,0 +1,53 @@
+/** Put together what is known of each environment of a run. Pure. */
+
+import type { EnvironmentMixing, EnvironmentRow, LedgerPart } from "@/api/types";
+
+export type EnvironmentView = {
+  key: string;
+  name: string;
+  environment: EnvironmentRow | undefined;
+  mixing: EnvironmentMixing | undefined;
+  accepted: number;
+  served: number;
+  queued: number;
+  /** Part of everything queued; null when nothing is. */
+  queueShare: number | null;
+  dropped: number;
+  /** Part of what came in that was dropped; null before anything came. */
+  dropShare: number | null;
+  /** Why, the most frequent first. */
+  reasons: [string, number][];
+};
+
+type Ledgers = LedgerPart["environments"];
+
+/** One view for each environment that registered, or that fragments name. */
+export function environmentViews(environments: EnvironmentRow[], mixing: EnvironmentMixing[], ledgers: Ledgers): EnvironmentView[] {
+  const queuedInAll = ledgers.reduce((sum, each) => sum + each.queued, 0);
+  const view = (key: string, name: string, ledger: Ledgers[number] | undefined, environment?: EnvironmentRow): EnvironmentView => {
+    const reasons = Object.entries(ledger?.dropped ?? {}).filter(([, items]) => items > 0).sort(([, a], [, b]) => b - a);
+    const dropped = reasons.reduce((sum, [, items]) => sum + items, 0);
+    const accepted = ledger?.accepted ?? 0;
+    return {
+      key,
+      name,
+      environment,
+      mixing: environment && mixing.find(({ env_id }) => env_id === environment.env_id),
+      accepted,
+      served: ledger?.served ?? 0,
+      queued: ledger?.queued ?? 0,
+      queueShare: queuedInAll ? (ledger?.queued ?? 0) / queuedInAll : null,
+      dropped,
+      dropShare: accepted ? dropped / accepted : null,
+      reasons,
+    };
+  };
+  const registered = environments.map((each) =>
+    view(`id:${each.env_id}`, each.wandb_name, ledgers.find(({ kind, env_id }) => kind === "groups" && env_id === each.env_id), each),
+  );
+  const named = ledgers
+    .filter(({ kind, env_id }) => kind === "fragments" || env_id === null)
+    .filter(({ accepted }) => accepted > 0)
+    .map((ledger) => view(`name:${ledger.environment}`, ledger.environment || "without an environment", ledger));
+  return [...registered, ...named];
+}

@@ -1,0 +1,14 @@
+import { expect, it } from "vitest";
+import { placeOf, textOf } from "./places";
+
+it.each([
+  ["manager", { worker: null, slot: null }],
+  ["3", { worker: 3, slot: null }],
+  ["3.0", { worker: 3, slot: 0 }],
+])("%s is a place, there and back", (text, place) => {
+  expect(placeOf(text)).toEqual(place);
+  expect(textOf(place)).toBe(text);
+});
+it("knows no other", () => {
+  expect(["", "x", "-1", "1.2.3"].map(placeOf)).toEqual([null, null, null, null]);
+});
