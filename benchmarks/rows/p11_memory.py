@@ -13,6 +13,8 @@ QUEUED_GROUPS = 1_000
 PUSHING = 4
 BATCH_GROUPS = 8
 ROUND_GROUPS = 64
+# Until every thread of the servers has served the largest that comes, its memory grows.
+FILLING_BYTES = 2_000_000_000
 PASSING_BYTES = 2_000_000_000
 FULL_PASSING_BYTES = 20_000_000_000
 MEGABYTE = 1e6
@@ -54,15 +56,25 @@ def megabytes_of_a_group(server: AtroposApi, load: OtherProcess, groups: int) ->
     return (memory_bytes(server) - before) / groups / MEGABYTE
 
 
+def _pass_once(deck: Deck, load: OtherProcess, env_id: int) -> None:
+    _push(deck, load, env_id, ROUND_GROUPS)
+    load.run(get_batches, deck.url, ROUND_GROUPS // BATCH_GROUPS)
+
+
 def passed_through(bench: Bench, deck: Deck, load: OtherProcess) -> Figures:
-    """Return our memory while gigabytes are pushed and served, a tenth of them at a time."""
+    """Return our memory while gigabytes are pushed and served, a tenth of them at a time.
+
+    What passes before that fills caches and pools, and is not counted.
+    """
     env_id = deck.begin(batch_size=BATCH_GROUPS * USUAL.sequences, group_size=USUAL.sequences)
     total = FULL_PASSING_BYTES if bench.full else PASSING_BYTES
-    rounds = max(10, total // (ROUND_GROUPS * len(json_group(USUAL, seed=0))))
+    round_bytes = ROUND_GROUPS * len(json_group(USUAL, seed=0))
+    rounds = max(10, total // round_bytes)
     megabytes = []
+    for _ in range(0 if bench.tiny else FILLING_BYTES // round_bytes):
+        _pass_once(deck, load, env_id)
     for number in range(2 if bench.tiny else rounds):
-        _push(deck, load, env_id, ROUND_GROUPS)
-        load.run(get_batches, deck.url, ROUND_GROUPS // BATCH_GROUPS)
+        _pass_once(deck, load, env_id)
         if number % max(1, rounds // 10) == 0 or number == rounds - 1:
             megabytes.append(round(memory_bytes(deck) / MEGABYTE, 1))
     third = max(1, len(megabytes) // 3)
