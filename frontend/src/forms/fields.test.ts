@@ -121,6 +121,15 @@ describe("answers", () => {
   });
 });
 
+it("reads lists of anything but numbers as JSON", () => {
+  const [section] = sectionsOf({ type: "object", properties: { order: { type: "array", items: { type: "string" }, default: [] } } });
+  const order = section?.fields[0] ?? expect.fail("no field");
+  expect(read(order, "[]")).toEqual({ value: [] });
+  expect(read(order, '["a"]')).toEqual({ value: ["a"] });
+  expect(read(order, "{}")).toMatchObject({ problem: expect.stringContaining("list") });
+  expect(read(order, "[")).toMatchObject({ problem: expect.stringContaining("not JSON") });
+});
+
 describe("server errors", () => {
   it("land on their fields, deeper ones on the field around them", () => {
     const { placed, loose } = placeErrors(sections, [

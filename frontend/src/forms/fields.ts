@@ -199,6 +199,15 @@ function readNumbers(text: string, schema: JsonSchema): Read {
   return bad ?? { value: read.map((each) => ("value" in each ? each.value : null)) };
 }
 
+function readList(text: string): Read {
+  try {
+    const value: unknown = JSON.parse(text || "[]");
+    return Array.isArray(value) ? { value } : { problem: 'A JSON list is needed, such as ["one"].' };
+  } catch {
+    return { problem: 'This is not JSON. A list is needed, such as ["one"].' };
+  }
+}
+
 function readJson(text: string): Read {
   try {
     const value: unknown = JSON.parse(text || "{}");
@@ -226,7 +235,7 @@ export function read(field: Field, answer: string | boolean): Read {
     case "numbers":
       return readNumbers(answer, field.schema);
     case "json":
-      return readJson(answer);
+      return field.schema.type === "array" ? readList(answer) : readJson(answer);
     case "text":
       return readText(answer, field.schema);
     default:
