@@ -90,6 +90,12 @@ const runTabs = [
   }),
   createRoute({
     getParentRoute: () => run,
+    path: "evaluations",
+    component: lazyRouteComponent(() => import("@/pages/run/evaluations/EvaluationsTab"), "EvaluationsTab"),
+    validateSearch: (search): { lesson?: string } => ({ lesson: text(search.lesson) }),
+  }),
+  createRoute({
+    getParentRoute: () => run,
     path: "trajectories",
     component: lazyRouteComponent(() => import("@/pages/run/trajectories/TrajectoriesTab"), "TrajectoriesTab"),
     validateSearch: listSearch,

@@ -1,5 +1,6 @@
 """A person sees where each lesson of a language run is, and why."""
 
+import re
 from typing import Any
 
 import httpx
@@ -152,3 +153,21 @@ def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_t
     tabs.get_by_role("link", name="Fleet").click()
     expect(signed_in.get_by_role("region", name="Fleet", exact=True)).to_be_visible()
     expect(signed_in.get_by_role("region", name="Recordings")).to_have_count(0)
+
+
+def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, token: str) -> None:
+    signed_in.goto(f"/runs/{NAME}/evaluations")
+    row = signed_in.locator("[data-evaluated='sums']")
+    marked = "success 0.344, between 0.254 and 0.446 of 64 problems; better than the evaluation"
+    expect(row.get_by_role("button", name=f"sums at version 20: {marked}")).to_be_visible()
+
+    row.get_by_role("button", name="sums at version 40").click()
+    expect(signed_in).to_have_url(re.compile(r"\?lesson=sums$"))
+    expect(signed_in.get_by_role("dialog", name="Lesson sums")).to_be_visible()
+    signed_in.get_by_role("button", name="Close").click()
+
+    signed_in.get_by_role("button", name="Evaluate now").click()
+    asked = signed_in.get_by_role("dialog", name="Evaluate lessons now?")
+    expect(asked).to_contain_text("the schedule stays as it is")
+    asked.get_by_role("button", name="Cancel").click()
+    expect(asked).to_have_count(0)

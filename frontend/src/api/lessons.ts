@@ -1,9 +1,10 @@
 /** Read the lessons of a language run, how they moved, and how they were evaluated. */
 
-import { queryOptions } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 
 const ROWS = 200;
+const MATRIX_ROWS = 500;
 /** Without a socket nobody says when to look again. */
 const LOOK_AGAIN_MS = 15_000;
 
@@ -39,5 +40,29 @@ export function evaluationsQuery(run: string, lesson: string, revision: number) 
     },
     placeholderData: (shown) => shown,
     gcTime: 10_000,
+  });
+}
+
+/** The newest evaluations of all lessons, without their answers. */
+export function allEvaluationsQuery(run: string, revision: number) {
+  return queryOptions({
+    queryKey: ["evaluations", run, "", revision],
+    queryFn: async () => {
+      const query = { limit: MATRIX_ROWS, samples: 0 };
+      return (await body(api.GET("/api/runs/{run}/evaluations", { params: { path: { run }, query } }))).results;
+    },
+    placeholderData: (shown) => shown,
+    refetchInterval: LOOK_AGAIN_MS,
+    gcTime: 10_000,
+  });
+}
+
+/** Have lessons evaluated now; none for all that are unlocked. */
+export function useRequestEvaluations(run: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (wanted: { lessons: string[]; reason: string }) =>
+      body(api.POST("/api/runs/{run}/evaluations", { params: { path: { run } }, body: wanted })),
+    onSettled: () => client.invalidateQueries({ queryKey: ["evaluations", run] }),
   });
 }

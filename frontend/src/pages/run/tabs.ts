@@ -23,6 +23,7 @@ export const TABS: Tab[] = [
   { to: "/runs/$name/trajectories", label: "Trajectories", holds: "/groups/", isFor: (kind) => kind !== "fleet" },
   { to: "/runs/$name/episodes", label: "Episodes", isFor: hasFleet },
   { to: "/runs/$name/curriculum", label: "Curriculum", isFor: (kind) => kind === "language" },
+  { to: "/runs/$name/evaluations", label: "Evaluations", isFor: (kind) => kind === "language" },
   { to: "/runs/$name/weights", label: "Weights" },
   { to: "/runs/$name/config", label: "Config" },
   { to: "/runs/$name/logs", label: "Logs" },

@@ -1,0 +1,61 @@
+import { Button, Group, Modal, MultiSelect, Textarea } from "@mantine/core";
+import { useState } from "react";
+import { useRequestEvaluations } from "@/api/lessons";
+
+type Props = { run: string; lessons: string[] };
+
+/** Have lessons evaluated beside the schedule. */
+export function EvaluateNow({ run, lessons }: Props) {
+  const [isOpen, setOpen] = useState(false);
+  const [chosen, setChosen] = useState<string[]>([]);
+  const [reason, setReason] = useState("");
+  const ask = useRequestEvaluations(run);
+  const close = () => {
+    setOpen(false);
+    ask.reset();
+  };
+  return (
+    <>
+      <Button size="compact-sm" variant="default" onClick={() => setOpen(true)}>
+        Evaluate now
+      </Button>
+      <Modal opened={isOpen} onClose={close} title="Evaluate lessons now?">
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            ask.mutate({ lessons: chosen, reason }, { onSuccess: close });
+          }}
+        >
+          <p className="soft">
+            The next free worker evaluates them at the present version, before it samples anything else. What is waiting already is not doubled, and the
+            schedule stays as it is.
+          </p>
+          <MultiSelect label="Lessons" placeholder={chosen.length > 0 ? undefined : "all that are unlocked"} data={lessons} value={chosen} onChange={setChosen} />
+          <Textarea
+            mt="sm"
+            label="Reason"
+            description="Kept in the run's events with your name."
+            value={reason}
+            maxLength={2000}
+            autosize
+            minRows={2}
+            onChange={(event) => setReason(event.currentTarget.value)}
+          />
+          {ask.error && (
+            <p className="small bad" role="alert">
+              {ask.error.message}
+            </p>
+          )}
+          <Group mt="md" justify="flex-end">
+            <Button variant="default" onClick={close}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={ask.isPending}>
+              Evaluate
+            </Button>
+          </Group>
+        </form>
+      </Modal>
+    </>
+  );
+}

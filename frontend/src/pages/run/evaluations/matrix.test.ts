@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import type { EvaluationRow } from "@/api/types";
+import { COLUMNS, matrixOf, wordsOfCell } from "@/pages/run/evaluations/matrix";
+
+function evaluation(lesson: string, step: number, success: number | null, fields: Partial<EvaluationRow> = {}): EvaluationRow {
+  const interval = (value: number) => ({ estimate: value, low: value - 0.05, high: value + 0.05 });
+  return {
+    id: `${lesson}-${step}`,
+    lesson,
+    round: step + 1,
+    state: success === null ? "queued" : "done",
+    epoch: 1,
+    due_step: step,
+    policy_step: success === null ? -2 : step,
+    created_at: "2026-01-01T00:00:00Z",
+    finished_at: null,
+    worker: "w0",
+    attempts: 1,
+    reason: "",
+    figures:
+      success === null
+        ? null
+        : {
+            problems: 64,
+            generations: 4,
+            successes: 60,
+            success: interval(success),
+            pass_at: { "1": success, "4": 0.99 },
+            reward: interval(success),
+            tokens: 0,
+            truncated: 0,
+            seconds: 1,
+          },
+    samples: [],
+    ...fields,
+  } as EvaluationRow;
+}
+
+test("versions are columns in order, whatever the order of the rows", () => {
+  const { columns, cells } = matrixOf([evaluation("a", 20, 0.8), evaluation("b", 0, 0.1), evaluation("a", 0, 0.5)]);
+  expect(columns.map(({ step }) => step)).toEqual([0, 20]);
+  expect(cells.get("b")?.has("1.20")).toBe(false);
+});
+
+test("only what chance does not explain is marked as better or worse", () => {
+  const { cells } = matrixOf([evaluation("a", 0, 0.5), evaluation("a", 5, 0.56), evaluation("a", 10, 0.9), evaluation("a", 15, 0.6)]);
+  expect([...(cells.get("a")?.values() ?? [])].map(({ change }) => change)).toEqual([null, null, "better", "worse"]);
+});
+
+test("a cell says its interval and pass@k, and what is still to come", () => {
+  const { cells } = matrixOf([evaluation("a", 0, 0.5), evaluation("b", 0, null)]);
+  const words = (lesson: string) => wordsOfCell(cells.get(lesson)!.get("1.0")!);
+  expect(words("a")).toBe("a at version 0: success 0.5, between 0.45 and 0.55 of 64 problems, pass@4 99 %");
+  expect(words("b")).toBe("b at version 0: waits for a worker");
+});
+
+test("the newest versions are shown, and an epoch of its own is a column of its own", () => {
+  const many = Array.from({ length: 20 }, (_, at) => evaluation("a", at, 0.5));
+  const { columns, epochs } = matrixOf([...many, evaluation("a", 3, 0.5, { epoch: 2, round: 99 })]);
+  expect(columns).toHaveLength(COLUMNS);
+  expect(columns.at(-1)?.key).toBe("2.3");
+  expect(epochs).toBe(2);
+});

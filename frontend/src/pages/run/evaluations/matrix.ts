@@ -1,0 +1,72 @@
+/** Arrange evaluations as lesson × version. Pure. */
+
+import type { EvaluationRow } from "@/api/types";
+import { percent } from "@/format";
+import { inWords } from "@/pages/run/curriculum/curriculum";
+
+/** Versions side by side; older ones are reached through a lesson. */
+export const COLUMNS = 12;
+
+export type Cell = {
+  row: EvaluationRow;
+  /** How the success changed against the lesson's evaluation before: only where their intervals exclude each other. */
+  change: "better" | "worse" | null;
+};
+
+export type VersionColumn = { key: string; epoch: number; step: number };
+
+export type Matrix = {
+  /** Versions, the oldest first. */
+  columns: VersionColumn[];
+  /** By lesson, then by the key of a column. */
+  cells: Map<string, Map<string, Cell>>;
+  /** Epochs that are shown. */
+  epochs: number;
+};
+
+const isOpen = ({ state }: EvaluationRow): boolean => state === "queued" || state === "leased";
+
+/** The version that was evaluated, or is to be. */
+export function versionOf(row: EvaluationRow): VersionColumn {
+  const step = row.state === "done" ? row.policy_step : row.due_step;
+  return { key: `${row.epoch}.${step}`, epoch: row.epoch, step };
+}
+
+function changeOf(row: EvaluationRow, before: EvaluationRow | undefined): Cell["change"] {
+  const [now, then] = [row.figures?.success, before?.figures?.success];
+  if (!now || !then) return null;
+  if (now.high < then.low) return "worse";
+  return now.low > then.high ? "better" : null;
+}
+
+/** Arrange rows, whatever their order; of two evaluations of one version the newer one is shown. */
+export function matrixOf(rows: EvaluationRow[]): Matrix {
+  const inOrder = [...rows].sort((a, b) => a.round - b.round);
+  const versions = new Map<string, VersionColumn>();
+  const cells: Matrix["cells"] = new Map();
+  const last = new Map<string, EvaluationRow>();
+  for (const row of inOrder) {
+    const version = versionOf(row);
+    versions.set(version.key, version);
+    const line = cells.get(row.lesson) ?? new Map<string, Cell>();
+    line.set(version.key, { row, change: changeOf(row, last.get(row.lesson)) });
+    cells.set(row.lesson, line);
+    if (row.figures) last.set(row.lesson, row);
+  }
+  const sorted = [...versions.values()].sort((a, b) => a.epoch - b.epoch || a.step - b.step);
+  const columns = sorted.slice(-COLUMNS);
+  return { columns, cells, epochs: new Set(columns.map(({ epoch }) => epoch)).size };
+}
+
+/** What a cell says to whoever cannot see it, or wants to know more. */
+export function wordsOfCell({ row, change }: Cell): string {
+  const at = `${row.lesson} at version ${versionOf(row).step}`;
+  if (isOpen(row)) return `${at}: ${row.state === "queued" ? "waits for a worker" : `under way on ${row.worker}`}`;
+  if (!row.figures) return `${at}: lost after ${row.attempts} attempts: ${row.reason}`;
+  const passes = Object.entries(row.figures.pass_at)
+    .filter(([k]) => Number(k) > 1)
+    .map(([k, rate]) => `, pass@${k} ${percent(rate)}`)
+    .join("");
+  const moved = change ? `; ${change} than the evaluation before` : "";
+  return `${at}: success ${inWords(row.figures.success)} of ${row.figures.problems} problems${passes}${moved}`;
+}
