@@ -9,7 +9,7 @@ from buffer.core.group_filter import GroupFilter
 from buffer.selectors.group_lists import patience
 from buffer.selectors.group_stretches import FLAGS, JOINED, WORKER, conditions, stretch
 
-COUNTED: Final = 20_000
+COUNTED: Final = 10_000
 """Groups that facets look at: the first ones of the list."""
 BINS: Final = 24
 MOST_VALUES: Final = 40

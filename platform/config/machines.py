@@ -46,8 +46,9 @@ MIDDLEWARE: Final = (
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 )
 _ATROPOS: Final = re.compile(rf"/(?:atropos/[^/]+/)?(?:{'|'.join(ATROPOS_NAMES)})")
+# An export may be longer than fits into memory; Django's own way sends it as it is made.
 _API: Final = re.compile(
-    r"/api/runs/[^/]+/(?:groups|fragments|batches|followers|fleet)(?:/.*)?", re.DOTALL
+    r"/api/runs/[^/]+/(?:groups(?!/export)|fragments|batches|followers|fleet)(?:/.*)?", re.DOTALL
 )
 
 

@@ -92,6 +92,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/weights/<small:epoch>/<step:step>"): READ_RUN,
     ("GET", "runs/<slug:run>/groups"): READ_RUN,
     ("GET", "runs/<slug:run>/groups/facets"): READ_RUN,
+    ("GET", "runs/<slug:run>/groups/export"): READ_RUN,
     ("GET", "runs/<slug:run>/groups/<large:group>"): READ_RUN,
     ("GET", "runs/<slug:run>/groups/<large:group>/content"): READ_RUN,
     ("GET", "runs/<slug:run>/groups/<large:group>/sequences"): READ_RUN,

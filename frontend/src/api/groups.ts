@@ -129,3 +129,12 @@ export const contentQuery = (run: string, group: number, characters: number) =>
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
   });
+
+/** Address of a download of all groups that a query finds. */
+export function exportUrl(run: string, query: GroupQuery, form: "jsonl" | "parquet"): string {
+  const asked = new URLSearchParams({ form });
+  for (const [name, value] of Object.entries(query)) {
+    for (const each of Array.isArray(value) ? value : [value]) asked.append(name, String(each));
+  }
+  return `/api/runs/${encodeURIComponent(run)}/groups/export?${asked}`;
+}

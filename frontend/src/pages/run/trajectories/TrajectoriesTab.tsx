@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { X } from "lucide-react";
 import { useEffect, useState } from "react";
-import { facetsQuery, type GroupFacets, type GroupQuery, groupsQuery } from "@/api/groups";
+import { exportUrl, facetsQuery, type GroupFacets, type GroupQuery, groupsQuery } from "@/api/groups";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
@@ -42,7 +42,7 @@ function SearchBox({ text, onSearch }: { text: string; onSearch: (text: string) 
 
 /** How much was looked at, so that no number claims more than it knows. */
 function Scope({ facets }: { facets: GroupFacets }) {
-  const isAll = facets.looked_at < 20_000;
+  const isAll = facets.looked_at < 10_000;
   return (
     <p className={styles.scope} role="status">
       <b>{number(facets.matching)}</b> {isAll ? "groups match" : `of the first ${number(facets.looked_at)} match`}
@@ -101,6 +101,11 @@ export function TrajectoriesTab() {
             onChange={(event) => change(listSearch({ ...query, sort: event.currentTarget.value }))}
           />
         </div>
+        <p className={styles.exports}>
+          <span className="faint">Export these:</span>
+          <a href={exportUrl(run.name, query, "jsonl")} download>JSONL</a>
+          <a href={exportUrl(run.name, query, "parquet")} download>Parquet</a>
+        </p>
         {chosen.length > 0 && (
           <div className={styles.chips}>
             {chosen.map((chip) => (

@@ -1,0 +1,108 @@
+"""Taking selections of groups along: JSON lines and Parquet, a few groups at a time."""
+
+import io
+import json
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import msgspec
+import pyarrow.parquet
+import pytest
+from django.test import Client
+
+from buffer.models import TrajectoryGroup
+from runs.models import Run
+from tests.buffer_factories import group
+from tests.factories import bearer, make_run
+from tests.live_server import serving
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_run(name="demo", kind="outside", status="running", drop_zero_variance=True)
+
+
+def push(run: Run, *groups: dict[str, Any]) -> None:
+    content = json.dumps(list(groups), indent=1).encode()
+    answer = Client().post(
+        "/atropos/demo/scored_data_list",
+        content,
+        "application/json",
+        headers=bearer("env", run=run),
+    )
+    assert answer.status_code == 200, answer.content
+
+
+def exported(run: Run, **query: Any) -> bytes:
+    answer = Client().get("/api/runs/demo/groups/export", query, headers=bearer("trainer", run=run))
+    assert answer.status_code == 200, answer.content
+    return b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+
+
+def test_each_group_is_a_line_with_all_it_holds(run: Run) -> None:
+    sent = group(mark=5) | {"scores": [0.0, 1.0], "messages": [[], []]}
+    push(run, sent, group(mark=6))
+
+    lines = [json.loads(line) for line in exported(run).splitlines()]
+
+    assert [line["state"] for line in lines] == ["dropped", "queued"]
+    assert (lines[0]["group"], lines[0]["missing"][-19:]) == (None, "they were never kept"[-19:])
+    assert lines[1]["group"] | sent == lines[1]["group"]
+    assert lines[1]["score_mean"] == 0.5
+    assert len(exported(run, state="queued").splitlines()) == 1
+
+
+def test_more_groups_than_fit_a_page_come_once_each(run: Run) -> None:
+    push(run, *(group(mark=mark) | {"scores": [0.0, 1.0]} for mark in range(120)))
+
+    ids = [json.loads(line)["id"] for line in exported(run).splitlines()]
+
+    assert len(ids) == 120
+    assert all(newer > older for newer, older in pairwise(ids))
+    assert len(exported(run, limit=70).splitlines()) == 70
+
+
+def test_parquet_has_a_row_for_each_group(run: Run) -> None:
+    sent = group(mark=5) | {"scores": [0.0, 1.0]}
+    push(run, sent, group(mark=6))
+
+    table = pyarrow.parquet.read_table(io.BytesIO(exported(run, form="parquet")))
+
+    dropped, queued = table.to_pylist()
+    assert (dropped["group"], queued["missing"]) == (None, "")
+    whole = json.loads(queued["group"])
+    assert whole | sent == whole
+    assert queued["received_at"].tzinfo is not None
+    assert (
+        pyarrow.parquet.read_table(
+            io.BytesIO(exported(run, form="parquet", state="leased"))
+        ).num_rows
+        == 0
+    )
+
+
+def test_a_real_server_streams_it(run: Run) -> None:
+    push(run, *(group(mark=mark) | {"scores": [0.0, 1.0]} for mark in range(60)))
+
+    with serving() as address:
+        answer = httpx.get(
+            f"{address}/api/runs/demo/groups/export",
+            headers=bearer("trainer", run=run),
+            timeout=60,
+        )
+
+    assert "content-length" not in answer.headers
+    assert len(answer.content.splitlines()) == TrajectoryGroup.objects.count() == 60
+    assert msgspec.json.decode(answer.content.splitlines()[0])["missing"] == ""
+
+
+def test_a_form_that_nobody_writes_is_refused(run: Run) -> None:
+    for query in ({"form": "csv"}, {"limit": "0"}, {"state": "eaten"}):
+        answer = Client().get(
+            "/api/runs/demo/groups/export", query, headers=bearer("trainer", run=run)
+        )
+        assert answer.status_code == 400
+        assert answer.json()["errors"][0]["field"] == next(iter(query))

@@ -1,0 +1,67 @@
+"""Push the groups that the tests of the viewer look at."""
+
+from typing import Any
+
+import numpy as np
+
+from rolldeck import wire
+from rolldeck.group_encoding import pack_group
+from tests.deck import Deck, wait_until
+
+LONG_TOKENS = 131_072
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+UNSEEN = "\u202egnp.exe\u200b\x1b[31m"
+
+
+def outside_run(deck: Deck, name: str) -> None:
+    deck.post("/api/runs", {"name": name, "kind": "outside", "start": True})
+
+
+def push(deck: Deck, run: str, *groups: dict[str, Any]) -> list[int]:
+    """Push groups in the binary form; return their ids, once they are digested."""
+    body = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(one)) for one in groups]))
+    answer = deck.http.post(
+        f"/api/runs/{run}/groups", content=body, headers={"Content-Type": wire.GROUPS_TYPE}
+    )
+    assert answer.is_success, answer.text
+
+    def digested() -> list[int]:
+        rows = deck.get(f"/api/runs/{run}/groups?limit={len(groups)}")["results"]
+        is_done = len(rows) == len(groups) and all(row["is_digested"] for row in rows)
+        return [row["id"] for row in reversed(rows)] if is_done else []
+
+    return wait_until(digested, seconds=120, what="the groups are digested")
+
+
+def conversation(
+    question: str, *answers: str, scores: list[float], **fields: Any
+) -> dict[str, Any]:
+    """Return a group whose sequences share a prompt of three tokens and then part."""
+    rows = [[1, 2, 3, 10 + place, 20] for place in range(len(answers))]
+    masks = [[-100, -100, -100, *row[3:]] for row in rows]
+    logprobs = [[1.0, 1.0, 1.0, -0.1, -5.0] for _ in rows]
+    said = [
+        [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        for answer in answers
+    ]
+    return {
+        "tokens": rows,
+        "masks": masks,
+        "inference_logprobs": logprobs,
+        "scores": scores,
+        "messages": said,
+        **fields,
+    }
+
+
+def long_group() -> dict[str, Any]:
+    """Return a group of one sequence of 128 k tokens, half of them trained on."""
+    tokens = np.arange(LONG_TOKENS, dtype=np.int32) % 50_000
+    own = (np.arange(LONG_TOKENS) // 1000) % 2 == 1
+    logprobs = np.where(np.arange(LONG_TOKENS) % 997 == 5, -6.0, -0.2).astype(np.float32)
+    return {
+        "tokens": [tokens],
+        "masks": [np.where(own, tokens, -100)],
+        "inference_logprobs": [logprobs],
+        "scores": [1.0],
+    }

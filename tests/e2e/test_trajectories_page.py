@@ -1,0 +1,96 @@
+"""Looking for trajectories: facets, search, the address, and the way into one."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.pushed_groups import conversation, outside_run, push
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def groups(deck: Deck) -> list[int]:
+    outside_run(deck, "looked-for")
+    return push(
+        deck,
+        "looked-for",
+        conversation("Name the planets", "Mars", "Venus", scores=[0.0, 1.0], lesson="space"),
+        conversation("Sort 3 1 2", "1 2 3", "1 2 3", scores=[1.0, 1.0], lesson="sorting"),
+        conversation("Sort 9 8 7", "7 8 9", "9 8 7", scores=[1.0, 0.5], lesson="sorting"),
+    )
+
+
+def test_one_finds_a_group_by_facets_and_words_and_the_address_remembers(
+    groups: list[int], signed_in: Page
+) -> None:
+    page = signed_in
+    page.goto("/runs/looked-for/trajectories")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    expect(page.get_by_text("3 groups match")).to_be_visible()
+
+    page.get_by_label(re.compile("^sorting")).check()
+    expect(rows).to_have_count(2)
+    page.get_by_label(re.compile("zero variance")).check()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Sort 3 1 2")
+
+    page.reload()
+    expect(rows).to_have_count(1)
+    page.get_by_role("button", name="Remove flag: zero variance").click()
+    expect(rows).to_have_count(2)
+    page.go_back()
+    expect(rows).to_have_count(1)
+
+    page.get_by_role("button", name="Clear all").click()
+    page.get_by_role("searchbox").fill("planets")
+    expect(rows).to_have_count(1)
+    expect(page).to_have_url(re.compile("q=planets"))
+    page.get_by_role("searchbox").fill("nothing like it")
+    expect(page.get_by_role("heading", name="No group matches")).to_be_visible()
+
+
+def test_one_walks_through_the_list_by_keys_and_opens_a_group(
+    groups: list[int], signed_in: Page
+) -> None:
+    page = signed_in
+    page.goto("/runs/looked-for/trajectories?sort=-score")
+    expect(page.locator("tbody tr")).to_have_count(3)
+
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", name=f"Group {groups[2]}")).to_be_visible()
+    expect(page.get_by_role("button", name="Next")).to_be_enabled()
+    page.keyboard.press("j")
+    expect(page.get_by_role("heading", name=f"Group {groups[1]}")).to_be_visible()
+    expect(page.get_by_role("button", name="Previous")).to_be_enabled()
+    page.keyboard.press("k")
+    expect(page.get_by_role("heading", name=f"Group {groups[2]}")).to_be_visible()
+    page.get_by_role("link", name="sorting", exact=True).click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+
+
+def test_a_run_without_groups_says_how_to_get_one(deck: Deck, signed_in: Page) -> None:
+    outside_run(deck, "nothing-yet")
+    page = signed_in
+    page.goto("/runs/nothing-yet/trajectories")
+
+    expect(page.get_by_role("heading", name="No trajectories yet")).to_be_visible()
+    expect(page.get_by_text(f"{deck.url}/atropos/nothing-yet/scored_data")).to_be_visible()
+
+
+def test_it_works_on_a_small_screen(groups: list[int], signed_in: Page) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto("/runs/looked-for/trajectories")
+    expect(page.locator("tbody tr")).to_have_count(3)
+
+    page.get_by_text("Facets").click()
+    page.get_by_label(re.compile("^space")).check()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360

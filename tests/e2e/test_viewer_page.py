@@ -1,0 +1,118 @@
+"""Looking into a group: messages, tokens, the place where sequences part, export; hostile text."""
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.pushed_groups import (
+    HOSTILE,
+    LONG_TOKENS,
+    UNSEEN,
+    conversation,
+    long_group,
+    outside_run,
+    push,
+)
+
+pytestmark = pytest.mark.browser
+# Pages of 128 k tokens are to answer in 1.5 s; machines that run other tests meanwhile are slower.
+PATIENCE_SECONDS = 15.0
+
+
+@pytest.fixture(scope="module")
+def groups(deck: Deck) -> list[int]:
+    outside_run(deck, "looked-into")
+    return push(
+        deck,
+        "looked-into",
+        conversation("Which one?", "this", "that", "this", scores=[0.0, 1.0, 0.5]),
+        conversation(HOSTILE, UNSEEN, "x" * 50_000, scores=[0.0, 1.0], evil=HOSTILE),
+        long_group(),
+    )
+
+
+def test_from_what_was_said_to_the_token_where_sequences_part(
+    groups: list[int], signed_in: Page, tmp_path: Path
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/looked-into/groups/{groups[0]}")
+    expect(page.get_by_label("Message 2, assistant")).to_contain_text("this")
+    page.keyboard.press("]")
+    expect(page.get_by_label("Message 2, assistant")).to_contain_text("that")
+    expect(page).to_have_url(re.compile("seq=1"))
+
+    page.get_by_role("tab", name="Group diff").click()
+    expect(page.get_by_text("All begin with the same 3 tokens.")).to_be_visible()
+    best = page.get_by_label("Sequence 1", exact=True)
+    best.locator('[data-token="3"]').click()
+
+    expect(page).to_have_url(re.compile("view=tokens.*|.*token=3"))
+    expect(page.locator("[data-selected]")).to_have_attribute("data-token", "3")
+    expect(page.get_by_text("trained on", exact=True).last).to_be_visible()
+    page.keyboard.press("n")
+    expect(page.locator("[data-selected]")).to_have_attribute("data-token", "4")
+    expect(page.get_by_text("-5", exact=True)).to_be_visible()
+    page.keyboard.press("c")
+    expect(page.get_by_role("radio", name="Logprob")).to_be_checked()
+
+    page.reload()
+    expect(page.locator("[data-selected]")).to_have_attribute("data-token", "4")
+    with page.expect_download() as download:
+        page.keyboard.press("x")
+    saved = tmp_path / "group.json"
+    download.value.save_as(saved)
+    assert json.loads(saved.read_text())["scores"] == [0.0, 1.0, 0.5]
+
+
+def test_hostile_text_is_shown_and_does_nothing(groups: list[int], signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"/runs/looked-into/groups/{groups[1]}")
+    first = page.get_by_label("Message 1, user")
+    expect(first).to_contain_text(HOSTILE)
+    expect(page.get_by_label("Message 2, assistant")).to_contain_text(
+        "⟨U+202E⟩gnp.exe⟨ZWSP⟩⟨ESC⟩[31m"
+    )
+
+    page.keyboard.press("]")
+    answer = page.get_by_label("Message 2, assistant")
+    expect(answer).to_contain_text("50,000 characters")
+    answer.get_by_role("button", name=re.compile("Show more")).click()
+    expect(answer.get_by_role("button", name=re.compile("Show more"))).to_have_count(0)
+
+    page.get_by_role("tab", name="Raw").click()
+    expect(page.get_by_label("Content as JSON")).to_contain_text("onerror")
+    assert page.title() != "owned"
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_128_thousand_tokens_stay_fluid_and_arrive_in_windows(
+    groups: list[int], signed_in: Page
+) -> None:
+    page = signed_in
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"/runs/looked-into/groups/{groups[2]}")
+    expect(page.get_by_role("tab", name="Tokens")).to_be_visible()
+
+    began = time.monotonic()
+    page.get_by_role("tab", name="Tokens").click()
+    expect(page.locator('[data-token="0"]')).to_be_visible()
+    assert time.monotonic() - began < PATIENCE_SECONDS
+
+    began = time.monotonic()
+    page.goto(f"/runs/looked-into/groups/{groups[2]}?view=tokens&token=100000")
+    expect(page.locator('[data-token="100000"]')).to_be_in_viewport()
+    assert time.monotonic() - began < PATIENCE_SECONDS
+
+    assert page.locator("[data-token]").count() < 4000
+    windows = [url for url in asked if "/sequences/0?" in url]
+    assert 0 < len(windows) <= 6, windows
+    assert all("count=4096" in url for url in windows)
+    expect(page.get_by_text(f"of {LONG_TOKENS:,}")).to_be_visible()
+    page.get_by_role("region", name=re.compile("Tokens of")).press("ArrowRight")
+    expect(page.locator("[data-selected]")).to_have_attribute("data-token", "100001")
