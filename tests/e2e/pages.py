@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.deck import ROOT, Deck
 
@@ -58,7 +58,7 @@ def _newest(deck: Deck, kind: str) -> str:
 def settle(page: Page) -> None:
     """Wait until a page shows its first heading and asks for nothing more."""
     page.get_by_role("heading", level=1).first.wait_for()
-    page.wait_for_function("document.querySelectorAll('[data-skeleton], .skeleton').length === 0")
+    expect(page.locator(".mantine-Skeleton-root")).to_have_count(0)
 
 
 def barriers(page: Page, *, rules: Any = WCAG) -> list[str]:

@@ -1,13 +1,12 @@
 """Every page can be read and used by everybody: in both themes, on a phone, without a mouse."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-from playwright.sync_api import TimeoutError as NotInTime
 
-from tests.deck import Deck
+from tests.deck import Deck, wait_until
 from tests.e2e import pages
 from tests.e2e.conftest import REFUSED, USERNAME, sign_in
 
@@ -69,10 +68,12 @@ def test_a_page_keeps_nobody_out(reader: Reader, seeded_deck: Deck, address: str
     assert page.title() not in {"", "owned"}
     with on_a_phone(page):
         # Charts are drawn anew when their place becomes narrower.
-        with suppress(NotInTime):
-            page.wait_for_function("document.documentElement.scrollWidth <= 360", timeout=10_000)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        wait_until(lambda: is_no_wider(page, 360), seconds=10, what="the page fits a phone")
     assert reader.heard() == []
+
+
+def is_no_wider(page: Page, pixels: int) -> bool:
+    return int(page.evaluate("document.documentElement.scrollWidth")) <= pixels
 
 
 @contextmanager
