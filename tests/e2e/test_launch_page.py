@@ -1,0 +1,125 @@
+"""A run is checked, cloned and launched from the form, with the keyboard if one likes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.deck import Deck
+
+# Foreign code is tried in a process of its own: on a busy machine that takes a while.
+CHECKED_WITHIN_MS = 90_000
+
+
+def findings(page: Page, field: str) -> Locator:
+    return page.locator(f"[data-finding='{field}']")
+
+
+def check(page: Page, verdict: str) -> None:
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(f"[data-verdict={verdict}]")).to_be_visible(timeout=CHECKED_WITHIN_MS)
+
+
+@pytest.fixture
+def parent(deck: Deck) -> Iterator[dict[str, Any]]:
+    run = deck.post(
+        "/api/runs",
+        {
+            "name": "the-parent",
+            "preset": "cartpole",
+            "config": {"environment": {"kwargs": {"sutton_barto_reward": True}}, "seed": 7},
+        },
+    )
+    yield run
+    deck.post("/api/runs/the-parent/kill")
+
+
+def test_a_clone_shows_only_what_differs_and_survives_a_reload(
+    signed_in: Page, parent: dict[str, Any], deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/runs/the-parent")
+    page.get_by_role("link", name="Clone").click()
+
+    expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
+    expect(page.get_by_text("Nothing differs from the-parent.")).to_be_visible()
+    page.get_by_label("Name", exact=True).fill("the-child")
+    page.get_by_label("Seed", exact=True).fill("8")
+    page.get_by_label("Arguments", exact=True).fill('{"render_fps": 1}')
+    page.reload()
+
+    changes = page.get_by_role("table", name="What differs from the-parent")
+    expect(changes.get_by_role("row")).to_have_count(3)
+    expect(changes.locator("[data-change=changed][data-path=seed]")).to_contain_text("7 → 8")
+    expect(changes.locator("[data-change=added]")).to_contain_text("render_fps")
+    expect(changes.locator("[data-change=removed]")).to_contain_text("sutton_barto_reward")
+    page.get_by_label("Arguments", exact=True).fill('{"sutton_barto_reward": true}')
+    page.get_by_role("button", name="Launch", exact=True).click()
+    expect(page.get_by_role("heading", name="the-child")).to_be_visible()
+    child = deck.get("/api/runs/the-child")
+    assert child["config"] == parent["config"] | {"seed": 8}
+    deck.post("/api/runs/the-child/kill")
+
+
+def test_form_and_configuration_follow_each_other(signed_in: Page) -> None:
+    page = signed_in
+    page.goto("/runs/new?preset=cartpole&view=config")
+    shown = page.get_by_label("Resolved configuration")
+    page.get_by_label("Workers", exact=True).fill("3")
+    expect(shown).to_have_value(json_with("fleet", "num_workers", 3))
+
+    config = json.loads(shown.input_value())
+    config["buffer"]["batch_size"] = 64
+    shown.fill(json.dumps(config))
+    expect(page.get_by_label("Batch size · fragments")).to_have_value("64")
+    shown.fill(json.dumps(config | {"surprise": 1}))
+    expect(page.get_by_text("There is no such field: surprise")).to_be_visible()
+
+    page.get_by_text("Copy as", exact=True).click()
+    command = page.get_by_label("Command", exact=True)
+    expect(command).to_contain_text("rolldeck launch --name NAME --preset cartpole --config")
+    expect(command).to_contain_text('{"fleet":{"num_workers":3},"buffer":{"batch_size":64}}')
+
+
+def json_with(section: str, field: str, value: int) -> Any:
+    import re
+
+    return re.compile(rf'"{section}": {{\s+"{field}": {value},')
+
+
+def test_a_check_finds_what_a_launch_would_meet(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/new?preset=cartpole")
+    page.get_by_label("Arguments", exact=True).fill('{"nonsense": 1}')
+    check(page, "refused")
+    bad = findings(page, "environment.spec")
+    expect(bad).to_contain_text("nonsense")
+    expect(page.get_by_label("Environment", exact=True)).to_have_attribute("aria-invalid", "true")
+
+    page.goto("/runs/new?preset=curriculum")
+    page.get_by_label("Batch size · fragments").fill("100")
+    check(page, "refused")
+    uneven = findings(page, "buffer.batch_size")
+    expect(uneven).to_contain_text("no whole number of groups of 8")
+    expect(uneven).to_contain_text("Take 96 or 104")
+    uneven.get_by_role("button", name="buffer.batch_size").click()
+    expect(page.get_by_label("Batch size · fragments")).to_be_focused()
+
+
+def test_a_run_is_launched_with_the_keyboard_alone(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    page.keyboard.press("g")
+    page.keyboard.press("n")
+    expect(page.get_by_role("heading", name="Launch a run")).to_be_visible()
+    name = page.get_by_label("Name", exact=True)
+    for _ in range(60):
+        if name.evaluate("field => field === document.activeElement"):
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.type("typed-only")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", name="typed-only")).to_be_visible()
+    deck.post("/api/runs/typed-only/kill")

@@ -1,0 +1,120 @@
+"""A run is paused, resumed, drained and killed; batches and weights are looked into."""
+
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+
+
+def start(deck: Deck, name: str) -> None:
+    deck.post("/api/runs", {"name": name, "kind": "outside", "start": True})
+
+
+def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    start(deck, "steered")
+    page.goto("/runs/steered")
+    page.get_by_role("button", name="Pause").click()
+    page.locator("[data-status=paused]").wait_for()
+    page.locator("[data-undo]").click()
+    page.locator("[data-status=running]").wait_for()
+    expect(page.locator("[data-undo]")).to_have_count(0)
+
+    page.get_by_role("button", name="Drain").click()
+    # Nothing is queued, so the drain is over as soon as somebody looks.
+    page.locator("[data-status=completed], [data-status=draining]").wait_for()
+    page.get_by_role("link", name="Config").click()
+    changes = page.get_by_label("Changes, newest first")
+    expect(changes).to_contain_text("paused → running")
+    expect(changes).to_contain_text("“pause undone”")
+    expect(changes).to_contain_text("user:ada")
+    expect(changes).to_contain_text("request ")
+
+
+def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    start(deck, "to-kill")
+    page.goto("/runs/to-kill")
+    page.locator("[data-verb=kill]").focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Kill to-kill?")
+    kill = dialog.get_by_role("button", name="Kill")
+    page.keyboard.type("out of patience")
+    expect(kill).to_be_disabled()
+    dialog.get_by_label("Type to-kill to go on").fill("to-kil")
+    expect(kill).to_be_disabled()
+    page.keyboard.type("l")
+    page.keyboard.press("Enter")
+
+    page.locator("[data-status=stopped]").wait_for()
+    (event,) = [
+        one
+        for one in deck.get("/api/runs/to-kill/events?kinds=status")["results"]
+        if one["details"]["verb"] == "kill"
+    ]
+    assert (event["actor"], event["reason"]) == ("user:ada", "out of patience")
+
+
+def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    start(deck, "to-reset")
+    before = deck.get("/api/runs/to-reset")["id"]
+    page.goto("/runs/to-reset")
+    page.get_by_role("button", name="Reset").click()
+    dialog = page.get_by_role("dialog", name="Reset to-reset?")
+    dialog.get_by_label("Reason").fill("another tokenizer")
+    dialog.get_by_label("Type to-reset to go on").fill("to-reset")
+    with page.expect_response("**/reset") as answer:
+        dialog.get_by_role("button", name="Reset").click()
+
+    assert answer.value.status == 200
+    assert deck.get("/api/runs/to-reset")["id"] != before
+
+
+def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/runs/seed-atropos-mix/queue?state=returned")
+    expect(page.get_by_role("region", name="Why is it paused?")).to_contain_text(
+        "tolerance × batch = 3 × 32 = 96"
+    )
+    expect(page.locator("[data-preview=ready]")).to_contain_text("comes again")
+    page.get_by_role("table", name="Batches, newest first").get_by_role("link").first.click()
+    drawer = page.get_by_role("dialog")
+    expect(drawer.get_by_role("table", name="Items of the batch")).to_contain_text("gsm8k_0")
+    drawer.get_by_role("button", name="Queue again").click()
+    drawer.get_by_label("Reason").fill("its trainer is gone")
+    drawer.get_by_role("button", name="Queue again").click()
+
+    expect(drawer).to_contain_text("taken apart")
+    released = seeded_deck.get("/api/runs/seed-atropos-mix/events?kinds=batch_released")
+    assert released["results"][0]["reason"] == "its trainer is gone"
+
+
+def test_an_environment_gets_another_weight(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/seed-atropos-mix/environments")
+    row = page.locator("[data-environment=gsm8k_0]")
+    row.get_by_role("button", name="Change the weight of gsm8k_0").click()
+    dialog = page.get_by_role("dialog", name="Weight of gsm8k_0")
+    dialog.get_by_label("Weight").fill("4.5")
+    dialog.get_by_label("Reason").fill("it learns most")
+    dialog.get_by_role("button", name="Change").click()
+
+    expect(row.get_by_role("button")).to_have_text("4.5")
+    (changed,) = seeded_deck.get("/api/runs/seed-atropos-mix/events?kinds=environment_changed")[
+        "results"
+    ]
+    assert changed["details"]["weight"]["after"] == 4.5
+
+
+def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/seed-cartpole-live/weights")
+    versions = page.get_by_role("table", name="Versions, newest first")
+    expect(versions.get_by_role("row").nth(1)).to_contain_text("current")
+    strip = page.get_by_role("list", name="Staleness of the last batches, oldest first")
+    strip.get_by_role("link").last.click()
+
+    expect(page.get_by_role("dialog")).to_contain_text("Batch ")
+    assert "/runs/seed-cartpole-live/queue?batch=" in page.url
