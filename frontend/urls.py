@@ -8,4 +8,6 @@ urlpatterns = [
     path("login", index, name="login"),
     path("runs", index, name="runs"),
     path("runs/<path:place>", index, name="run"),
+    path("tokens", index, name="tokens"),
+    path("audit", index, name="audit"),
 ]

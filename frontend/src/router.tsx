@@ -5,9 +5,10 @@ import type { BatchState } from "@/api/queue";
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { LoginPage } from "@/pages/LoginPage";
-import { RunsPage } from "@/pages/RunsPage";
 import { listSearch } from "@/pages/run/trajectories/search";
 import { viewerSearch } from "@/pages/viewer/search";
+import type { Asked } from "@/api/audit";
+import { SORTS, type Sort } from "@/api/runLists";
 import { Shell } from "@/shell/Shell";
 
 const text = (value: unknown): string | undefined =>
@@ -35,8 +36,35 @@ const home = createRoute({
 const runs = createRoute({
   getParentRoute: () => shell,
   path: "/runs",
-  component: RunsPage,
-  validateSearch: (search): { q?: string } => ({ q: text(search.q) }),
+  component: lazyRouteComponent(() => import("@/pages/runs/RunsPage"), "RunsPage"),
+  validateSearch: (search): { q?: string; sort?: Sort; cols?: string; dense?: boolean } => ({
+    q: text(search.q),
+    sort: SORTS.some((name) => search.sort === name || search.sort === `-${name}`) ? (search.sort as Sort) : undefined,
+    cols: text(search.cols),
+    dense: search.dense === true || undefined,
+  }),
+});
+const tokens = createRoute({
+  getParentRoute: () => shell,
+  path: "/tokens",
+  component: lazyRouteComponent(() => import("@/pages/tokens/TokensPage"), "TokensPage"),
+  validateSearch: (search): { client?: string; only?: "refused" | "replayed" } => ({
+    client: text(search.client),
+    only: search.only === "refused" || search.only === "replayed" ? search.only : undefined,
+  }),
+});
+const audit = createRoute({
+  getParentRoute: () => shell,
+  path: "/audit",
+  component: lazyRouteComponent(() => import("@/pages/audit/AuditPage"), "AuditPage"),
+  validateSearch: (search): Asked => ({
+    text: text(search.text),
+    actor: text(search.actor),
+    run: text(search.run),
+    kind: text(search.kind),
+    request: text(search.request),
+    people: text(search.people),
+  }),
 });
 const launch = createRoute({
   getParentRoute: () => shell,
@@ -144,7 +172,7 @@ function NotFound() {
 }
 
 export const router = createRouter({
-  routeTree: root.addChildren([login, shell.addChildren([home, runs, launch, run.addChildren(runTabs)])]),
+  routeTree: root.addChildren([login, shell.addChildren([home, runs, tokens, audit, launch, run.addChildren(runTabs)])]),
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeletons heights={[64, 330, 230]} />,
 });

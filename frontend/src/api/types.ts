@@ -42,8 +42,7 @@ export type RunRow = RunSummary & {
   return_mean?: number | null;
   workers?: number | null;
   observed_at?: string | null;
-  environment?: string | null;
-  config?: Record<string, unknown>;
+  environment: string | null;
 };
 
 export type QueuePart = {

@@ -9,7 +9,7 @@ import { startLive, stopLive } from "@/live/live";
 import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
 import { Rail } from "@/shell/Rail";
-import { focusFilter, useShortcuts } from "@/shell/keyboard";
+import { focusFilter, moveRow, useShortcuts } from "@/shell/keyboard";
 import { PLACES } from "@/shell/places";
 
 /** Everything around a page: who is signed in, the header, the keys. */
@@ -38,6 +38,8 @@ export function Shell() {
     "?": () => setHelp(true),
     ...Object.fromEntries(PLACES.map(({ key, to }) => [`g ${key}`, () => void navigate({ to })])),
     "/": focusFilter,
+    j: () => moveRow(1),
+    k: () => moveRow(-1),
     D: () => setColorScheme(scheme === "dark" ? "light" : "dark"),
   });
 

@@ -5,7 +5,15 @@ import pytest
 from django.test import AsyncClient, Client
 from pytest_django import Settings
 
-PLACES = ["/login", "/runs", "/runs/new", "/runs/cartpole", "/runs/cartpole/fleet/w0"]
+PLACES = [
+    "/login",
+    "/tokens",
+    "/audit",
+    "/runs",
+    "/runs/new",
+    "/runs/cartpole",
+    "/runs/cartpole/fleet/w0",
+]
 
 
 @pytest.fixture

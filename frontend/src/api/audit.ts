@@ -1,0 +1,22 @@
+/** Ask who changed what. */
+
+import { infiniteQueryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+export type AuditRow = components["schemas"]["AuditRow"];
+export type Asked = { text?: string; actor?: string; run?: string; kind?: string; request?: string; people?: string };
+
+const REREAD_MS = 5_000;
+
+export function auditQuery(asked: Asked) {
+  return infiniteQueryOptions({
+    queryKey: ["audit", asked],
+    queryFn: ({ pageParam }) =>
+      body(api.GET("/api/audit", { params: { query: { ...asked, limit: 50, before: pageParam ?? undefined } } })),
+    initialPageParam: null as number | null,
+    getNextPageParam: (page) => page.next_before ?? undefined,
+    refetchInterval: REREAD_MS,
+    placeholderData: (before) => before,
+  });
+}

@@ -1,0 +1,81 @@
+/** Ask for lists of runs, and for one thing of many runs. */
+
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type ListedRun = Schemas["RunRow"];
+export type Qualifier = Schemas["QualifierRow"];
+export type ActedOn = Schemas["ActedOn"];
+export type Outlook = Schemas["Outlook"];
+
+export const SORTS = ["created", "changed", "name", "step", "policy", "planned"] as const;
+export type SortName = (typeof SORTS)[number];
+export type Sort = SortName | `-${SortName}`;
+export const NEWEST: Sort = "-created";
+const PAGE_ROWS = 50;
+const REREAD_MS = 5_000;
+
+export const qualifiersQuery = queryOptions({
+  queryKey: ["run-filter"],
+  queryFn: async () => (await body(api.GET("/api/run-filter"))).results,
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+export const VALUES_OF = ["tag", "env", "owner", "preset", "name"] as const;
+export type ValueOf = (typeof VALUES_OF)[number];
+
+export function valuesQuery(of: ValueOf, part: string) {
+  return queryOptions({
+    queryKey: ["run-filter", "values", of, part],
+    queryFn: async () => (await body(api.GET("/api/run-filter/values", { params: { query: { of, part } } }))).results,
+    staleTime: 30_000,
+  });
+}
+
+/** The pages of a list, each behind the one before. */
+export function runsQuery(q: string, sort: Sort) {
+  return infiniteQueryOptions({
+    queryKey: ["runs", q, sort],
+    queryFn: ({ pageParam }) =>
+      body(api.GET("/api/runs", { params: { query: { q, sort, limit: PAGE_ROWS, after: pageParam } } })),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next ?? undefined,
+    refetchInterval: REREAD_MS,
+    placeholderData: (before) => before,
+  });
+}
+
+/** What stands beside runs that the live list does not hold. */
+export function outlooksQuery(ids: number[]) {
+  return queryOptions({
+    queryKey: ["run-outlooks", ids],
+    queryFn: async () => (await body(api.GET("/api/run-outlooks", { params: { query: { ids: ids.join(",") } } }))).results,
+    enabled: ids.length > 0,
+    refetchInterval: REREAD_MS,
+    placeholderData: (before) => before,
+  });
+}
+
+export type Action = Schemas["ActOnRunsRequest"]["action"];
+export type Which = { ids: number[] } | { q: string };
+export type Wanted = { action: Action; which: Which; reason: string; tag: string };
+
+/** Act on all of them, a request at a time; `tell` hears how many are done and left. */
+export async function actOnRuns(wanted: Wanted, tell: (done: number, left: number) => void): Promise<ActedOn[]> {
+  const { action, which, reason, tag } = wanted;
+  const all: ActedOn[] = [];
+  let after: number | null = 0;
+  while (after !== null) {
+    const ids = "ids" in which ? which.ids : null;
+    const q = "q" in which ? which.q : null;
+    const answer: Schemas["ActedOnRuns"] = await body(
+      api.POST("/api/run-actions", { body: { action, ids, q, reason, tag, after_id: after } }),
+    );
+    all.push(...answer.results);
+    tell(all.length, answer.left);
+    after = answer.next_after_id;
+  }
+  return all;
+}

@@ -1,0 +1,20 @@
+const WIDTH = 72;
+const HEIGHT = 20;
+const MARGIN = 2;
+
+/** A line without axes: which way a number goes, not how large it is. */
+export function Spark({ values, label }: { values: number[]; label: string }) {
+  if (values.length < 2) return <span className="faint">–</span>;
+  const low = Math.min(...values);
+  const range = Math.max(...values) - low || 1;
+  const points = values.map((value, i) => {
+    const x = MARGIN + (i / (values.length - 1)) * (WIDTH - 2 * MARGIN);
+    const y = HEIGHT - MARGIN - ((value - low) / range) * (HEIGHT - 2 * MARGIN);
+    return `${x.toFixed(1)},${y.toFixed(1)}`;
+  });
+  return (
+    <svg width={WIDTH} height={HEIGHT} role="img" aria-label={label}>
+      <polyline points={points.join(" ")} fill="none" stroke="var(--chart-1)" strokeWidth="1.5" strokeLinejoin="round" />
+    </svg>
+  );
+}

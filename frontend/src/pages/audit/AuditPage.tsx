@@ -1,0 +1,119 @@
+import { Button, Checkbox, TextInput } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { auditQuery, type AuditRow, type Asked } from "@/api/audit";
+import { Age } from "@/components/Age";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { visible } from "@/format";
+import { changesIn } from "@/pages/audit/changes";
+import css from "./audit.module.css";
+
+const BOXES: { name: keyof Omit<Asked, "people">; label: string; hint: string }[] = [
+  { name: "text", label: "Text", hint: "in what happened or why" },
+  { name: "actor", label: "Who", hint: "user:ada, token:7" },
+  { name: "run", label: "Run", hint: "its whole name" },
+  { name: "kind", label: "Kind", hint: "status, tagged …" },
+  { name: "request", label: "Request", hint: "its id" },
+];
+
+function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) {
+  const changes = changesIn(row.details);
+  return (
+    <tr data-row>
+      <td className="nowrap soft"><Age at={row.at} suffix=" ago" /></td>
+      <td>
+        <button type="button" className={css.ask} title={`Only what ${row.actor} did`} onClick={() => onAsk({ actor: row.actor })}>
+          {visible(row.actor_name)}
+        </button>
+        <div className="tiny faint">{row.actor.split(":")[0]}</div>
+      </td>
+      <td className="wide-only">
+        {row.run ? <Link to="/runs/$name" params={{ name: row.run }} className="strong" data-open>{row.run}</Link> : <span className="faint">the deck</span>}
+      </td>
+      <td className="anywhere">
+        <span className={row.level === "error" ? "bad" : undefined}>{visible(row.message)}</span>
+        {row.reason && <div className="soft small">“{visible(row.reason)}”</div>}
+        {changes.length > 0 && (
+          <details className="small">
+            <summary className="faint">before and after</summary>
+            {changes.map(({ name, before, after }) => (
+              <div key={name} className="mono">
+                {visible(name)}: <del>{visible(before)}</del> → <ins>{visible(after)}</ins>
+              </div>
+            ))}
+          </details>
+        )}
+      </td>
+      <td className="wide-only">
+        <button type="button" className={css.ask} onClick={() => onAsk({ kind: row.kind })}>{visible(row.kind)}</button>
+        {row.request_id && (
+          <button type="button" className={`${css.ask} ${css.id}`} title="All that this request brought about" onClick={() => onAsk({ request: row.request_id })}>
+            {visible(row.request_id.slice(0, 8))}
+          </button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+export function AuditPage() {
+  const asked = useSearch({ from: "/shell/audit" });
+  const navigate = useNavigate({ from: "/audit" });
+  const pages = useInfiniteQuery(auditQuery(asked));
+  const rows = pages.data?.pages.flatMap(({ results }) => results) ?? [];
+  const ask = (changes: Asked) =>
+    void navigate({ search: (now) => Object.fromEntries(Object.entries({ ...now, ...changes }).filter(([, value]) => value)), replace: true });
+  const address = new URLSearchParams(Object.entries(asked).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])));
+  return (
+    <>
+      <div className="page-title">
+        <h1>Audit</h1>
+        <span className="soft small">Who changed what, when and why. Nothing here is ever changed or deleted.</span>
+        <span className="spacer" />
+        <Button component="a" variant="default" size="compact-sm" href={`/api/audit.csv?${address}`} download>CSV</Button>
+      </div>
+      <section className="panel" aria-label="Changes, newest first">
+        <div className={css.boxes}>
+          {BOXES.map(({ name, label, hint }) => (
+            <TextInput
+              key={name}
+              size="xs"
+              label={label}
+              placeholder={hint}
+              value={asked[name] ?? ""}
+              data-filter={name === "text" || undefined}
+              onChange={(event) => ask({ [name]: event.currentTarget.value })}
+            />
+          ))}
+          <Checkbox size="xs" label="Only people and tokens" checked={asked.people === "1"} onChange={(event) => ask({ people: event.currentTarget.checked ? "1" : undefined })} />
+        </div>
+        {pages.isPending && <Skeletons heights={[260]} />}
+        {pages.isError && <ErrorState title="The audit cannot be shown" error={pages.error} onRetry={() => void pages.refetch()} />}
+        {pages.isSuccess && rows.length === 0 && <EmptyState title="Nothing of this kind">Take a word out of the boxes above.</EmptyState>}
+        {rows.length > 0 && (
+          <div className="table-scroll">
+            <table className="table">
+              <thead>
+                <tr>
+                  <th scope="col">When</th>
+                  <th scope="col">Who</th>
+                  <th scope="col" className="wide-only">Run</th>
+                  <th scope="col">What and why</th>
+                  <th scope="col" className="wide-only">Kind, request</th>
+                </tr>
+              </thead>
+              <tbody>{rows.map((row) => <Line key={row.id} row={row} onAsk={ask} />)}</tbody>
+            </table>
+          </div>
+        )}
+        {pages.hasNextPage && (
+          <div className={css.foot}>
+            <Button size="compact-sm" variant="default" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>Show more</Button>
+          </div>
+        )}
+      </section>
+    </>
+  );
+}

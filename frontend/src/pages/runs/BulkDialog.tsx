@@ -1,0 +1,74 @@
+import { Button, Group, Modal, Progress, TextInput } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { actOnRuns, type Which } from "@/api/runLists";
+import { ErrorState } from "@/components/ErrorState";
+import { visible } from "@/format";
+import { type Deed, summary } from "@/pages/runs/bulk";
+import css from "./runs.module.css";
+
+type Props = { deed: Deed; which: Which; runs: number; filter: string; onClose: () => void };
+
+/** Asks once more, does it a hundred at a time, and says which were not done and why. */
+export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
+  const queries = useQueryClient();
+  const [reason, setReason] = useState("");
+  const [tag, setTag] = useState("");
+  const [progress, setProgress] = useState({ done: 0, left: runs });
+  const act = useMutation({
+    mutationFn: () => actOnRuns({ action: deed.action, which, reason, tag }, (done, left) => setProgress({ done, left })),
+    onSettled: () => queries.invalidateQueries({ queryKey: ["runs"] }),
+  });
+  const needsTag = deed.action === "tag" || deed.action === "untag";
+  const refused = act.data?.filter(({ problem }) => problem) ?? [];
+  const title = `${deed.label}: ${runs === 1 ? "1 run" : `${runs.toLocaleString("en-US")} runs`}`;
+  return (
+    <Modal opened onClose={onClose} title={title} size="lg">
+      <p className="soft">{deed.does}</p>
+      <p className="small">
+        {"ids" in which ? "The runs that are selected." : filter ? <>All that match <code>{visible(filter)}</code> when it is done.</> : "All runs of the deck."}
+      </p>
+      {!act.isSuccess && (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            act.mutate();
+          }}
+        >
+          {needsTag && <TextInput label="Tag" required value={tag} onChange={(event) => setTag(event.currentTarget.value)} mb="sm" />}
+          <TextInput
+            label="Reason"
+            description="Stands in the history of each run."
+            value={reason}
+            maxLength={2000}
+            data-autofocus
+            onChange={(event) => setReason(event.currentTarget.value)}
+          />
+          {act.isPending && <Progress mt="md" value={(100 * progress.done) / (progress.done + progress.left || 1)} aria-label="Progress" />}
+          {act.isError && <ErrorState title="It could not be asked" error={act.error} />}
+          <Group justify="flex-end" mt="md">
+            <Button variant="default" onClick={onClose}>Cancel</Button>
+            <Button type="submit" color={deed.destroys ? "red" : undefined} loading={act.isPending}>{deed.label}</Button>
+          </Group>
+        </form>
+      )}
+      {act.isSuccess && (
+        <div role="status">
+          <p>{summary(act.data)}</p>
+          {refused.length > 0 && (
+            <ul className={css.refused}>
+              {refused.map((each) => (
+                <li key={each.id}>
+                  <b>{each.name}</b> <span className="soft">{visible(each.problem)}</span>
+                </li>
+              ))}
+            </ul>
+          )}
+          <Group justify="flex-end" mt="md">
+            <Button data-autofocus onClick={onClose}>Close</Button>
+          </Group>
+        </div>
+      )}
+    </Modal>
+  );
+}

@@ -1,0 +1,89 @@
+import { Combobox, TextInput, useCombobox } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Search } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
+import type { ApiProblem } from "@/api/problems";
+import { qualifiersQuery, valuesQuery } from "@/api/runLists";
+import { visible } from "@/format";
+import { askedAt, offers, taken, valuesWanted } from "@/pages/runs/suggest";
+import css from "./runs.module.css";
+
+type Props = { value: string; onChange: (q: string) => void; problem: ApiProblem | null };
+
+const TYPING_MS = 200;
+
+/** One line that asks for runs; it offers what could come next and shows what cannot be read. */
+export function FilterBox({ value, onChange, problem }: Props) {
+  const [text, setText] = useState(value);
+  const [cursor, setCursor] = useState(value.length);
+  const input = useRef<HTMLInputElement>(null);
+  const combobox = useCombobox();
+  const { data: qualifiers = [] } = useQuery(qualifiersQuery);
+  const asked = askedAt(text, cursor, qualifiers);
+  const wanted = valuesWanted(asked);
+  const values = useQuery({ ...valuesQuery(wanted ?? "tag", asked.part), enabled: wanted !== null });
+  const list = offers(asked, qualifiers, wanted ? (values.data ?? []) : []);
+
+  // The address may change without this box, by the back button.
+  useEffect(() => setText((shown) => (shown.trim() === value ? shown : value)), [value]);
+  const tell = useRef(onChange);
+  tell.current = onChange;
+  useEffect(() => {
+    if (text.trim() === value) return;
+    const timer = setTimeout(() => tell.current(text.trim()), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text, value]);
+
+  const take = (label: string) => {
+    const offer = list.find((each) => each.label === label);
+    if (!offer) return;
+    const next = taken(text, asked, offer);
+    setText(next.text);
+    setCursor(next.cursor);
+    requestAnimationFrame(() => input.current?.setSelectionRange(next.cursor, next.cursor));
+    combobox.resetSelectedOption();
+  };
+  return (
+    <Combobox store={combobox} onOptionSubmit={take} position="bottom-start" width={360} shadow="md">
+      <Combobox.Target>
+        <TextInput
+          ref={input}
+          data-filter
+          className={css.filter}
+          leftSection={<Search size={15} aria-hidden="true" />}
+          aria-label="Filter runs by name, state or environment"
+          placeholder="state:running env:… step>100 tag:… created<7d"
+          value={text}
+          spellCheck={false}
+          autoComplete="off"
+          error={problem ? visible(problem.fields[0]?.message ?? problem.message) : undefined}
+          onChange={(event) => {
+            setText(event.currentTarget.value);
+            setCursor(event.currentTarget.selectionStart ?? event.currentTarget.value.length);
+            combobox.openDropdown();
+            combobox.resetSelectedOption();
+          }}
+          onSelect={(event) => setCursor(event.currentTarget.selectionStart ?? 0)}
+          onClick={() => combobox.openDropdown()}
+          onBlur={() => combobox.closeDropdown()}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && combobox.getSelectedOptionIndex() < 0) {
+              combobox.closeDropdown();
+              onChange(text.trim());
+            }
+            if (event.key === "Escape" && !combobox.dropdownOpened) event.currentTarget.blur();
+          }}
+        />
+      </Combobox.Target>
+      <Combobox.Dropdown hidden={list.length === 0}>
+        <Combobox.Options mah={300} className={css.offers}>
+          {list.map((offer) => (
+            <Combobox.Option key={offer.label} value={offer.label}>
+              <span className="mono">{visible(offer.label)}</span> <span className="faint tiny">{offer.note}</span>
+            </Combobox.Option>
+          ))}
+        </Combobox.Options>
+      </Combobox.Dropdown>
+    </Combobox>
+  );
+}

@@ -1,0 +1,161 @@
+import { Button, Checkbox, Menu } from "@mantine/core";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import { ApiProblem } from "@/api/problems";
+import { NEWEST, outlooksQuery, runsQuery, type Which } from "@/api/runLists";
+import { useMayOperate } from "@/api/session";
+import type { RunRow } from "@/api/types";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { usePart } from "@/live/live";
+import { BulkDialog } from "@/pages/runs/BulkDialog";
+import { DEEDS, type Deed } from "@/pages/runs/bulk";
+import { COLUMNS, columnsOf, wordOf } from "@/pages/runs/columns";
+import { FilterBox } from "@/pages/runs/FilterBox";
+import { RunsTable } from "@/pages/runs/RunsTable";
+import { shownRuns, unknownIds } from "@/pages/runs/rows";
+import css from "./runs.module.css";
+
+const NONE: RunRow[] = [];
+const COUNTED_AT_MOST = 10_000;
+
+export function RunsPage() {
+  const { q = "", sort = NEWEST, cols, dense } = useSearch({ from: "/shell/runs" });
+  const navigate = useNavigate({ from: "/runs" });
+  const mayOperate = useMayOperate();
+  const live = usePart<RunRow[]>("runs", "runs") ?? NONE;
+  const list = useInfiniteQuery(runsQuery(q, sort));
+  const listed = list.data?.pages.flatMap(({ results }) => results) ?? [];
+  const outlooks = useQuery(outlooksQuery(unknownIds(listed, live)));
+  const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
+  const [deed, setDeed] = useState<{ deed: Deed; which: Which; runs: number } | null>(null);
+  const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
+  const shown = shownRuns(listed, live, outlooks.data ?? {});
+  const columns = columnsOf(cols);
+  const total = list.data?.pages[0]?.total ?? 0;
+
+  const look = (changes: Partial<{ q: string; sort: typeof sort; cols: string; dense: boolean }>) => {
+    if ("q" in changes) setSelected(new Set());
+    void navigate({
+      search: (now) => {
+        const next = { ...now, ...changes };
+        return { q: next.q || undefined, sort: next.sort === NEWEST ? undefined : next.sort, cols: next.cols, dense: next.dense || undefined };
+      },
+      replace: "q" in changes,
+    });
+  };
+  const select = (ids: number[], isOn: boolean) =>
+    setSelected((before) => {
+      const after = new Set(before);
+      for (const id of ids) isOn ? after.add(id) : after.delete(id);
+      return after;
+    });
+  const isBare = list.isSuccess && total === 0 && q === "";
+  const launch = mayOperate && <Button component={Link} to="/runs/new">Launch a run</Button>;
+  const ids = shown.filter(({ id }) => selected.has(id)).map(({ id }) => id);
+  return (
+    <>
+      <div className="page-title">
+        <h1>Runs</h1>
+        <FilterBox value={q} onChange={(text) => look({ q: text })} problem={problem} />
+        <span className="spacer" />
+        {!isBare && launch}
+      </div>
+      {list.isPending && <Skeletons heights={[320]} />}
+      {list.isError && !problem && <ErrorState title="The list cannot be shown" error={list.error} onRetry={() => void list.refetch()} />}
+      {isBare && (
+        <div className="panel">
+          <EmptyState title="No runs yet" command="make demo" action={launch}>
+            A run is one training run: its fleet or its environments, its queue and its trainer. Launch one here, start
+            the demo, or point an Atropos environment at this deck.
+          </EmptyState>
+        </div>
+      )}
+      {!isBare && list.data && (
+        <section className="panel" aria-label="List of runs">
+          <div className={css.bar}>
+            {ids.length > 0 ? (
+              <Actions
+                label={`${ids.length} selected`}
+                onPick={(one) => setDeed({ deed: one, which: { ids }, runs: ids.length })}
+              />
+            ) : (
+              <span className="soft small" role="status">
+                {total > COUNTED_AT_MOST ? "More than 10,000" : total.toLocaleString("en-US")} {total === 1 ? "run" : "runs"}
+                {q ? " match" : ""}
+              </span>
+            )}
+            {mayOperate && ids.length === 0 && total > 0 && (
+              <Actions label="All matching" onPick={(one) => setDeed({ deed: one, which: { q }, runs: total })} />
+            )}
+            <span className="spacer" />
+            <Button component="a" size="compact-sm" variant="default" href={`/api/runs.csv?${new URLSearchParams({ q, sort })}`} download>
+              CSV
+            </Button>
+            <Menu position="bottom-end" closeOnItemClick={false}>
+              <Menu.Target>
+                <Button size="compact-sm" variant="default">Columns</Button>
+              </Menu.Target>
+              <Menu.Dropdown>
+                {COLUMNS.map(({ id, label }) => {
+                  const names = columns.map((column) => column.id);
+                  const isOn = names.includes(id);
+                  return (
+                    <Menu.CheckboxItem
+                      key={id}
+                      checked={isOn}
+                      onChange={() => look({ cols: wordOf(isOn ? names.filter((name) => name !== id) : [...names, id]) })}
+                    >
+                      {label}
+                    </Menu.CheckboxItem>
+                  );
+                })}
+              </Menu.Dropdown>
+            </Menu>
+            <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
+          </div>
+          {shown.length === 0 ? (
+            <EmptyState title="No run matches">
+              Take a word out of the filter, or look at <Link to="/runs">all runs</Link>.
+            </EmptyState>
+          ) : (
+            <RunsTable
+              runs={shown}
+              columns={columns}
+              sort={sort}
+              onSort={(next) => look({ sort: next })}
+              selected={selected}
+              onSelect={mayOperate ? select : null}
+              isDense={dense ?? false}
+            />
+          )}
+          {list.hasNextPage && (
+            <div className={css.foot}>
+              <Button size="compact-sm" variant="default" loading={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+                Show more
+              </Button>
+            </div>
+          )}
+        </section>
+      )}
+      {deed && <BulkDialog {...deed} filter={q} onClose={() => setDeed(null)} />}
+    </>
+  );
+}
+
+function Actions({ label, onPick }: { label: string; onPick: (deed: Deed) => void }) {
+  return (
+    <Menu position="bottom-start">
+      <Menu.Target>
+        <Button size="compact-sm" variant="default">{label} ▾</Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {DEEDS.map((deed) => (
+          <Menu.Item key={deed.action} onClick={() => onPick(deed)}>{deed.label}</Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

@@ -1,0 +1,62 @@
+/** Say what the columns of the list of runs are. */
+
+import type { ReactNode } from "react";
+import type { ListedRun, Outlook, SortName } from "@/api/runLists";
+import { Age } from "@/components/Age";
+import { RunChip } from "@/components/RunChip";
+import { Spark } from "@/components/Spark";
+import { count, number, policyStep, visible } from "@/format";
+import { environmentOf } from "@/pages/runs/environment";
+
+export type ShownRun = ListedRun & Partial<Outlook>;
+
+export type Column = {
+  id: string;
+  label: string;
+  title?: string;
+  sort?: SortName;
+  isNumber?: boolean;
+  isShown: boolean;
+  cell: (run: ShownRun) => ReactNode;
+};
+
+export const COLUMNS: Column[] = [
+  { id: "state", label: "State", sort: "changed", isShown: true, cell: (run) => <RunChip run={run} observedAt={run.observed_at} /> },
+  { id: "env", label: "Environment", isShown: true, cell: (run) => <span className="soft anywhere">{visible(environmentOf(run))}</span> },
+  {
+    id: "tags",
+    label: "Tags",
+    isShown: true,
+    cell: (run) => run.tags.map((tag) => <span key={tag} className="tag">{tag}</span>),
+  },
+  {
+    id: "step", label: "Train step", title: "Batches served, of those planned", sort: "step", isNumber: true, isShown: true,
+    cell: (run) => (
+      <>
+        {number(run.served_steps)}
+        {run.num_steps > 0 && <span className="faint"> / {count(run.num_steps)}</span>}
+      </>
+    ),
+  },
+  { id: "policy", label: "Policy", title: "Newest published weights", sort: "policy", isNumber: true, isShown: false, cell: (run) => policyStep(run.policy_step) },
+  { id: "return", label: "Return", title: "Mean return of the last 20 training episodes", isNumber: true, isShown: true, cell: (run) => number(run.return_mean) },
+  { id: "trend", label: "Trend", title: "The same over time", isShown: true, cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} /> },
+  { id: "queue", label: "Queue", title: "Sequences or fragments that wait for a trainer", isNumber: true, isShown: true, cell: (run) => count(run.queued) },
+  { id: "workers", label: "Workers", isNumber: true, isShown: false, cell: (run) => number(run.workers) },
+  { id: "kind", label: "Kind", isShown: false, cell: (run) => run.kind },
+  { id: "owner", label: "Owner", isShown: true, cell: (run) => <span className="soft anywhere">{visible(run.created_by ?? "–")}</span> },
+  { id: "age", label: "Age", sort: "created", isNumber: true, isShown: true, cell: (run) => <span className="soft"><Age at={run.created_at} /></span> },
+];
+
+/** The columns that the address names, or those that are shown without one. */
+export function columnsOf(cols: string | undefined): Column[] {
+  if (cols === undefined) return COLUMNS.filter(({ isShown }) => isShown);
+  const named = new Set(cols.split("."));
+  return COLUMNS.filter(({ id }) => named.has(id));
+}
+
+/** The address's word for these columns; undefined for those shown without one. */
+export function wordOf(ids: string[]): string | undefined {
+  const word = COLUMNS.filter(({ id }) => ids.includes(id)).map(({ id }) => id).join(".");
+  return word === COLUMNS.filter(({ isShown }) => isShown).map(({ id }) => id).join(".") ? undefined : word;
+}

@@ -1,0 +1,30 @@
+import { expect, it } from "vitest";
+import type { ListedRun } from "@/api/runLists";
+import type { RunRow } from "@/api/types";
+import { DEEDS, summary } from "./bulk";
+import { COLUMNS, columnsOf, wordOf } from "./columns";
+import { shownRuns, unknownIds } from "./rows";
+
+const run = (id: number, status = "running") => ({ id, name: `run-${id}`, status }) as unknown as ListedRun;
+
+it("shows each run once, as the live list says it is now", () => {
+  const shown = shownRuns([run(2), run(1), run(2)], [run(1, "paused") as unknown as RunRow], { 2: { queued: 7 } as never });
+  expect(shown.map(({ id, status, queued }) => [id, status, queued])).toEqual([[2, "running", 7], [1, "paused", undefined]]);
+});
+
+it("asks only for what nobody told", () => {
+  expect(unknownIds([run(1), run(2)], [run(1) as unknown as RunRow])).toEqual([2]);
+});
+
+it("keeps columns in the address only when they are not the usual ones", () => {
+  const usual = COLUMNS.filter(({ isShown }) => isShown).map(({ id }) => id);
+  expect(wordOf(usual)).toBeUndefined();
+  expect(columnsOf(wordOf(["queue", "state"])).map(({ id }) => id)).toEqual(["state", "queue"]);
+});
+
+it("says how many were done and how many were not", () => {
+  const one = (problem: string) => ({ id: 1, name: "a", problem });
+  expect(summary([one("")])).toBe("Done for 1 run.");
+  expect(summary([one(""), one(""), one("no")])).toBe("Done for 2 runs; not for 1 run:");
+  expect(new Set(DEEDS.map(({ action }) => action)).size).toBe(DEEDS.length);
+});

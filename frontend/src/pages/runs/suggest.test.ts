@@ -1,0 +1,45 @@
+import { expect, it } from "vitest";
+import type { Qualifier } from "@/api/runLists";
+import { askedAt, offers, taken, valuesWanted } from "./suggest";
+
+const row = (name: string, form: Qualifier["form"], operators: string[], choices: string[] = []): Qualifier => ({
+  name, form, operators, choices, meaning: `${name}.`, example: `${name}:x`,
+});
+const ALL = [
+  row("state", "choice", [":", "="], ["running", "paused"]),
+  row("tag", "text", [":", "=", "~"]),
+  row("step", "number", [":", ">"]),
+  row("created", "time", [">", "<"]),
+];
+const labels = (text: string, values: { value: string; runs: number }[] = []) =>
+  offers(askedAt(text, text.length, ALL), ALL, values).map(({ label }) => label);
+
+it("offers qualifiers at the beginning of a word", () => {
+  expect(labels("")).toEqual(["state:x", "tag:x", "step:x", "created:x"]);
+  expect(labels("name~a st")).toEqual(["state:x", "step:x"]);
+  expect(labels("-ta")).toEqual(["tag:x"]);
+});
+
+it("offers the choices behind an operator and behind a comma", () => {
+  expect(labels("state:")).toEqual(["running", "paused"]);
+  expect(labels("state:running,pa")).toEqual(["paused"]);
+});
+
+it("asks the server only for values that it knows", () => {
+  const wanted = (text: string) => valuesWanted(askedAt(text, text.length, ALL));
+  expect([wanted("tag:ab"), wanted("step>1"), wanted("ta")]).toEqual(["tag", null, null]);
+});
+
+it("replaces what was begun and nothing else", () => {
+  const text = "tag:ab state:running";
+  const asked = askedAt(text, 6, ALL);
+  const [offer] = offers(asked, ALL, [{ value: "ablation", runs: 2 }]);
+  expect(taken(text, asked, offer!)).toEqual({ text: "tag:ablation state:running", cursor: 12 });
+});
+
+it("keeps words with spaces together", () => {
+  const asked = askedAt('tag:"two w', 10, ALL);
+  expect([asked.part, asked.start]).toEqual(["two w", 4]);
+  const [offer] = offers(asked, ALL, [{ value: "two words", runs: 1 }]);
+  expect(taken('tag:"two w', asked, offer!).text).toBe('tag:"two words" ');
+});

@@ -1,0 +1,91 @@
+/** Offer what could come next in a filter. Pure. */
+
+import { VALUES_OF, type Qualifier, type ValueOf } from "@/api/runLists";
+
+/** The part of the filter that the cursor stands in, and what is known of it. */
+export type Asked = {
+  /** What an offer replaces. */
+  start: number;
+  end: number;
+  /** Set once an operator is written: whose values could follow. */
+  qualifier: Qualifier | null;
+  part: string;
+  negated: boolean;
+};
+
+export type Offer = { insert: string; label: string; note: string };
+
+const QUALIFIED = /^(-?)([a-z]+)(>=|<=|[:=~<>])(.*)$/i;
+
+/** Where the cursor stands. */
+export function askedAt(text: string, cursor: number, qualifiers: Qualifier[]): Asked {
+  const before = text.slice(0, cursor);
+  const start = wordStart(before);
+  const rest = text.slice(cursor).match(/^[^\s,"]*/)?.[0].length ?? 0;
+  const word = before.slice(start);
+  const found = word.match(QUALIFIED);
+  const qualifier = found ? (qualifiers.find(({ name }) => name === found[2]?.toLowerCase()) ?? null) : null;
+  if (!found || !qualifier) {
+    const negated = word.startsWith("-");
+    return { start: start + (negated ? 1 : 0), end: cursor + rest, qualifier: null, part: word.slice(negated ? 1 : 0), negated };
+  }
+  const values = found[4] ?? "";
+  const part = values.slice(values.lastIndexOf(",") + 1).replace(/"/g, "");
+  const from = cursor - (values.length - (values.lastIndexOf(",") + 1));
+  return { start: from, end: cursor + rest, qualifier, part, negated: found[1] === "-" };
+}
+
+/** Where the word that the text ends with begins; spaces in quotes belong to it. */
+function wordStart(text: string): number {
+  let start = 0;
+  let quoted = false;
+  for (let i = 0; i < text.length; i += 1) {
+    if (text[i] === '"') quoted = !quoted;
+    else if (/\s/.test(text[i] as string) && !quoted) start = i + 1;
+  }
+  return start;
+}
+
+/** Whose values the server must be asked for, if any. */
+export function valuesWanted(asked: Asked): ValueOf | null {
+  const name = asked.qualifier?.name;
+  return VALUES_OF.find((each) => each === name) ?? null;
+}
+
+const AGES = ["1h", "1d", "7d", "30d"];
+const MOST = 12;
+
+/** What could stand there; `values` are the server's for this qualifier. */
+export function offers(asked: Asked, qualifiers: Qualifier[], values: { value: string; runs: number }[]): Offer[] {
+  const { qualifier, part } = asked;
+  const has = (text: string) => text.toLowerCase().includes(part.toLowerCase());
+  if (!qualifier) {
+    return qualifiers
+      .filter(({ name }) => name.startsWith(part.toLowerCase()))
+      .map(({ name, operators, meaning, example }) => ({
+        insert: name + (operators[0] ?? ":"),
+        label: example,
+        note: meaning,
+      }))
+      .slice(0, MOST);
+  }
+  if (qualifier.form === "choice") {
+    return qualifier.choices.filter(has).map((value) => ({ insert: `${value} `, label: value, note: "" }));
+  }
+  if (qualifier.form === "time") {
+    return AGES.filter(has).map((age) => ({ insert: `${age} `, label: age, note: "an age; a date as 2026-03-01" }));
+  }
+  return values.filter(({ value }) => has(value) && value !== "").map(({ value, runs }) => ({
+    insert: `${/[\s,]/.test(value) ? `"${value}"` : value} `,
+    label: value,
+    note: runs === 1 ? "1 run" : `${runs} runs`,
+  }));
+}
+
+/** The filter and the cursor once an offer is taken. */
+export function taken(text: string, asked: Asked, offer: Offer): { text: string; cursor: number } {
+  const tail = text.slice(asked.end);
+  const insert = offer.insert.endsWith(" ") && tail.startsWith(" ") ? offer.insert.trimEnd() : offer.insert;
+  const head = text.slice(0, asked.start) + insert;
+  return { text: head + tail, cursor: head.length };
+}

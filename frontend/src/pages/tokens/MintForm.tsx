@@ -1,0 +1,79 @@
+import { Alert, Button, Checkbox, CopyButton, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { ApiProblem } from "@/api/problems";
+import { type Scope, type TokenMinted, useMint } from "@/api/tokens";
+import { ErrorState } from "@/components/ErrorState";
+
+export const SCOPES: { scope: Scope; does: string }[] = [
+  { scope: "env", does: "pushes groups" },
+  { scope: "trainer", does: "takes batches, publishes weights" },
+  { scope: "worker", does: "speaks for a fleet" },
+  { scope: "user", does: "may what its owner may" },
+  { scope: "metrics", does: "reads /metrics" },
+  { scope: "admin", does: "may everything" },
+];
+const LIVES = [
+  { value: "86400", label: "1 day" },
+  { value: String(30 * 86_400), label: "30 days" },
+  { value: String(365 * 86_400), label: "1 year" },
+  { value: "", label: "For ever" },
+];
+
+/** Mints a token; its text is shown this once. */
+export function MintForm({ onClose, onMinted }: { onClose: () => void; onMinted: (token: TokenMinted) => void }) {
+  const mint = useMint();
+  const [name, setName] = useState("");
+  const [scopes, setScopes] = useState<string[]>(["env"]);
+  const [run, setRun] = useState("");
+  const [life, setLife] = useState<string>(String(30 * 86_400));
+  const minted = mint.data;
+  const fields = mint.error instanceof ApiProblem ? mint.error.fields : [];
+  const wrong = (field: string) => fields.find((each) => each.field === field)?.message;
+  return (
+    <Modal opened onClose={onClose} title={minted ? "This is the token" : "Create a token"} size="lg">
+      {minted ? (
+        <Stack>
+          <Alert variant="light" color="yellow">It is shown this once: copy it now. Only its hash is kept.</Alert>
+          <div className="command">
+            <code data-token>{minted.token}</code>
+            <CopyButton value={minted.token}>
+              {({ copied, copy }) => (
+                <Button size="compact-xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>
+              )}
+            </CopyButton>
+          </div>
+          <p className="soft small">The quick starts hold it until this page is left.</p>
+          <Group justify="flex-end"><Button data-autofocus onClick={onClose}>Done</Button></Group>
+        </Stack>
+      ) : (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            mint.mutate(
+              { name, scopes: scopes as Scope[], run: run || null, expires_in_seconds: life ? Number(life) : null },
+              { onSuccess: onMinted },
+            );
+          }}
+        >
+          <Stack>
+            <TextInput label="Name" description="Who or what shows it." required data-autofocus value={name} error={wrong("name")} onChange={(event) => setName(event.currentTarget.value)} />
+            <Checkbox.Group label="Scopes" value={scopes} onChange={setScopes} error={wrong("scopes")}>
+              <Stack gap={6} mt={6}>
+                {SCOPES.map(({ scope, does }) => (
+                  <Checkbox key={scope} value={scope} label={<><b>{scope}</b> <span className="soft">{does}</span></>} />
+                ))}
+              </Stack>
+            </Checkbox.Group>
+            <TextInput label="Run" description="Good for this run alone; empty for all." value={run} error={wrong("run")} onChange={(event) => setRun(event.currentTarget.value)} />
+            <Select label="Good for" data={LIVES} value={life} allowDeselect={false} onChange={(value) => setLife(value ?? "")} />
+            {mint.isError && fields.length === 0 && <ErrorState title="The token was not created" error={mint.error} />}
+            <Group justify="flex-end">
+              <Button variant="default" onClick={onClose}>Cancel</Button>
+              <Button type="submit" loading={mint.isPending} disabled={scopes.length === 0}>Create the token</Button>
+            </Group>
+          </Stack>
+        </form>
+      )}
+    </Modal>
+  );
+}

@@ -1,0 +1,72 @@
+import { Button, Group, Modal } from "@mantine/core";
+import { useState } from "react";
+import { type TokenRow, useRevoke } from "@/api/tokens";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { useNow } from "@/components/now";
+import { utc, visible } from "@/format";
+
+/** How a token stands; the word says it, the colour repeats it. */
+export function standing(token: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs: number): { word: string; tone: string } {
+  if (token.revoked_at) return { word: "revoked", tone: "quiet" };
+  if (token.expires_at && Date.parse(token.expires_at) <= nowMs) return { word: "expired", tone: "held" };
+  return { word: "good", tone: "good" };
+}
+
+export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
+  const now = useNow();
+  const revoke = useRevoke();
+  const [asked, setAsked] = useState<TokenRow | null>(null);
+  return (
+    <div className="table-scroll">
+      <table className="table">
+        <thead>
+          <tr>
+            <th scope="col">Token</th>
+            <th scope="col">State</th>
+            <th scope="col">Scopes</th>
+            <th scope="col" className="wide-only">Run</th>
+            <th scope="col" className="wide-only">Expires</th>
+            <th scope="col" className="wide-only">Last used</th>
+            <th scope="col" className="wide-only">Made</th>
+            <th scope="col"><span className="unseen">Revoke</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          {tokens.map((token) => {
+            const { word, tone } = standing(token, now);
+            return (
+              <tr key={token.id} data-row>
+                <td>
+                  <b className="anywhere">{visible(token.name)}</b>
+                  <div className="mono tiny faint">{token.prefix}…</div>
+                </td>
+                <td><span className={`chip tone-${tone}`}>{word}</span></td>
+                <td>{token.scopes.map((scope) => <span key={scope} className="tag">{scope}</span>)}</td>
+                <td className="wide-only soft">{token.run ?? "all"}</td>
+                <td className="wide-only soft">{token.expires_at ? utc(token.expires_at).slice(0, 16) : "never"}</td>
+                <td className="wide-only soft">{token.last_used_at ? <Age at={token.last_used_at} suffix=" ago" /> : "never"}</td>
+                <td className="wide-only soft"><Age at={token.created_at} suffix=" ago" />{token.created_by && ` by ${visible(token.created_by)}`}</td>
+                <td className="num">
+                  {word !== "revoked" && (
+                    <Button size="compact-xs" variant="default" aria-label={`Revoke ${token.name}`} onClick={() => setAsked(token)}>Revoke</Button>
+                  )}
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      {asked && (
+        <Modal opened onClose={() => setAsked(null)} title={`Revoke ${visible(asked.name)}?`}>
+          <p className="soft">Whoever shows it is refused from the next request on. It cannot be undone.</p>
+          {revoke.isError && <ErrorState title="It was not revoked" error={revoke.error} />}
+          <Group justify="flex-end">
+            <Button variant="default" data-autofocus onClick={() => setAsked(null)}>Cancel</Button>
+            <Button color="red" loading={revoke.isPending} onClick={() => revoke.mutate(asked.id, { onSuccess: () => setAsked(null) })}>Revoke</Button>
+          </Group>
+        </Modal>
+      )}
+    </div>
+  );
+}

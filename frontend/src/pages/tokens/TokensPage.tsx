@@ -1,0 +1,89 @@
+import { Anchor, Button, CopyButton, Tabs } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import { useSession } from "@/api/session";
+import { tokensQuery } from "@/api/tokens";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { Skeletons } from "@/components/Skeletons";
+import { Inspector } from "@/pages/tokens/Inspector";
+import { MintForm } from "@/pages/tokens/MintForm";
+import { quickStarts } from "@/pages/tokens/quickStarts";
+import { TokenTable } from "@/pages/tokens/TokenTable";
+import css from "./tokens.module.css";
+
+function QuickStarts({ token, run }: { token: string | null; run: string }) {
+  const starts = quickStarts(location.origin, token, run);
+  return (
+    <Panel title="Quick starts" note={token ? "with the token that was just made" : "create a token, and it stands in them"}>
+      <Tabs defaultValue="curl">
+        <Tabs.List>
+          {starts.map(({ id, title }) => (
+            <Tabs.Tab key={id} value={id}>{title}</Tabs.Tab>
+          ))}
+        </Tabs.List>
+        {starts.map(({ id, text, scope }) => (
+          <Tabs.Panel key={id} value={id}>
+            <div className={css.start}>
+              <pre tabIndex={0}>{text}</pre>
+              <CopyButton value={text}>
+                {({ copied, copy }) => (
+                  <Button size="compact-xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>
+                )}
+              </CopyButton>
+            </div>
+            <span className="tiny faint">Needs a token with the scope {scope}. <Anchor href="/docs" inherit>All of the API</Anchor></span>
+          </Tabs.Panel>
+        ))}
+      </Tabs>
+    </Panel>
+  );
+}
+
+export function TokensPage() {
+  const { client = "", only } = useSearch({ from: "/shell/tokens" });
+  const navigate = useNavigate({ from: "/tokens" });
+  const role = useSession()?.role;
+  const tokens = useQuery({ ...tokensQuery, enabled: role === "admin" });
+  const [isMinting, setMinting] = useState(false);
+  const [minted, setMinted] = useState<{ token: string; run: string | null } | null>(null);
+  return (
+    <>
+      <div className="page-title">
+        <h1>API &amp; tokens</h1>
+        <span className="spacer" />
+        {role === "admin" && <Button onClick={() => setMinting(true)}>Create a token</Button>}
+      </div>
+      <div className={css.page}>
+        <QuickStarts token={minted?.token ?? null} run={minted?.run ?? "my-run"} />
+        {role && role !== "admin" && (
+          <div className="panel">
+            <EmptyState title="Tokens are for administrators">Ask one of them to create a token for you.</EmptyState>
+          </div>
+        )}
+        {role === "admin" && (
+          <>
+            <Panel title="Tokens" note="the secrets themselves are nowhere kept">
+              {tokens.isPending && <Skeletons heights={[120]} />}
+              {tokens.isError && <ErrorState title="The tokens cannot be shown" error={tokens.error} />}
+              {tokens.data?.length === 0 && (
+                <EmptyState title="No tokens yet">A trainer or an environment on another machine shows one with each request.</EmptyState>
+              )}
+              {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
+            </Panel>
+            <Inspector
+              client={client}
+              only={only}
+              onLook={(next, kind) => void navigate({ search: { client: next || undefined, only: kind }, replace: true })}
+            />
+          </>
+        )}
+      </div>
+      {isMinting && (
+        <MintForm onClose={() => setMinting(false)} onMinted={({ token, run }) => setMinted({ token, run })} />
+      )}
+    </>
+  );
+}

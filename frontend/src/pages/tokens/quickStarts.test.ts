@@ -1,0 +1,17 @@
+import { expect, it } from "vitest";
+import { quickStarts } from "./quickStarts";
+
+it("holds this server's address, the run and the token", () => {
+  for (const { text } of quickStarts("https://deck.example:8443", "rd_secret", "gsm8k")) {
+    expect(text).toContain("deck.example:8443");
+    expect(text).toContain("gsm8k");
+    expect(text).toContain("rd_secret");
+  }
+});
+
+it("reads the token from the environment while none was made", () => {
+  const [curl, python, atropos] = quickStarts("http://localhost:8000", null, "a");
+  expect(curl?.text).toContain("Bearer $ROLLDECK_TOKEN");
+  expect(python?.text).toContain('os.environ["ROLLDECK_TOKEN"]');
+  expect(atropos?.text).toContain('"http://env:$ROLLDECK_TOKEN@localhost:8000/atropos/a"');
+});

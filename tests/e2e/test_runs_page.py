@@ -1,0 +1,115 @@
+"""A person finds runs among many and acts on several at once."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import VIEWER, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+FILTER = re.compile("^Filter runs")
+
+
+@pytest.fixture(scope="module")
+def many_runs(deck: Deck) -> None:
+    for number in range(6):
+        deck.post(
+            "/api/runs",
+            {
+                "name": f"sweep-{number}",
+                "kind": "outside",
+                "start": number % 2 == 0,
+                "tags": ["sweep", f"seed-{number}"],
+            },
+        )
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("tbody [data-open]").all_inner_texts()
+
+
+def ask(page: Page, text: str) -> None:
+    page.get_by_label(FILTER).fill(text)
+    page.keyboard.press("Enter")
+
+
+def test_runs_are_found_sorted_and_kept_in_the_address(signed_in: Page, many_runs: None) -> None:
+    page = signed_in
+    page.goto("/runs")
+    ask(page, "tag:sweep state:running")
+    expect(page.get_by_text("3 runs match")).to_be_visible()
+    page.get_by_role("button", name="Name").click()
+    page.get_by_role("button", name="Name").click()
+    expect(page.get_by_role("columnheader", name="Name")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    expect(page.locator("tbody [data-open]")).to_have_text(["sweep-0", "sweep-2", "sweep-4"])
+
+    page.reload()
+    expect(page.get_by_label(FILTER)).to_have_value("tag:sweep state:running")
+    expect(page.locator("tbody [data-open]")).to_have_text(["sweep-0", "sweep-2", "sweep-4"])
+
+    # The keyboard goes from row to row and opens one.
+    page.locator("h1").click()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="sweep-2")).to_be_visible()
+
+
+def test_the_filter_offers_what_could_follow_and_points_at_mistakes(
+    signed_in: Page, many_runs: None
+) -> None:
+    page = signed_in
+    page.goto("/runs")
+    box = page.get_by_label(FILTER)
+    box.click()
+    box.press_sequentially("tag:seed-3")
+    page.get_by_role("option", name=re.compile("^seed-3")).click()
+    expect(page.get_by_text("1 run match")).to_be_visible()
+    assert names(page) == ["sweep-3"]
+
+    ask(page, "stat:running")
+    expect(page.get_by_text("at character 1: there is no 'stat'")).to_be_visible()
+    ask(page, "name:nothing-is-called-so")
+    expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
+
+
+def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
+    signed_in: Page, deck: Deck, many_runs: None
+) -> None:
+    page = signed_in
+    page.goto("/runs?q=tag:sweep")
+    expect(page.get_by_text("6 runs match")).to_be_visible()
+    page.get_by_role("button", name="All matching").click()
+    page.get_by_role("menuitem", name="Pause").click()
+    dialog = page.get_by_role("dialog", name="Pause: 6 runs")
+    dialog.get_by_label("Reason").fill("the cluster moves")
+    dialog.get_by_role("button", name="Pause").click()
+
+    expect(dialog.get_by_text("Done for 3 runs; not for 3 runs:")).to_be_visible()
+    expect(dialog.get_by_text("sweep-1 is draft: it cannot pause now")).to_be_visible()
+    dialog.get_by_role("button", name="Close", exact=True).last.click()
+    expect(page.locator("tbody [data-state=paused]:visible")).to_have_count(3)
+    (event, *_) = deck.get("/api/runs/sweep-0/events")["results"]
+    assert (event["actor"], event["reason"]) == ("user:ada", "the cluster moves")
+
+    page.get_by_label("Select sweep-1").check()
+    page.get_by_role("button", name="1 selected").click()
+    page.get_by_role("menuitem", name="Archive").click()
+    page.get_by_role("dialog").get_by_role("button", name="Archive").click()
+    expect(page.get_by_text("Done for 1 run.")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="Close", exact=True).last.click()
+    expect(page.get_by_text("5 runs match")).to_be_visible()
+
+
+def test_a_viewer_finds_runs_and_may_do_nothing_to_them(page: Page, many_runs: None) -> None:
+    sign_in(page, VIEWER)
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto("/runs?q=tag:sweep&dense=true")
+
+    expect(page.get_by_text("runs match")).to_be_visible()
+    expect(page.get_by_role("button", name="All matching")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -1,0 +1,60 @@
+"""An administrator makes a token, sees what its bearer was told, and takes it back."""
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import VIEWER, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+
+def test_a_token_is_made_used_inspected_and_revoked(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    deck.post("/api/runs", {"name": "inspected", "kind": "outside", "start": True})
+    page.goto("/tokens")
+    page.get_by_role("button", name="Create a token").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("a stock trainer")
+    dialog.get_by_label("trainer").check()
+    dialog.get_by_role("textbox", name="Run").fill("inspected")
+    dialog.get_by_role("button", name="Create the token").click()
+    token = page.locator("[data-token]").inner_text()
+    dialog.get_by_role("button", name="Done").click()
+    expect(page.get_by_text("with the token that was just made")).to_be_visible()
+    expect(page.locator("pre:visible")).to_contain_text(f"{deck.url}/api/runs")
+    expect(page.locator("pre:visible")).to_contain_text(token)
+
+    bearer = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=deck.url, headers=bearer) as machine:
+        assert machine.get("/api/runs/inspected").status_code == 200
+        wrong = {"batch": "0", "fence": "two"}
+        assert machine.post("/api/runs/inspected/trainers", json={"name": 7}).status_code == 400
+        assert machine.post("/api/runs/inspected/pause", json=wrong).status_code == 403
+
+    clients = page.get_by_role("list", name="Clients")
+    clients.get_by_role("button", name="a stock trainer").click(timeout=30_000)
+    calls = page.get_by_role("region", name="Calls, newest first")
+    expect(calls.get_by_text("/api/runs/inspected/trainers")).to_be_visible(timeout=30_000)
+    expect(calls.locator("tr", has_text="trainers").locator("code")).to_have_text("name")
+    page.get_by_text("Refused", exact=True).click()
+    expect(calls.get_by_text("200", exact=True)).to_have_count(0)
+    assert "only=refused" in page.url
+
+    page.get_by_role("button", name="Revoke a stock trainer").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    row = page.get_by_role("row", name="a stock trainer")
+    expect(row.get_by_text("revoked", exact=True)).to_be_visible()
+    assert httpx.get(f"{deck.url}/api/runs/inspected", headers=bearer).status_code == 401
+
+
+def test_a_viewer_sees_how_to_start_and_no_tokens(page: Page) -> None:
+    sign_in(page, VIEWER)
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto("/tokens")
+
+    expect(page.get_by_role("heading", name="Tokens are for administrators")).to_be_visible()
+    page.get_by_role("tab", name="Atropos environment").click()
+    expect(page.locator("pre:visible")).to_contain_text("/atropos/my-run")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
