@@ -1,6 +1,5 @@
 """What the platform remembers about runs, and about those who ask for them."""
 
-from runs.models.alerts import Alert, AlertDelivery
 from runs.models.calls import ApiCall
 from runs.models.events import RunEvent
 from runs.models.runs import (
@@ -16,8 +15,6 @@ from runs.models.runs import (
 
 __all__ = [
     "AdvantageRule",
-    "Alert",
-    "AlertDelivery",
     "ApiCall",
     "ApiToken",
     "Environment",
