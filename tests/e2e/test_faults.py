@@ -1,0 +1,89 @@
+"""What breaks between a page and the platform heals by itself, and until then the page says so."""
+
+import os
+import re
+import signal
+from uuid import uuid4
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.buffer_factories import REGISTRATION
+from tests.deck import Deck, wait_until
+from tests.e2e.conftest import USERNAME, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+MARKUP = "<script>document.title='owned'</script><b id=hostile>x</b>"
+
+
+def outside_run(deck: Deck) -> str:
+    name = f"faults-{uuid4().hex[:6]}"
+    deck.post("/api/runs", {"name": name, "kind": "outside", "start": True})
+    # Environments are let in when a trainer has asked for a batch.
+    deck.post(f"/atropos/{name}/register", REGISTRATION)
+    deck.get(f"/atropos/{name}/batch")
+    return name
+
+
+def events_shown(page: Page) -> list[str]:
+    """Return the events on the page, newest first, without their times."""
+    rows = page.get_by_label("Events, newest first").get_by_role("listitem")
+    return [re.sub(r"^[\d:]+\s*", "", text).strip() for text in rows.all_inner_texts()]
+
+
+def join(deck: Deck, run: str, name: str) -> None:
+    body = {"max_token_length": 64, "desired_name": name, "weight": 1.0, "group_size": 2}
+    answer = deck.http.post(f"/atropos/{run}/register-env", json=body)
+    assert answer.is_success, answer.text
+
+
+def test_after_a_restart_of_the_server_a_page_shows_what_a_fresh_one_does(
+    context: BrowserContext, deck: Deck
+) -> None:
+    run, page = outside_run(deck), sign_in(context.new_page(), USERNAME)
+    page.goto(f"/runs/{run}")
+    page.locator("[data-live=live]").wait_for()
+    page.evaluate("window.stays = true")
+    for pid in deck.children("config.web"):
+        os.kill(pid, signal.SIGKILL)
+    expect(page.locator("[data-live=live]")).to_have_count(0)
+    wait_until(deck.is_ready, seconds=90, what="the deck is ready again")
+    join(deck, run, "after-the-fall")
+
+    page.locator("[data-live=live]").wait_for(timeout=60_000)
+    expect(page.get_by_label("Events, newest first")).to_contain_text("after-the-fall")
+    fresh = context.new_page()
+    fresh.goto(f"/runs/{run}")
+    expect(fresh.get_by_label("Events, newest first")).to_contain_text("after-the-fall")
+    assert events_shown(page) == events_shown(fresh)
+    assert page.evaluate("window.stays") is True
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/runs/no-such-run",
+        "/runs/no-such-run/metrics",
+        "/runs/%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+    ],
+)
+def test_a_broken_address_says_so_and_leads_on(context: BrowserContext, place: str) -> None:
+    page = sign_in(context.new_page(), USERNAME)  # whose console may tell of what is not there
+    page.goto(place)
+
+    expect(page.get_by_role("link", name=re.compile("runs", re.IGNORECASE)).first).to_be_visible()
+    expect(page.locator("body")).to_contain_text(
+        re.compile("no such|not found|no run|no current", re.IGNORECASE)
+    )
+    assert page.title() != "owned"
+
+
+def test_names_with_markup_stay_text_everywhere(signed_in: Page, deck: Deck) -> None:
+    page, run = signed_in, outside_run(deck)
+    join(deck, run, MARKUP)
+    page.goto(f"/runs/{run}/logs")
+
+    expect(page.get_by_label("Events, newest first")).to_contain_text(MARKUP)
+    expect(page.locator("#hostile")).to_have_count(0)
+    assert page.title() != "owned"
