@@ -29,7 +29,6 @@ class RolloutsConfig(AppConfig):
         live.register_part("curriculum", selectors.curriculum_part)
         live.register_series("episodes", selectors.episode_series)
         live.register_part("metrics", selectors.metric_part)
-        live.register_series("metrics", selectors.metric_series)
         live.register_outlook(selectors.fleet_outlooks)
         changes.subscribe(jobs.nudge)
         config_checks.register(selectors.check_language)

@@ -9,6 +9,7 @@ import { listSearch } from "@/pages/run/trajectories/search";
 import { viewerSearch } from "@/pages/viewer/search";
 import type { Asked } from "@/api/audit";
 import { SORTS, type Sort } from "@/api/runLists";
+import { metricsSearch } from "@/pages/run/metrics/search";
 import { Shell } from "@/shell/Shell";
 
 const text = (value: unknown): string | undefined =>
@@ -91,6 +92,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "metrics",
     component: lazyRouteComponent(() => import("@/pages/run/metrics/MetricsTab"), "MetricsTab"),
+    validateSearch: metricsSearch,
   }),
   createRoute({
     getParentRoute: () => run,

@@ -47,7 +47,6 @@ from rollouts.selectors.metrics import (
     last_samples,
     metric_keys,
     metric_part,
-    metric_series,
     metrics,
     samples_of,
 )
@@ -93,7 +92,6 @@ __all__ = [
     "lines",
     "metric_keys",
     "metric_part",
-    "metric_series",
     "metrics",
     "recording",
     "recording_row",

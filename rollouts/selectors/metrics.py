@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from django.db.models import F, Max
-from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from buffer import selectors as buffer_selectors
@@ -94,12 +93,6 @@ def metrics(
         MetricRow(id=pk, at=at, name=name, step=step, value=written(value))
         for pk, at, name, step, value in page
     ]
-
-
-def metric_series(run_id: int, after: int | None, limit: int) -> list[dict[str, Any]]:
-    """Return samples of all metrics as the live page shows them."""
-    rows: list[dict[str, Any]] = to_builtins(metrics(run_id, after=after, limit=limit))
-    return rows
 
 
 def metric_part(run_id: int) -> dict[str, Any]:

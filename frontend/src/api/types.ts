@@ -21,7 +21,6 @@ export type LessonRow = Schemas["LessonRow"];
 export type LessonChange = Schemas["LessonChangeRow"];
 export type EvaluationRow = Schemas["EvaluationRow"];
 export type CurriculumPart = Schemas["CurriculumSummary"];
-export type MetricRow = Schemas["MetricRow"];
 export type LedgerPart = Schemas["LedgerAnswer"];
 export type LedgerCounts = Schemas["KindLedger"];
 export type Session = Schemas["Session"];

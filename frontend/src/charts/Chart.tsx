@@ -8,8 +8,8 @@ import { clock, count, number } from "@/format";
 export type Line = {
   label: string;
   values: Column;
-  /** Colour role: 1 … 4. */
-  role: 1 | 2 | 3 | 4;
+  /** Colour role. */
+  role: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
   dashed?: boolean;
   thin?: boolean;
 };
@@ -28,6 +28,8 @@ export type ChartProps = {
   steps?: boolean;
   /** Charts with the same key share their cursor. */
   sync?: string;
+  /** Somebody looks at a part (null: at all again), and whoever draws the chart fetches it. */
+  onZoom?: (span: { from: number; to: number } | null) => void;
   empty: string;
 };
 
@@ -176,6 +178,8 @@ function summary({ name, lines, x }: ChartProps): string {
 export function Chart(props: ChartProps) {
   const [place, width] = useWidth();
   const plot = useRef<uPlot | null>(null);
+  const zoom = useRef(props.onZoom);
+  zoom.current = props.onZoom;
   const [tip, setTip] = useState<Tip | null>(null);
   const [zoomed, setZoomed] = useState(false);
   const scheme = useComputedColorScheme("dark");
@@ -192,8 +196,15 @@ export function Chart(props: ChartProps) {
       setTip(idx === null || idx === undefined || (left ?? -1) < 0 ? null : { index: idx, left: left ?? 0 });
     };
     const built = new uPlot(options(props, width, onCursor), columns, place.current);
-    built.over.addEventListener("mouseup", () => setZoomed(built.select.width > 0));
-    built.over.addEventListener("dblclick", () => setZoomed(false));
+    built.over.addEventListener("mouseup", () => {
+      const { left, width: wide } = built.select;
+      if (!zoom.current) setZoomed(wide > 0);
+      else if (wide > 0) zoom.current({ from: Math.max(0, built.posToVal(left, "x")), to: built.posToVal(left + wide, "x") });
+    });
+    built.over.addEventListener("dblclick", () => {
+      setZoomed(false);
+      zoom.current?.(null);
+    });
     plot.current = built;
     return () => {
       built.destroy();

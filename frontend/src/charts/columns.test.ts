@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { EpisodeRow } from "@/api/types";
-import { episodeColumns, metricColumns } from "./columns";
+import { episodeColumns } from "./columns";
 
 const row = (id: number, extra: Partial<EpisodeRow> = {}): EpisodeRow => ({
   ...({} as EpisodeRow), id, at: new Date(id * 1000).toISOString(), environment: "e", worker: 0, count: 1,
@@ -24,17 +24,4 @@ it("has a rising x whatever the order of rows, and leaves out empty windows", ()
   const columns = episodeColumns([row(3), row(1), row(2, { count: 0 })], "env_steps");
   expect(columns.x).toEqual([100, 300]);
   expect(episodeColumns([row(3), row(1)], "time").x).toEqual([1, 3]);
-});
-
-it("makes one chart for each metric", () => {
-  const rows = [
-    { id: 1, at: "", name: "loss", step: 2, value: 0.5 },
-    { id: 2, at: "", name: "entropy", step: 1, value: 0.7 },
-    { id: 3, at: "", name: "loss", step: 1, value: 0.9 },
-    { id: 4, at: "", name: "loss", step: 2, value: 0.4 },
-  ];
-  expect(metricColumns(rows)).toEqual([
-    { name: "entropy", x: [1], y: [0.7] },
-    { name: "loss", x: [1, 2], y: [0.9, 0.4] },
-  ]);
 });

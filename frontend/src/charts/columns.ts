@@ -1,6 +1,6 @@
 /** Turn rows of a series into the columns of a chart. Pure. */
 
-import type { EpisodeRow, MetricRow } from "@/api/types";
+import type { EpisodeRow } from "@/api/types";
 
 export type Axis = "time" | "env_steps" | "served_steps";
 export type Column = (number | null)[];
@@ -64,22 +64,4 @@ export function episodeColumns(rows: EpisodeRow[], axis: Axis): EpisodeColumns {
     lengthMax: points.map((p) => p.lengthMax),
     version: points.map((p) => p.last.policy_step),
   };
-}
-
-export type MetricColumns = { name: string; x: number[]; y: Column };
-
-/** Return one chart for each metric, by name; the last value sent for a step counts. */
-export function metricColumns(rows: MetricRow[]): MetricColumns[] {
-  const byName = new Map<string, Map<number, number | null>>();
-  for (const row of rows) {
-    const points = byName.get(row.name) ?? new Map<number, number | null>();
-    points.set(row.step, typeof row.value === "number" ? row.value : null);
-    byName.set(row.name, points);
-  }
-  return [...byName.entries()]
-    .sort(([a], [b]) => a.localeCompare(b))
-    .map(([name, points]) => {
-      const sorted = [...points.entries()].sort(([a], [b]) => a - b);
-      return { name, x: sorted.map(([x]) => x), y: sorted.map(([, y]) => y) };
-    });
 }

@@ -23,12 +23,8 @@ async function fetchPastEvents(run: string, topic: string): Promise<void> {
 
 async function fetchPast(run: string, topic: string): Promise<void> {
   const params = { path: { run }, query: { limit: PAST_ROWS } };
-  const [episodes, metrics] = await Promise.all([
-    body(api.GET("/api/runs/{run}/episodes", { params })),
-    body(api.GET("/api/runs/{run}/metrics", { params })),
-  ]);
+  const episodes = await body(api.GET("/api/runs/{run}/episodes", { params }));
   live.addPast(topic, "episodes", episodes.results);
-  live.addPast(topic, "metrics", metrics.results);
   await fetchPastEvents(run, topic);
 }
 

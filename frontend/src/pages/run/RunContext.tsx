@@ -2,7 +2,7 @@
 
 import { createContext, useContext } from "react";
 import type { useAsk } from "@/api/runs";
-import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, MetricRow, QueuePart, RunDetail, RunEvent } from "@/api/types";
+import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail, RunEvent } from "@/api/types";
 import type { History } from "@/pages/run/overview/history";
 
 export type RunParts = {
@@ -13,7 +13,6 @@ export type RunParts = {
   curriculum: CurriculumPart | null | undefined;
   episodes: EpisodeRow[];
   events: RunEvent[];
-  metrics: MetricRow[];
   /** Server time of the newest frame. */
   at: string | null;
   /** Env steps per second of the whole fleet; null without one. */

@@ -2,7 +2,7 @@ import "@/pages/run/run.css";
 import { Button } from "@mantine/core";
 import { Link, Outlet, useParams } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
-import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, MetricRow, QueuePart, RunDetail, RunEvent } from "@/api/types";
+import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail, RunEvent } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
@@ -42,7 +42,6 @@ function LiveRun({ name }: { name: string }) {
   const curriculum = usePart<CurriculumPart | null>(topic, "curriculum");
   const episodes = useSeries<EpisodeRow>(topic, "episodes");
   const events = useSeries<RunEvent>(topic, "events");
-  const metrics = useSeries<MetricRow>(topic, "metrics");
   const at = useTopicAt(topic);
   const error = useTopicError(topic);
   const ask = useAsk(name);
@@ -57,7 +56,7 @@ function LiveRun({ name }: { name: string }) {
 
   if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
   return (
-    <RunContext value={{ run, fleet, queue, ledger, curriculum, episodes, events, metrics, at, speed, histories, ask }}>
+    <RunContext value={{ run, fleet, queue, ledger, curriculum, episodes, events, at, speed, histories, ask }}>
       <RunHeader run={run} fleet={fleet} queue={queue} ask={ask} />
       <RunTabs run={run} />
       <Outlet />

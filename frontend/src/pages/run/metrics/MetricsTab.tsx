@@ -1,18 +1,98 @@
+import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { type MetricAxis, metricKeysQuery, type Span } from "@/api/metrics";
 import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { number } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
-import { MetricCharts } from "@/pages/run/metrics/MetricCharts";
+import { type Look, MetricCard } from "./MetricCard";
+import classes from "./metrics.module.css";
+import { type MetricsSearch, runsOf, spanOf } from "./search";
 
-/** What the trainer measured. */
+const route = getRouteApi("/shell/runs/$name/metrics");
+const ACTIVE = new Set(["starting", "running", "paused", "draining"]);
+const SMOOTHING = [
+  { value: "0", label: "no smoothing" },
+  { value: "0.6", label: "smoothing 0.6" },
+  { value: "0.9", label: "smoothing 0.9" },
+  { value: "0.98", label: "smoothing 0.98" },
+];
+const TYPING_MS = 250;
+
+type BarProps = { search: MetricsSearch; change: (more: Partial<MetricsSearch>) => void; amount: string };
+
+function Bar({ search, change, amount }: BarProps) {
+  const find = useDebouncedCallback((q: string) => change({ q: q || undefined }), TYPING_MS);
+  const beside = useDebouncedCallback((runs: string) => change({ with: runs || undefined }), TYPING_MS);
+  const axes = [
+    { value: "step", label: "Train steps" },
+    { value: "time", label: "Time" },
+    { value: "amount", label: amount },
+  ];
+  const unzoomed = { from: undefined, to: undefined };
+  return (
+    <div className={classes.bar}>
+      <TextInput className={classes.search} size="xs" label="Find a metric" placeholder="loss, grad norm …" defaultValue={search.q} onChange={(event) => find(event.currentTarget.value)} />
+      <TextInput size="xs" label="Beside these runs" placeholder="run-a, run-b" defaultValue={search.with} onChange={(event) => beside(event.currentTarget.value)} />
+      <Select size="xs" label="Smoothing" data={SMOOTHING} allowDeselect={false} value={String(search.smooth ?? 0)} onChange={(value) => change({ smooth: Number(value) || undefined })} />
+      <SegmentedControl size="xs" data={axes} value={search.x ?? "step"} aria-label="Horizontal axis" onChange={(x) => change({ x: x as MetricAxis, ...unzoomed })} />
+      {search.from !== undefined && (
+        <Button size="xs" variant="default" onClick={() => change(unzoomed)}>
+          Whole range
+        </Button>
+      )}
+    </div>
+  );
+}
+
+/** Everything that was measured, a chart for each name, finer for whatever one looks at. */
 export function MetricsTab() {
-  const { run, metrics } = useRun();
-  if (metrics.length === 0) {
+  const { run } = useRun();
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const keys = useInfiniteQuery(metricKeysQuery(run.name, search.q ?? ""));
+  const change = (more: Partial<MetricsSearch>) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more) });
+  const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
+  const axis = search.x ?? "step";
+  const amount = run.kind === "fleet" ? "Env steps" : "Tokens served";
+  const labels = { step: "train step", time: "time", amount: run.kind === "fleet" ? "env step" : "token" };
+  const look: Look = { runs: runsOf(run.name, search), axis, xLabel: labels[axis], span: spanOf(search), smooth: search.smooth ?? 0, isLive: ACTIVE.has(run.status) };
+  const found = keys.data?.pages.flatMap((page) => page.results) ?? [];
+  const total = keys.data?.pages[0]?.total ?? 0;
+
+  if (keys.error) return <ErrorState title="The metrics cannot be shown" error={keys.error.message} />;
+  if (keys.isPending) return <Skeletons heights={[60, 230, 230]} />;
+  if (total === 0 && !search.q) {
+    const command = `curl -X POST ${location.origin}/api/runs/${run.name}/metrics -H 'Content-Type: application/json' -H 'Authorization: Bearer …' -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
     return (
       <div className="panel">
-        <EmptyState title="No metric yet" command={`curl -X POST ${location.origin}/api/runs/${run.name}/metrics -H 'Content-Type: application/json' -H 'Authorization: Bearer …' -d '{"step": 1, "metrics": {"loss": 0.7}}'`}>
+        <EmptyState title="No metric yet" command={command}>
           A trainer sends what it measures by its step; each name becomes a chart.
         </EmptyState>
       </div>
     );
   }
-  return <MetricCharts rows={metrics} />;
+  return (
+    <section aria-label="Metrics">
+      <Bar search={search} change={change} amount={amount} />
+      <p className="small soft" role="status">
+        {number(total)} metrics{search.q ? ` with “${search.q}”` : ""}. Drag over a chart to look closer, double-click to see all.
+      </p>
+      <div className={classes.cards}>
+        {found.map((metric) => (
+          <MetricCard key={metric.name} metric={metric} look={look} onZoom={onZoom} />
+        ))}
+      </div>
+      {keys.hasNextPage && (
+        <div className={classes.more}>
+          <Button variant="default" loading={keys.isFetchingNextPage} onClick={() => void keys.fetchNextPage()}>
+            Show more of {number(total)}
+          </Button>
+        </div>
+      )}
+    </section>
+  );
 }

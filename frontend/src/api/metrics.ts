@@ -1,0 +1,37 @@
+/** Ask for the names of metrics and for their lines. */
+
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+export type MetricLine = components["schemas"]["MetricLine"];
+export type MetricKey = components["schemas"]["MetricKey"];
+export type MetricAxis = "step" | "time" | "amount";
+/** First and last place that is looked at. */
+export type Span = { from: number; to: number };
+
+const NAMES_A_PAGE = 60;
+const REFRESH_MS = 5000;
+
+export function metricKeysQuery(run: string, search: string) {
+  return infiniteQueryOptions({
+    queryKey: ["metric-keys", run, search],
+    initialPageParam: "",
+    queryFn: ({ pageParam: after }) =>
+      body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query: { search, after, limit: NAMES_A_PAGE } } })),
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+}
+
+export type Looked = { runs: string[]; name: string; axis: MetricAxis; span?: Span; points: number; isLive: boolean };
+
+/** One line a run; asked again every few seconds while the run goes on and the page is seen. */
+export function metricLinesQuery({ runs, name, axis, span, points, isLive }: Looked) {
+  const query = { runs: runs.join(","), names: name, x: axis, points, ...span };
+  return queryOptions({
+    queryKey: ["metric-lines", query],
+    queryFn: async (): Promise<MetricLine[]> => (await body(api.GET("/api/metrics/lines", { params: { query } }))).lines,
+    refetchInterval: isLive ? REFRESH_MS : false,
+    placeholderData: keepPreviousData,
+  });
+}

@@ -1,0 +1,111 @@
+"""A researcher reads the curves of a run: wide, close, beside another, and takes them along."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.deck import Deck
+
+pytestmark = pytest.mark.browser
+STEPS = 5000
+SPIKE_AT = 3210
+
+
+@pytest.fixture(scope="module")
+def measured(deck: Deck) -> Deck:
+    """Two runs with a loss; that of the first has one spike and one NaN among thousands."""
+    for run in ("curves-a", "curves-b"):
+        deck.post("/api/runs", {"name": run, "kind": "outside"})
+        for first in range(0, STEPS, 1000):
+            samples: list[dict[str, Any]] = [
+                {"name": "train/loss", "step": step, "value": 1 / (1 + step / 500)}
+                for step in range(first, first + 1000)
+            ]
+            if run == "curves-a" and first <= SPIKE_AT < first + 1000:
+                samples[SPIKE_AT - first]["value"] = 99.0
+                samples[SPIKE_AT - first + 40]["value"] = "NaN"
+            deck.post(f"/api/runs/{run}/metrics", {"samples": samples})
+        names = [{"name": f"layer/{i}/norm", "step": 1, "value": 0.1} for i in range(90)]
+        deck.post(f"/api/runs/{run}/metrics", {"samples": names})
+    return deck
+
+
+def card(page: Page, name: str) -> Locator:
+    return page.locator(f'[data-metric="{name}"]')
+
+
+def opened(page: Page, deck: Deck, query: str) -> Locator:
+    page.goto(f"{deck.url}/runs/curves-a/metrics{query}")
+    found = card(page, "train/loss")
+    expect(found.locator("canvas")).to_be_visible()
+    return found
+
+
+def test_zooming_fetches_finer_buckets_and_lives_in_the_address(
+    signed_in: Page, measured: Deck
+) -> None:
+    loss = opened(signed_in, measured, "?q=loss")
+    expect(loss.locator("[data-bucket]")).to_have_attribute("data-bucket", "16")
+    expect(loss).to_contain_text("1 NaN")
+
+    area = loss.locator(".u-over")
+    box = area.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    signed_in.mouse.move(box["x"] + box["width"] * 0.6, middle)
+    signed_in.mouse.down()
+    signed_in.mouse.move(box["x"] + box["width"] * 0.68, middle, steps=5)
+    signed_in.mouse.up()
+
+    expect(loss.locator("[data-bucket]")).to_have_attribute("data-bucket", "1")
+    expect(signed_in).to_have_url(re.compile(r"from=\d+.*to=\d+"))
+    signed_in.reload()
+    expect(card(signed_in, "train/loss").locator("[data-bucket]")).to_have_attribute(
+        "data-bucket", "1"
+    )
+    signed_in.get_by_role("button", name="Whole range").click()
+    expect(card(signed_in, "train/loss").locator("[data-bucket]")).to_have_attribute(
+        "data-bucket", "16"
+    )
+
+
+def test_the_file_holds_what_is_drawn_and_the_spike_is_in_it(
+    signed_in: Page, measured: Deck
+) -> None:
+    loss = opened(signed_in, measured, "?q=loss")
+    expect(loss.locator("[data-bucket]")).to_have_attribute("data-bucket", "16")
+
+    with signed_in.expect_download() as download:
+        loss.get_by_role("button", name="CSV").click()
+    rows = download.value.path().read_text().splitlines()
+
+    assert rows[0] == "run,name,step,last,min,max,mean,count,gaps"
+    points = int(loss.locator(".chart").get_attribute("data-points") or 0)
+    assert len(rows) - 1 == points <= 600
+    assert max(float(row.split(",")[5]) for row in rows[1:]) == 99.0
+    assert sum(int(row.split(",")[7]) for row in rows[1:]) == STEPS
+
+
+def test_names_are_found_and_only_charts_in_view_are_drawn(signed_in: Page, measured: Deck) -> None:
+    signed_in.goto(f"{measured.url}/runs/curves-a/metrics")
+    # In a chart of a single sample there is a canvas all the same.
+    expect(card(signed_in, "layer/0/norm").locator("canvas")).to_be_visible()
+    expect(signed_in.get_by_role("status").filter(has_text="91 metrics")).to_be_visible()
+    assert signed_in.locator("[data-metric]").count() == 60
+    assert signed_in.locator("[data-metric] canvas").count() < 40
+
+    signed_in.get_by_label("Find a metric").fill("layer/7/")
+    expect(signed_in).to_have_url(re.compile("q=layer"))
+    expect(card(signed_in, "layer/7/norm")).to_be_visible()
+    expect(signed_in.locator("[data-metric]")).to_have_count(1)
+
+
+def test_another_run_is_drawn_beside_this_one(signed_in: Page, measured: Deck) -> None:
+    loss = opened(signed_in, measured, "?q=loss")
+    signed_in.get_by_label("Beside these runs").fill("curves-b")
+
+    expect(signed_in).to_have_url(re.compile("with=curves-b"))
+    chart = loss.get_by_role("img", name=re.compile("curves-a .*curves-b"))
+    expect(chart).to_be_visible()
