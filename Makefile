@@ -84,7 +84,8 @@ test-frontend: $(BUILT)
 
 test-python: setup chromium
 	$(BIN)/pytest $(RERUN) -n 2 -m "not ray and not system and not browser and not slow"
-	$(BIN)/pytest $(RERUN) -m "ray or system or browser"
+	$(BIN)/pytest $(RERUN) -n 2 --dist loadfile -m "browser"
+	$(BIN)/pytest $(RERUN) -m "(ray or system) and not browser" --durations 15
 
 test-slow: setup ## Measure what takes minutes and gigabytes: lists of ten million rows
 	$(BIN)/pytest -s -m slow

@@ -14,7 +14,7 @@ from buffer.api.atropos_urls import NAMES as ATROPOS_NAMES
 from runs.core.call_digest import Call
 from runs.live.calls import book
 from runs.models import ApiToken
-from runs.services.calls import keep_calls
+from runs.services import keep_calls
 
 # What a refusal says beyond this is not kept.
 CONTENT_BYTES: Final = 16_384

@@ -24,6 +24,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
+    "forget calls": {
+        "task": "runs.jobs.forget_calls",
+        "schedule": 600.0,
+        "options": {"expires": 600.0},
+    },
     "end orphans": {
         "task": "rollouts.jobs.end_orphans",
         "schedule": 60.0,

@@ -3,7 +3,6 @@
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.db.models.deletion
-from django.conf import settings
 from django.db import migrations, models
 
 from runs.core.environment_words import names_in, words_of
@@ -26,40 +25,9 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('runs', '0008_events_name_their_request'),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
-        migrations.CreateModel(
-            name='Alert',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(help_text='The same for the same condition.', max_length=200)),
-                ('level', models.CharField(choices=[('warning', 'warning'), ('error', 'error')], default='error', max_length=8)),
-                ('title', models.CharField(max_length=200)),
-                ('message', models.TextField(blank=True)),
-                ('runbook', models.TextField(blank=True, help_text='What to do about it.')),
-                ('path', models.CharField(help_text='Where the dashboard shows it.', max_length=300)),
-                ('fired_at', models.DateTimeField()),
-                ('seen_at', models.DateTimeField(help_text='When the condition was last found to hold.')),
-                ('acked_at', models.DateTimeField(blank=True, null=True)),
-                ('acked_by', models.CharField(blank=True, max_length=200)),
-                ('note', models.TextField(blank=True)),
-                ('resolved_at', models.DateTimeField(blank=True, null=True)),
-            ],
-        ),
-        migrations.CreateModel(
-            name='AlertDelivery',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('news', models.CharField(choices=[('fired', 'fired'), ('resolved', 'resolved')], max_length=8)),
-                ('due_at', models.DateTimeField(help_text='When it is tried next.')),
-                ('attempts', models.PositiveSmallIntegerField(default=0)),
-                ('delivered_at', models.DateTimeField(blank=True, null=True)),
-                ('given_up_at', models.DateTimeField(blank=True, null=True)),
-                ('problem', models.TextField(blank=True, help_text='Why the last attempt failed.')),
-            ],
-        ),
         migrations.CreateModel(
             name='ApiCall',
             fields=[
@@ -107,31 +75,9 @@ class Migration(migrations.Migration):
             model_name='runevent',
             index=models.Index(models.F('kind'), models.OrderBy(models.F('id'), descending=True), name='run_event_of_kind'),
         ),
-        migrations.AddField(
-            model_name='alert',
-            name='run',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='alerts', to='runs.run'),
-        ),
-        migrations.AddField(
-            model_name='alertdelivery',
-            name='alert',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='runs.alert'),
-        ),
         migrations.AddIndex(
             model_name='apicall',
             index=models.Index(models.F('client'), models.OrderBy(models.F('id'), descending=True), name='api_call_of_client'),
-        ),
-        migrations.AddIndex(
-            model_name='alert',
-            index=models.Index(fields=['-fired_at', '-id'], name='alert_newest_first'),
-        ),
-        migrations.AddConstraint(
-            model_name='alert',
-            constraint=models.UniqueConstraint(condition=models.Q(('resolved_at', None)), fields=('key',), name='alert_fires_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='alertdelivery',
-            constraint=models.UniqueConstraint(fields=('alert', 'news'), name='alert_news_is_told_once'),
         ),
         migrations.RunPython(find_words, migrations.RunPython.noop),
     ]

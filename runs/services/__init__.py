@@ -1,5 +1,6 @@
 """Change what the platform remembers about runs."""
 
+from runs.services.calls import forget_calls, keep_calls
 from runs.services.environment_settings import EnvironmentNotFound, change_environment
 from runs.services.events import record_event
 from runs.services.lifecycle import (
@@ -43,6 +44,8 @@ __all__ = [
     "create_and_start",
     "default_run",
     "disconnect_environment",
+    "forget_calls",
+    "keep_calls",
     "mint_token",
     "move",
     "one_time_login_path",

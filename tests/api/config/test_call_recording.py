@@ -13,7 +13,7 @@ from config.call_recording import CallRecording
 from runs import services
 from runs.core.call_digest import Call
 from runs.models import ApiCall
-from runs.services.calls import forget_calls, keep_calls
+from runs.services import forget_calls, keep_calls
 from tests.factories import NOON, make_run, make_token, make_user
 from tests.unit.runs.test_call_digest import CALL
 
