@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from runs import services
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, links_to_lists
-from runs.models import ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
+from runs.models import ApiCall, ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
 
 
 @admin.register(Run)
@@ -139,3 +139,14 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             )
             self.audit(request, token, "revoked")
         messages.success(request, f"{len(chosen)} tokens are revoked.")
+
+
+@admin.register(ApiCall)
+class ApiCallAdmin(ReadOnlyAdmin):
+    """What machines asked of the API lately; an id finds a call."""
+
+    list_display = ("at", "client", "method", "path", "status", "duration_ms", "stands_for")
+    list_filter = ("replayed",)
+    ordering = ("-id",)
+    search_fields: tuple[str, ...] = ("client", "path")
+    search_help_text = "A client or a part of a path, among the newest calls"

@@ -3,7 +3,7 @@ from django.contrib import admin
 from django.test import Client
 
 from runs import services
-from runs.models import ApiToken, PolicyVersion, Run
+from runs.models import ApiCall, ApiToken, PolicyVersion, Run
 from tests.factories import NOON, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
@@ -47,11 +47,15 @@ def run() -> Run:
         published_at=NOON,
     )
     make_token("env", run=run)
+    ApiCall.objects.create(
+        client="a", at=NOON, method="GET", path="/a", route="/a", status=200, duration_ms=1.0
+    )
     return run
 
 
 def test_every_model_is_there() -> None:
     assert sorted(PAGES) == [
+        "apicall",
         "apitoken",
         "environment",
         "policyversion",
