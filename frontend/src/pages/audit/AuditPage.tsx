@@ -29,10 +29,10 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
         </button>
         <div className="tiny faint">{row.actor.split(":")[0]}</div>
       </td>
-      <td className="wide-only">
+      <td className={`wide-only ${css.run}`}>
         {row.run ? <Link to="/runs/$name" params={{ name: row.run }} className="strong" data-open>{row.run}</Link> : <span className="faint">the deck</span>}
       </td>
-      <td className="anywhere">
+      <td className={`anywhere ${css.what}`}>
         <span className={row.level === "error" ? "bad" : undefined}>{visible(row.message)}</span>
         {row.reason && <div className="soft small">“{visible(row.reason)}”</div>}
         {changes.length > 0 && (
@@ -46,7 +46,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
           </details>
         )}
       </td>
-      <td className="wide-only">
+      <td className={`wide-only ${css.kind}`}>
         <button type="button" className={css.ask} onClick={() => onAsk({ kind: row.kind })}>{visible(row.kind)}</button>
         {row.request_id && (
           <button type="button" className={`${css.ask} ${css.id}`} title="All that this request brought about" onClick={() => onAsk({ request: row.request_id })}>

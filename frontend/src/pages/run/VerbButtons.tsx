@@ -43,9 +43,9 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
         ))}
         {run.kind !== "outside" && (
           <Tooltip label="Opens the launch form with this run's configuration, and shows what you change of it.">
-            <Link to="/runs/new" search={{ from: run.name }} className="clone-link">
+            <Button variant="default" renderRoot={(props) => <Link to="/runs/new" search={{ from: run.name }} {...props} />}>
               Clone
-            </Link>
+            </Button>
           </Tooltip>
         )}
       </Group>
