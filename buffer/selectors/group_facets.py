@@ -60,8 +60,6 @@ def facets(run_id: int, wanted: GroupFilter) -> Facets:
     tests, params = conditions(wanted)
     query = _query(source.sql, tests)
     with patience() as cursor:
-        # A plan's compilation takes longer than running it.
-        cursor.execute("SET LOCAL jit = off")
         cursor.execute(query, source.params | params)
         return _gathered(cursor.fetchall())
 

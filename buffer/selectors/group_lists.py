@@ -180,6 +180,8 @@ def patience() -> Iterator[Any]:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL statement_timeout = {_PATIENCE_MS}")
+            # Compiling a plan, or sharing it out, takes longer than running it.
+            cursor.execute("SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0")
             yield cursor
     except DatabaseError as error:
         if isinstance(error.__cause__, QueryCanceled):

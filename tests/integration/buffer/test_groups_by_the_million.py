@@ -40,7 +40,7 @@ _GROUPS: Final = """
             ELSE '' END,
         1, i / 1000, i %% 7, now() - make_interval(secs => (%(groups)s - i) / 100.0), 20000,
         'json', CASE WHEN i %% 100 = 0 THEN NULL ELSE i / 100000 END, 8, 8000,
-        500 + (i * 7919) %% 1500, ((i * 104729) %% 1000) / 1000.0, 0, 1, 0.3,
+        500 + (i::bigint * 7919) %% 1500, ((i::bigint * 104729) %% 1000) / 1000.0, 0, 1, 0.3,
         'worker:w' || i %% 16,
         CASE WHEN i %% 50 <> 0 AND i <= %(groups)s * 0.9 THEN %(batch)s::uuid END,
         CASE WHEN i %% 50 <> 0 AND i <= %(groups)s * 0.9 THEN i END
@@ -132,7 +132,7 @@ def explained(ask: Callable[[], Any]) -> str:
     with connection.execute_wrapper(note):
         ask()
     sql, params = max(statements, key=lambda one: len(one[0]))
-    with connection.cursor() as cursor:
+    with group_lists.patience() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, SUMMARY) {sql}", params)
         return "\n".join(line for (line,) in cursor.fetchall())
 
