@@ -105,7 +105,9 @@ class SocketConsumer(AsyncWebsocketConsumer):
             if not may_read(caller, run=_run_in(topic)):
                 await self.close(NOT_ALLOWED)
         if self.beats:
-            await self._say({"type": "beat", "at": datetime.now(UTC)})
+            # With nothing on its way, the page must have all of these: a lost frame shows.
+            sent = self.page.sequences if self.page.frames.empty() else {}
+            await self._say({"type": "beat", "at": datetime.now(UTC), "sequences": sent})
 
     async def _say(self, message: dict[str, Any]) -> None:
         await self.send(text_data=msgspec.json.encode(message).decode())

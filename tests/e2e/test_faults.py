@@ -1,12 +1,13 @@
 """What breaks between a page and the platform heals by itself, and until then the page says so."""
 
 import os
+import random
 import re
 import signal
 from uuid import uuid4
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, WebSocketRoute, expect
 
 from tests.buffer_factories import REGISTRATION
 from tests.deck import Deck, wait_until
@@ -14,6 +15,7 @@ from tests.e2e.conftest import USERNAME, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
+LOST_PART = 0.3
 MARKUP = "<script>document.title='owned'</script><b id=hostile>x</b>"
 
 
@@ -58,6 +60,45 @@ def test_after_a_restart_of_the_server_a_page_shows_what_a_fresh_one_does(
     expect(fresh.get_by_label("Events, newest first")).to_contain_text("after-the-fall")
     assert events_shown(page) == events_shown(fresh)
     assert page.evaluate("window.stays") is True
+
+
+def test_a_socket_that_loses_and_reorders_messages_loses_nothing_on_the_page(
+    context: BrowserContext, deck: Deck
+) -> None:
+    run, chance = outside_run(deck), random.Random(7)
+    page = context.new_page()
+    lost: list[str] = []
+
+    def unreliable(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+        held: list[str | bytes] = []
+
+        def pass_on(message: str | bytes) -> None:
+            if chance.random() < LOST_PART:
+                lost.append("lost")
+            elif chance.random() < LOST_PART:
+                held.append(message)
+            else:
+                socket.send(message)
+                while held:
+                    socket.send(held.pop())
+
+        server.on_message(pass_on)
+
+    page.route_web_socket(re.compile("/ws"), unreliable)
+    sign_in(page, USERNAME)
+    page.goto(f"/runs/{run}")
+    page.get_by_role("heading", name=run).wait_for()
+    names = [f"env-{number}" for number in range(12)]
+    for name in names:
+        join(deck, run, name)
+
+    events = page.get_by_label("Events, newest first")
+    for name in names:
+        expect(events).to_contain_text(f"environment {name}_0 registered", timeout=45_000)
+    assert lost, "no message was lost, so nothing was tried"
+    registered = [text for text in events_shown(page) if "environment env-" in text]
+    assert len(registered) == len({*registered}) == len(names)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,27 @@ describe("one socket", () => {
     expect(last().sent.at(-1)).toEqual({ type: "unsubscribe", topic: "run:a" });
   });
 
+  it("learns from a beat that the last frame of a quiet topic was lost", () => {
+    live.watch("run:a", () => {});
+    last().accept();
+    last().frame(snapshot);
+    last().frame({ type: "beat", sequences: { "run:a": 1, "run:other": 9 } });
+    expect(last().sent).toHaveLength(1);
+    last().frame({ type: "beat", sequences: { "run:a": 2 } });
+    expect(last().sent.at(-1)).toEqual({ type: "resync", topic: "run:a" });
+    last().frame({ ...snapshot, sequence: 2, parts: { run: 2 } });
+    expect(live.read("run:a").parts).toEqual({ run: 2 });
+  });
+
+  it("subscribes again when no snapshot comes, but not to what was refused", () => {
+    live.watch("run:a", () => {});
+    live.watch("run:b", () => {});
+    last().accept();
+    last().frame({ type: "error", topic: "run:b", code: "not_found", detail: "there is none" });
+    vi.advanceTimersByTime(7_000);
+    expect(last().sent.slice(2)).toEqual([{ type: "subscribe", topic: "run:a" }]);
+  });
+
   it("asks for a snapshot at a gap, and again when none came", () => {
     live.watch("run:a", () => {});
     last().accept();

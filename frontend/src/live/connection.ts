@@ -16,6 +16,8 @@ import {
 export const POLL_AFTER_MS = 5_000;
 export const POLL_EVERY_MS = 3_000;
 export const RESYNC_AGAIN_MS = 2_000;
+/** A topic that waits this long for its snapshot asks anew: the question or the answer was lost. */
+export const SUBSCRIBE_AGAIN_MS = 5_000;
 /** The server sends a beat every five seconds; after four missed ones the socket is dead. */
 export const SILENCE_MS = 20_000;
 /** After this long without a frame the page says that it lags. */
@@ -94,7 +96,7 @@ export class LiveConnection {
     topic.listeners.add(listener);
     topic.watchers += 1;
     if (topic.watchers === 1) {
-      this.send({ type: "subscribe", topic: name });
+      this.subscribe(name, topic);
       if (this.polling) void this.poll();
     }
     return () => {
@@ -152,7 +154,7 @@ export class LiveConnection {
       this.polling = false;
       this.heardAt = this.outside.now();
       for (const [name, topic] of this.topics) {
-        if (topic.watchers > 0) this.send({ type: "subscribe", topic: name });
+        if (topic.watchers > 0) this.subscribe(name, topic);
       }
       if (this.outside.isHidden()) this.send({ type: "visible", visible: false });
       this.tick();
@@ -187,6 +189,7 @@ export class LiveConnection {
     // Only a server that speaks is well; one that accepts and hangs up is not asked at once again.
     this.attempts = 0;
     if ("at" in frame) this.learnOffset(Date.parse(frame.at) - now);
+    if (frame.type === "beat") this.compare(frame.sequences);
     if (frame.type === "beat" || frame.topic === undefined) {
       this.tick();
       return;
@@ -205,6 +208,30 @@ export class LiveConnection {
   private step(state: TopicState, frame: Exclude<Frame, { type: "beat" }>): Step {
     if (frame.type === "snapshot") return applySnapshot(state, frame);
     return frame.type === "delta" ? applyDelta(state, frame) : applyError(state, frame);
+  }
+
+  private subscribe(name: string, topic: Topic): void {
+    topic.askedAt = this.outside.now();
+    this.send({ type: "subscribe", topic: name });
+  }
+
+  /** Ask anew for topics of which the server has sent more than came. */
+  private compare(sequences: Record<string, number | null>): void {
+    for (const [name, sent] of Object.entries(sequences)) {
+      const topic = this.topics.get(name);
+      if (!topic || topic.watchers === 0 || sent === null || (topic.state.sequence ?? sent) >= sent) continue;
+      topic.state = disconnected(topic.state);
+      topic.askedAt = this.outside.now();
+      this.send({ type: "resync", topic: name });
+    }
+  }
+
+  private askWhatWaits(now: number): void {
+    for (const [name, topic] of this.topics) {
+      const { sequence, error } = topic.state;
+      const waits = topic.watchers > 0 && sequence === null && error === null;
+      if (waits && now - topic.askedAt > SUBSCRIBE_AGAIN_MS) this.subscribe(name, topic);
+    }
   }
 
   private set(topic: Topic, state: TopicState): void {
@@ -227,6 +254,7 @@ export class LiveConnection {
     const now = this.outside.now();
     const silentMs = this.heardAt === null ? now - this.lostAt : now - this.heardAt;
     if (this.heardAt !== null && silentMs > SILENCE_MS) this.socket?.close();
+    else if (this.heardAt !== null) this.askWhatWaits(now);
     if (this.heardAt === null && silentMs > POLL_AFTER_MS) {
       this.polling = true;
       if (now - this.polledAt >= POLL_EVERY_MS && !this.outside.isHidden()) void this.poll();

@@ -24,7 +24,12 @@ export type DeltaFrame = {
 };
 
 export type ErrorFrame = { type: "error"; topic?: string; code: string; detail: string };
-export type BeatFrame = { type: "beat"; at: string };
+export type BeatFrame = {
+  type: "beat";
+  at: string;
+  /** Number of the last frame that was sent of each topic; a page that has less has lost one. */
+  sequences: Record<string, number | null>;
+};
 export type Frame = SnapshotFrame | DeltaFrame | ErrorFrame | BeatFrame;
 
 export type Message =
@@ -43,7 +48,10 @@ export function parseFrame(text: string): Frame | null {
     return null;
   }
   if (!isObject(raw)) return null;
-  if (raw.type === "beat" && typeof raw.at === "string") return { type: "beat", at: raw.at };
+  if (raw.type === "beat" && typeof raw.at === "string") {
+    const sequences = isObject(raw.sequences) ? (raw.sequences as Record<string, number | null>) : {};
+    return { type: "beat", at: raw.at, sequences };
+  }
   if (raw.type === "error") {
     return {
       type: "error",

@@ -183,7 +183,7 @@ describe("what comes over the socket", () => {
   });
   it("is read when it is one", () => {
     expect(parseFrame(JSON.stringify(delta(1, 2)))).toEqual(delta(1, 2));
-    expect(parseFrame('{"type":"beat","at":"t"}')).toEqual({ type: "beat", at: "t" });
+    expect(parseFrame('{"type":"beat","at":"t"}')).toEqual({ type: "beat", at: "t", sequences: {} });
     expect(parseFrame('{"type":"error","topic":"run:x","code":"not_found","detail":"d"}')).toMatchObject({ code: "not_found" });
   });
 });
