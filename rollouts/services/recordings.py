@@ -78,7 +78,9 @@ def request_recordings(
     record_event(
         run_id=run_id,
         kind="recording_requested",
-        message=f"{wanted.episodes} episodes are to be recorded",
+        message="an episode is to be recorded"
+        if wanted.episodes == 1
+        else f"{wanted.episodes} episodes are to be recorded",
         actor=actor,
         now=now,
     )

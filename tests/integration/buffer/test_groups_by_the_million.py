@@ -1,6 +1,6 @@
 """How long lists and facets take in a run of many groups; not part of the usual run.
 
-    TEST_GROUPS=10000000 pytest tests/integration/buffer/test_groups_by_the_million.py
+    make test-slow
 
 writes what it measured and the plan of the slowest question.
 """
@@ -20,13 +20,10 @@ from buffer.selectors import group_facets, group_lists
 from runs.models import Run
 from tests.factories import make_run
 
-GROUPS: Final = int(os.environ.get("TEST_GROUPS", "0"))
+GROUPS: Final = int(os.environ.get("TEST_GROUPS", "10000000"))
 REPEATS: Final = 20
 FACETS_P95_SECONDS: Final = 0.3
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(GROUPS == 0, reason="takes many minutes: set TEST_GROUPS"),
-]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 # Nine in ten were served, the newest are queued, one in fifty was dropped.
 _GROUPS: Final = """
     INSERT INTO buffer_trajectorygroup

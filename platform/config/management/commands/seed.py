@@ -16,7 +16,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add how much, and whether to stay."""
-        parser.add_argument("--small", action="store_true", help="a tenth of it, for tests")
+        parser.add_argument("--small", action="store_true", help="a quarter of it, for tests")
         parser.add_argument(
             "--exit",
             action="store_true",
