@@ -76,10 +76,10 @@ class ScoreBins(Struct, frozen=True, kw_only=True):
 
 
 class GroupFacets(Struct, frozen=True, kw_only=True):
-    """What the first groups of a list have in common."""
+    """What the newest groups of a list have in common."""
 
     looked_at: int
-    """Groups that were counted: the first ones of the list, 10,000 at most."""
+    """Groups that were counted: the newest ones, 10,000 at most."""
     matching: int
     """Of those, how many meet the filter."""
     total: int

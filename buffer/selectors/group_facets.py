@@ -1,16 +1,16 @@
 """Count the newest groups of a run by what they have in common."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from buffer.core.group_filter import GroupFilter
+from buffer.core.group_filter import GroupFilter, Sort
 from buffer.selectors.group_lists import patience
 from buffer.selectors.group_stretches import FLAGS, JOINED, WORKER, conditions, stretch
 
 COUNTED: Final = 10_000
-"""Groups that facets look at: the first ones of the list."""
+"""Groups that facets look at: the newest ones."""
 BINS: Final = 24
 MOST_VALUES: Final = 40
 # Of one facet: the condition that does not narrow it, and its value.
@@ -35,7 +35,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """What the first groups of a list have in common.
+    """What the newest groups of a run have in common.
 
     Each facet counts the groups that meet every condition but those on the facet itself.
     """
@@ -51,11 +51,12 @@ class Facets:
 
 
 def facets(run_id: int, wanted: GroupFilter) -> Facets:
-    """Return the facets of a list, from its first :data:`COUNTED` groups.
+    """Return the facets of a list, from the newest :data:`COUNTED` groups, whatever its order.
 
     Raises:
         SearchTooSlow: If the database takes too long.
     """
+    wanted = replace(wanted, sort=Sort.NEWEST)
     source = stretch(run_id, wanted, rows=COUNTED, after=None)
     tests, params = conditions(wanted)
     query = _query(source.sql, tests)

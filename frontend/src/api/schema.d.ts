@@ -3096,7 +3096,7 @@ export interface components {
         };
         /**
          * GroupFacets
-         * @description What the first groups of a list have in common.
+         * @description What the newest groups of a list have in common.
          */
         GroupFacets: {
             looked_at: number;

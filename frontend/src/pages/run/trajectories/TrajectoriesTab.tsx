@@ -45,7 +45,7 @@ function Scope({ facets }: { facets: GroupFacets }) {
   const isAll = facets.looked_at < 10_000;
   return (
     <p className={styles.scope} role="status">
-      <b>{number(facets.matching)}</b> {isAll ? "groups match" : `of the first ${number(facets.looked_at)} match`}
+      <b>{number(facets.matching)}</b> {isAll ? "groups match" : `of the newest ${number(facets.looked_at)} match`}
       {!isAll || facets.total > facets.looked_at ? ` · ${count(facets.total)} in the run` : ""}
       {facets.undigested > 0 && (
         <span title="Lesson, flags, scores one by one and words are known a few seconds after a group came in">
