@@ -9,6 +9,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.deck import Deck
 
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
 # Foreign code is tried in a process of its own: on a busy machine that takes a while.
 CHECKED_WITHIN_MS = 90_000
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.deck import Deck
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.system]
 STEPS = 5000
 SPIKE_AT = 3210
 

@@ -1,8 +1,11 @@
 """A run is paused, resumed, drained and killed; batches and weights are looked into."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.deck import Deck
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
 def start(deck: Deck, name: str) -> None:

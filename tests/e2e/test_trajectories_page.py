@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.deck import Deck
 from tests.e2e.pushed_groups import conversation, outside_run, push
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
 @pytest.fixture(scope="module")

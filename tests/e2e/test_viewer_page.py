@@ -19,7 +19,7 @@ from tests.e2e.pushed_groups import (
     push,
 )
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.system]
 # Pages of 128 k tokens are to answer in 1.5 s; machines that run other tests meanwhile are slower.
 PATIENCE_SECONDS = 15.0
 

@@ -246,8 +246,10 @@ def test_metrics_are_taken(trainer: Trainer) -> None:
     trainer.log_metrics({"loss": 0.5, "kl": 0.01}, step=1)
     trainer.log_metrics({}, step=2)
 
+    trainer.log_metrics({"loss": float("nan")}, step=3)
+
     with pytest.raises(InvalidRequest):
-        trainer.log_metrics({"loss": float("nan")}, step=3)
+        trainer.log_metrics({"rolldeck/queued": 1.0}, step=4)
 
 
 def test_tokens_open_what_their_scope_and_run_allow(
