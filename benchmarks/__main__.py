@@ -23,6 +23,7 @@ from benchmarks.rows import (
     p7_fleet,
     p8_weights,
     p9_replay,
+    p10_live,
     p11_memory,
     p12_generation,
 )
@@ -37,6 +38,7 @@ ROWS: Final[tuple[Row, ...]] = (
     p7_fleet.ROW,
     p8_weights.ROW,
     p9_replay.ROW,
+    p10_live.ROW,
     p11_memory.ROW,
     p12_generation.ROW,
 )

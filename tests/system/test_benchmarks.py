@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.bench import Bench
-from benchmarks.rows import p2_batch, p6_delivery, p12_generation
+from benchmarks.rows import p2_batch, p6_delivery, p10_live, p12_generation
 
 pytestmark = pytest.mark.system
 
@@ -28,3 +28,12 @@ def test_groups_are_generated_from_a_checkpoint() -> None:
     bench = Bench(pairs=1, tiny=True, alone=True, say=lambda _: None)
 
     assert p12_generation.ROW.result(bench)["ours"] > 0
+
+
+def test_live_pages_are_told_of_changes_while_groups_come_in() -> None:
+    bench = Bench(pairs=1, tiny=True, alone=True, say=lambda _: None)
+
+    found = p10_live.ROW.result(bench)
+
+    assert found["frames"] >= found["sockets"]
+    assert 0 < found["late_p50_ms"] <= found["late_p95_ms"] <= found["late_max_ms"]

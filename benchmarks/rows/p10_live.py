@@ -1,0 +1,134 @@
+"""P10: live pages while groups come in: how late a change shows, and what the pages cost."""
+
+import itertools
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from benchmarks.bench import Bench, Figures, Row
+from benchmarks.bodies import USUAL
+from benchmarks.deck import ENVIRONMENT, RUN, TOKEN, Deck
+from benchmarks.figures import Aim, Limit, percentile
+from benchmarks.load import OtherProcess, Push, Underway, other_process, push_json
+from benchmarks.watching import LAST, Seen, Watch, watch
+
+SOCKETS = 200
+GROUPS = 600
+# Room for all groups below the threshold at which producers are told to wait.
+BATCH_SIZE = 1024
+CHANGE_SECONDS = 0.25
+READY_SECONDS = 60.0
+
+
+def take(bench: Bench) -> Figures:
+    sockets, groups = (4, 20) if bench.tiny else (SOCKETS, GROUPS)
+    late: list[float] = []
+    with bench.deck() as deck, other_process() as pushing, other_process() as watching:
+        found = bench.compare(
+            f"1 client, {sockets} live pages",
+            ours=lambda: _rate_while_watched(deck, pushing, watching, sockets, groups, late),
+            peer=lambda: _rate(deck, pushing, _begin(deck), groups),
+            better="more",
+        )
+    return found | {
+        "sockets": sockets,
+        "frames": len(late),
+        "late_p50_ms": percentile(late, 50),
+        "late_p95_ms": percentile(late, 95),
+        "late_max_ms": max(late),
+    }
+
+
+def _begin(deck: Deck) -> int:
+    return deck.begin(batch_size=BATCH_SIZE, group_size=USUAL.sequences)
+
+
+def _rate(deck: Deck, pushing: OtherProcess, env_id: int, groups: int) -> float:
+    push = Push(url=deck.url, size=USUAL, groups=groups, env_id=env_id)
+    return groups / pushing.run(push_json, push)
+
+
+def _rate_while_watched(
+    deck: Deck,
+    pushing: OtherProcess,
+    watching: OtherProcess,
+    sockets: int,
+    groups: int,
+    late: list[float],
+) -> float:
+    """Return groups per second; add to `late` the milliseconds until each page had each change."""
+    env_id = _begin(deck)
+    with tempfile.TemporaryDirectory() as folder:
+        ready = Path(folder, "ready")
+        asked = Watch(url=deck.url, token=TOKEN, run=RUN, sockets=sockets, ready=str(ready))
+        seen = watching.start(watch, asked)
+        _wait_for(ready, seen)
+        with _Changes(deck) as changes:
+            rate = _rate(deck, pushing, env_id, groups)
+        late += [1000 * (at - changes.sent[name]) for name, at in seen() if name in changes.sent]
+    return rate
+
+
+def _wait_for(path: Path, watching: Underway[Seen]) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while not path.exists():
+        if watching.done() or time.monotonic() > deadline:
+            raise TimeoutError(f"the pages do not open: {watching()}")
+        time.sleep(0.05)
+
+
+class _Changes:
+    """Change the run four times a second: an environment joins, which is an event.
+
+    `sent` holds when each was asked for: earlier than its commit, so lateness is never flattered.
+    """
+
+    def __init__(self, deck: Deck) -> None:
+        self.sent: dict[str, float] = {}
+        self._deck = deck
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+
+    def __enter__(self) -> "_Changes":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._join(LAST)
+
+    def _go_on(self) -> None:
+        for number in itertools.count():
+            name = f"change-{number}"
+            self.sent[name] = time.monotonic()
+            self._join(name)
+            if self._ended.wait(CHANGE_SECONDS):
+                return
+
+    def _join(self, name: str) -> None:
+        joining = ENVIRONMENT | {"group_size": USUAL.sequences, "desired_name": name}
+        self._deck.call("POST", "/register-env", joining)
+
+
+ROW = Row(
+    name="P10",
+    measure=f"groups taken in while {SOCKETS} live pages watch the run, 4 changes a second",
+    peer="the same without a page",
+    unit="groups/s",
+    better="more",
+    mark=Aim(
+        words="request → frame p95 ≤ 300 ms; ≥ 0.9× of the groups",
+        limits=(Limit(figure="late_p95_ms", at_most=300), Limit(figure="ratio", at_least=0.9)),
+    ),
+    goal=Aim(
+        words="the same with 1,000 pages",
+        limits=(
+            Limit(figure="sockets", at_least=1000),
+            Limit(figure="late_p95_ms", at_most=300),
+            Limit(figure="ratio", at_least=0.9),
+        ),
+    ),
+    take=take,
+)

@@ -1,0 +1,95 @@
+"""Live pages: sockets that watch a run, in a process of their own."""
+
+import asyncio
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Origin
+
+LAST: Final = "change-last"
+LONGEST_SECONDS: Final = 180.0
+OPENING_AT_ONCE: Final = 20
+_JOINED: Final = re.compile(r"environment (change-\w+?)_0 registered")
+
+Seen = list[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What to watch.
+
+    Attributes:
+        url: The deck, over HTTP.
+        token: Bearer token that may read the run.
+        run: Its name.
+        sockets: How many pages.
+        ready: File that is made when each page has its snapshot.
+    """
+
+    url: str
+    token: str
+    run: str
+    sockets: int
+    ready: str
+
+
+def watch(asked: Watch) -> Seen:
+    """Return when, by the monotonic clock, each page was told of each environment that joined.
+
+    Ends when all pages have heard of :data:`LAST`.
+    """
+    return asyncio.run(_watch_all(asked))
+
+
+async def _watch_all(asked: Watch) -> Seen:
+    opening = asyncio.Semaphore(OPENING_AT_ONCE)
+    waiting = asked.sockets
+    seen: Seen = []
+
+    def opened() -> None:
+        nonlocal waiting
+        waiting -= 1
+        if waiting == 0:
+            Path(asked.ready).touch()
+
+    async def page() -> None:
+        async with opening:
+            socket = await _opened(asked)
+            await socket.recv()  # its snapshot
+            opened()
+        seen.extend(await _heard(socket))
+        await socket.close()
+
+    async with asyncio.timeout(LONGEST_SECONDS), asyncio.TaskGroup() as pages:
+        for _ in range(asked.sockets):
+            pages.create_task(page())
+    return seen
+
+
+async def _opened(asked: Watch) -> ClientConnection:
+    address = asked.url.replace("http", "ws", 1) + "/ws/live"
+    headers = {"Authorization": f"Bearer {asked.token}"}
+    socket = await connect(
+        address,
+        origin=Origin(asked.url),  # pages of other sites are refused
+        additional_headers=headers,
+        max_size=None,
+    )
+    await socket.send(f'{{"type": "subscribe", "topic": "run:{asked.run}"}}')
+    return socket
+
+
+async def _heard(socket: ClientConnection) -> Seen:
+    """Return the first time each change was told, until the last one."""
+    first: dict[str, float] = {}
+    async for frame in socket:
+        now = time.monotonic()
+        for name in _JOINED.findall(frame if isinstance(frame, str) else frame.decode()):
+            first.setdefault(name, now)
+        if LAST in first:
+            break
+    return list(first.items())
