@@ -24,7 +24,8 @@ function Shown({ cell, onOpen }: { cell: Cell; onOpen: () => void }) {
   const { row, change } = cell;
   const success = row.figures?.success;
   return (
-    <button type="button" className={css.open} title={wordsOfCell(cell)} aria-label={wordsOfCell(cell)} onClick={onOpen}>
+    <button type="button" className={css.open} title={wordsOfCell(cell)} onClick={onOpen}>
+      <span className="unseen">{wordsOfCell(cell)}: </span>
       {success ? (
         <>
           <span className={css.number}>{percent(success.estimate)}</span>

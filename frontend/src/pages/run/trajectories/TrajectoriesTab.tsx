@@ -14,7 +14,6 @@ import { GroupTable } from "@/pages/run/trajectories/GroupTable";
 import { type Choice, chips, listSearch, SORTS } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { plain } from "@/pages/viewer/hostile";
-import { useShortcuts } from "@/shell/keyboard";
 
 const TYPING_MS = 300;
 
@@ -56,13 +55,6 @@ function Scope({ facets }: { facets: GroupFacets }) {
   );
 }
 
-/** Move through the lines of the table; Enter opens the one with the focus, as links do. */
-function step(direction: 1 | -1): void {
-  const links = [...document.querySelectorAll<HTMLAnchorElement>("[data-open]")];
-  const at = links.indexOf(document.activeElement as HTMLAnchorElement);
-  links[Math.min(links.length - 1, Math.max(0, at + direction))]?.focus();
-}
-
 export function TrajectoriesTab() {
   const { run } = useRun();
   const query: GroupQuery = useSearch({ from: "/shell/runs/$name/trajectories" });
@@ -75,7 +67,6 @@ export function TrajectoriesTab() {
     initialPageParam: "",
     getNextPageParam: (page) => page.next || undefined,
   });
-  useShortcuts({ j: () => step(1), k: () => step(-1) });
   const labelOf = (name: Choice, value: string) =>
     plain(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
   const groups = pages.data?.pages.flatMap((page) => page.results) ?? [];
