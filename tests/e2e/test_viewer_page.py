@@ -57,6 +57,11 @@ def test_from_what_was_said_to_the_token_where_sequences_part(
     page.keyboard.press("n")
     expect(page.locator("[data-selected]")).to_have_attribute("data-token", "4")
     expect(page.get_by_text("-5", exact=True)).to_be_visible()
+    # Elsewhere on the run's pages this key pauses it; in here it is the viewer's.
+    page.keyboard.press("p")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("n")
+    expect(page.locator("[data-selected]")).to_have_attribute("data-token", "4")
     page.keyboard.press("c")
     expect(page.get_by_role("radio", name="Logprob")).to_be_checked()
 

@@ -10,26 +10,38 @@ function isTyping(target: EventTarget | null): boolean {
 
 const SEQUENCE_MS = 1_000;
 
-/** Call a shortcut for a key (`?`) or two in a row (`g r`). */
+/** Who listens, the innermost part of the page last: a key that it knows is its own. */
+const listeners: { current: Shortcuts }[] = [];
+let first = "";
+let at = 0;
+
+function listen(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  if (document.querySelector("[role=dialog]")) return;
+  const pair = Date.now() - at < SEQUENCE_MS ? `${first} ${event.key}` : "";
+  first = event.key;
+  at = Date.now();
+  const call = ownerOf(pair) ?? ownerOf(event.key);
+  if (!call) return;
+  event.preventDefault();
+  call();
+}
+
+function ownerOf(keys: string): (() => void) | undefined {
+  return listeners.findLast(({ current }) => current[keys])?.current[keys];
+}
+
+/** Call a shortcut for a key (`?`) or two in a row (`g r`), unless a part further inside takes it. */
 export function useShortcuts(shortcuts: Shortcuts): void {
   const current = useRef(shortcuts);
   current.current = shortcuts;
   useEffect(() => {
-    let first = "";
-    let at = 0;
-    const listen = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      if (document.querySelector("[role=dialog]")) return;
-      const pair = Date.now() - at < SEQUENCE_MS ? `${first} ${event.key}` : "";
-      const call = current.current[pair] ?? current.current[event.key];
-      first = event.key;
-      at = Date.now();
-      if (!call) return;
-      event.preventDefault();
-      call();
+    if (listeners.length === 0) window.addEventListener("keydown", listen);
+    listeners.push(current);
+    return () => {
+      listeners.splice(listeners.indexOf(current), 1);
+      if (listeners.length === 0) window.removeEventListener("keydown", listen);
     };
-    window.addEventListener("keydown", listen);
-    return () => window.removeEventListener("keydown", listen);
   }, []);
 }
 
