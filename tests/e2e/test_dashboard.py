@@ -223,6 +223,7 @@ def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, deck: Dec
     expect(page.locator("[data-live=live]")).to_have_count(0)
     page.locator("[data-live=live]").wait_for(timeout=30_000)
     wait_until(deck.is_ready, seconds=30, what="the deck is ready again")
-    deck.post("/api/runs", {"name": "after-the-fall", "kind": "outside"})
-    expect(page.get_by_role("link", name="after-the-fall")).to_be_visible()
+    name = f"after-the-fall-{uuid4().hex[:6]}"
+    deck.post("/api/runs", {"name": name, "kind": "outside"})
+    expect(page.get_by_role("link", name=name)).to_be_visible()
     assert page.evaluate("window.stays") is True

@@ -1,16 +1,31 @@
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Outlet, useNavigate } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { whenSignedOut } from "@/api/client";
 import { sessionQuery } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
-import { startLive, stopLive } from "@/live/live";
+import { startLive, stopLive, useLiveStatus } from "@/live/live";
 import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
 import { Rail } from "@/shell/Rail";
 import { focusFilter, moveRow, useShortcuts } from "@/shell/keyboard";
 import { PLACES } from "@/shell/places";
+
+/** Read anew what the page shows as soon as a server that was away is back. */
+function useFreshAfterAbsence(): void {
+  const { mode } = useLiveStatus();
+  const queries = useQueryClient();
+  const known = useRef<"nothing" | "live" | "away">("nothing");
+  useEffect(() => {
+    if (mode === "live") {
+      if (known.current === "away") void queries.invalidateQueries();
+      known.current = "live";
+    } else if (mode !== "lagging" && known.current === "live") {
+      known.current = "away";
+    }
+  }, [mode, queries]);
+}
 
 /** Everything around a page: who is signed in, the header, the keys. */
 export function Shell() {
@@ -20,6 +35,7 @@ export function Shell() {
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme("dark");
   const authenticated = session.data?.authenticated;
+  useFreshAfterAbsence();
 
   useEffect(() => {
     const leave = () => {
