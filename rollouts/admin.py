@@ -23,7 +23,7 @@ from rollouts.models import (
     MetricSample,
     MetricSeries,
     Recording,
-    RunGauge,
+    TokenTally,
     WeightsDelivery,
     WorkerAttempt,
 )
@@ -191,13 +191,13 @@ class MetricChunkAdmin(ReadOnlyAdmin):
         return found.defer(*self.exclude)
 
 
-@admin.register(RunGauge)
-class RunGaugeAdmin(ReadOnlyAdmin):
-    """How far the deck has measured each run."""
+@admin.register(TokenTally)
+class TokenTallyAdmin(ReadOnlyAdmin):
+    """How many tokens each run has handed out."""
 
-    list_display = ("run_link", "at", "batch_ordinal", "group_id", "window_id", "tokens")
+    list_display = ("run_link", "ordinal", "tokens")
     list_select_related = ("run",)
-    ordering = ("-at", "-id")
+    ordering = ("-id",)
 
 
 @admin.register(Recording)

@@ -21,7 +21,7 @@ from rollouts.models.lessons import (
     LessonChange,
     LessonOutcome,
 )
-from rollouts.models.metrics import MetricChunk, MetricSample, MetricSeries, RunGauge
+from rollouts.models.metrics import MetricChunk, MetricSample, MetricSeries, TokenTally
 
 __all__ = [
     "FLEET_STATES",
@@ -42,7 +42,7 @@ __all__ = [
     "MetricSample",
     "MetricSeries",
     "Recording",
-    "RunGauge",
+    "TokenTally",
     "WeightsDelivery",
     "WorkerAttempt",
 ]

@@ -94,20 +94,12 @@ class MetricChunk(models.Model):
         return f"chunk {self.number} of series {self.series_id}"
 
 
-class RunGauge(models.Model):
-    """How far the deck has read a run while it measures it."""
+class TokenTally(models.Model):
+    """How many tokens a run has handed out, so that nobody adds all its batches up again."""
 
-    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="gauge")
-    at = models.DateTimeField()
-    # The last rows that were counted.
-    batch_ordinal = models.PositiveIntegerField(default=0)
-    group_id = models.BigIntegerField(default=0)
-    window_id = models.BigIntegerField(default=0)
-    tokens = models.PositiveBigIntegerField(default=0, help_text="In batches up to that one.")
-    accepted = models.PositiveBigIntegerField(default=0, help_text="Items at that time.")
-    served = models.PositiveBigIntegerField(default=0, help_text="Items at that time.")
-    truncated = models.PositiveBigIntegerField(default=0, help_text="Episodes of lessons.")
-    episodes = models.PositiveBigIntegerField(default=0, help_text="Episodes of lessons.")
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="token_tally")
+    ordinal = models.PositiveIntegerField(default=0, help_text="Of the last batch that is counted.")
+    tokens = models.PositiveBigIntegerField(default=0, help_text="In the batches up to it.")
 
     def __str__(self) -> str:
-        return f"gauge of run {self.run_id}"
+        return f"tokens of run {self.run_id}"

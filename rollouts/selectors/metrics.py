@@ -8,14 +8,12 @@ import numpy as np
 from django.db.models import F, Max
 from numpy.typing import NDArray
 
-from buffer import selectors as buffer_selectors
 from buffer import storage
 from rollouts.core.figures import written
 from rollouts.core.series import CHUNK_SAMPLES
-from rollouts.models import Fleet, MetricSample, MetricSeries, RunGauge
+from rollouts.models import MetricSample, MetricSeries
 from rollouts.selectors.fleets import ROWS_AT_MOST
 from rollouts.wire import MetricKey, MetricKeys, MetricRow, MetricSamples
-from runs.models import Run
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 KEYS_AT_MOST: Final = 500
@@ -57,17 +55,6 @@ class Sample(NamedTuple):
     step: int
     value: float
     at: datetime
-
-
-def amount_of(run_id: int) -> int:
-    """Return how many tokens a run has served so far; of a fleet run, the env steps it made."""
-    run = Run.objects.only("kind").get(pk=run_id)
-    if not run.takes_groups:
-        made = Fleet.objects.filter(run_id=run_id).values_list("env_steps_total", flat=True)
-        return made.first() or 0
-    known = RunGauge.objects.filter(run_id=run_id).values_list("batch_ordinal", "tokens").first()
-    ordinal, tokens = known or (0, 0)
-    return tokens + buffer_selectors.tokens_handed_out(run_id, after_ordinal=ordinal).tokens
 
 
 def metrics(

@@ -11,7 +11,8 @@ from django.db.models import Count
 from buffer import storage
 from rollouts.core.series import CHUNK_SAMPLES, summarised
 from rollouts.models import MetricChunk, MetricSample, MetricSeries
-from rollouts.selectors.metrics import amount_of, moment
+from rollouts.selectors.metrics import moment
+from rollouts.services.amounts import advance_amount
 from rollouts.wire import MetricsPush
 from runs.live import announce
 
@@ -91,7 +92,7 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
         "values": [float(figure.value) for figure in figures],
     }
     with storage.cursor() as cursor:
-        where = {"run": run_id, "at": now, "amount": amount_of(run_id)}
+        where = {"run": run_id, "at": now, "amount": advance_amount(run_id)}
         cursor.execute(_INSERT, columns | where, prepare=True)
     announce(run_id, "metrics")
 
