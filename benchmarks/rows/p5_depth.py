@@ -33,7 +33,6 @@ def take(bench: Bench) -> Figures:
         for depth in depths:
             fill_by_copying(long, groups=depth)
             growth.append(_beside(bench, short, long, depth, (short_env, long_env)))
-            fill_by_copying(short, groups=SHORT)
         ours = median(1000 * s for s in latencies(long.url, _poll(long_env), count=POLLS))
     deepest = growth[-1]
     figures: Figures = {
@@ -57,7 +56,7 @@ def _beside(bench: Bench, short: Deck, long: Deck, depth: int, env_ids: tuple[in
     forming = in_turn(
         bench.pairs,
         ours=lambda: forming_milliseconds(long),
-        peer=lambda: forming_milliseconds(short),
+        peer=lambda: _forming_short(short),
         better="less",
     )
     polls = in_turn(
@@ -103,6 +102,13 @@ def forming_milliseconds(deck: Deck) -> float:
             taken.append(time.perf_counter() - began)
             trainer.ack(Batch.decode(answer.body))
     return 1000 * median(taken)
+
+
+def _forming_short(deck: Deck) -> float:
+    """Return the time of forming from the short queue, and make it as long as it was."""
+    taken = forming_milliseconds(deck)
+    fill_by_copying(deck, groups=SHORT)
+    return taken
 
 
 def _poll(env_id: int) -> bytes:
