@@ -12,6 +12,7 @@ from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from buffer.api.delivery import HUNG_UP
+from config.large_writes import LargeWrites
 
 _TOO_LARGE: Final = "the request line and headers are larger than {} bytes (max_header_bytes)"
 # Linux says that the other side ended its half; elsewhere only that both halves are over.
@@ -31,7 +32,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
-        super().connection_made(transport)
+        super().connection_made(LargeWrites(transport))  # type: ignore[arg-type]
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -52,6 +53,7 @@ class BoundedHttp(HttpToolsProtocol):
         """Leave the connection to the websocket, which may be silent for long."""
         self._is_websocket = True
         self._stop_waiting()
+        self.transport = self.transport.plain  # type: ignore[attr-defined]
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:

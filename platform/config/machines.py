@@ -252,7 +252,7 @@ def _start(answer: HttpResponseBase, parts: list[bytes]) -> dict[str, Any]:
     return {"type": "http.response.start", "status": answer.status_code, "headers": headers}
 
 
-def _pieces(parts: Sequence[bytes]) -> Iterator[bytes]:
+def _pieces(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
     """Yield the same bytes, small parts joined and large ones cut."""
     small: list[bytes] = []
     for part in parts:
@@ -261,8 +261,9 @@ def _pieces(parts: Sequence[bytes]) -> Iterator[bytes]:
             continue
         yield b"".join(small)
         small = []
+        whole = memoryview(part)
         for start in range(0, len(part), PIECE_BYTES):
-            yield part if len(part) <= PIECE_BYTES else part[start : start + PIECE_BYTES]
+            yield whole[start : start + PIECE_BYTES]
     yield b"".join(small)
 
 

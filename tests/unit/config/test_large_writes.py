@@ -1,0 +1,102 @@
+"""Large pieces take a way of their own to the socket, and still arrive in order and whole."""
+
+import asyncio
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import pytest
+import uvloop
+
+from config.large_writes import LARGE_BYTES, LargeWrites
+
+DEADLINE_SECONDS = 60
+
+
+class Holder(asyncio.Protocol):
+    """Keeps the transport, and hears when its buffer is empty again."""
+
+    def __init__(self) -> None:
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.is_lost = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = LargeWrites(cast("asyncio.Transport", transport))
+
+    def pause_writing(self) -> None:
+        self.may_write.clear()
+
+    def resume_writing(self) -> None:
+        self.may_write.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.may_write.set()
+        self.is_lost.set()
+
+
+def with_connection(act: Callable[[Holder, socket.socket], Awaitable[None]]) -> None:
+    """Do something with a connection of uvloop and the plain socket at its other end."""
+
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        holder = Holder()
+        await asyncio.get_running_loop().create_unix_connection(lambda: holder, sock=ours)
+        with theirs:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await act(holder, theirs)
+        holder.transport.close()
+
+    uvloop.run(run())
+
+
+async def read_all(theirs: socket.socket, *, size: int, at_most: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        found += await asyncio.get_running_loop().sock_recv(theirs, at_most)
+    return bytes(found)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_small_and_large_pieces_arrive_in_the_order_in_which_they_were_written(seed: int) -> None:
+    rng = random.Random(seed)
+    sizes = [rng.choice((1, 100, LARGE_BYTES - 1, LARGE_BYTES, 1 << 20)) for _ in range(40)]
+    pieces = [rng.randbytes(size) for size in sizes]
+
+    async def act(holder: Holder, theirs: socket.socket) -> None:
+        reading = asyncio.create_task(read_all(theirs, size=sum(sizes), at_most=200_000))
+        for piece in pieces:
+            await holder.may_write.wait()
+            holder.transport.write(memoryview(piece))
+            if rng.random() < 0.5:
+                await asyncio.sleep(0)
+        assert await reading == b"".join(pieces)
+
+    with_connection(act)
+
+
+def test_what_a_slow_reader_leaves_waits_in_the_buffer_of_the_transport() -> None:
+    piece = random.Random(1).randbytes(8 << 20)
+
+    async def act(holder: Holder, theirs: socket.socket) -> None:
+        holder.transport.write(piece)
+        waiting = holder.transport.get_write_buffer_size()
+        assert 0 < waiting < len(piece)  # a part was taken by the kernel at once
+        assert not holder.may_write.is_set()
+        assert await read_all(theirs, size=len(piece), at_most=1 << 20) == piece
+
+    with_connection(act)
+
+
+def test_a_reader_who_left_is_noticed_like_any_other() -> None:
+    async def act(holder: Holder, theirs: socket.socket) -> None:
+        theirs.close()
+        holder.transport.write(bytes(1 << 20))
+        await holder.is_lost.wait()
+        # Nothing is written to a connection that is over: its file may be another's by now.
+        with pytest.raises(RuntimeError, match="closed"):
+            holder.transport.write(bytes(1 << 20))
+
+    with_connection(act)
