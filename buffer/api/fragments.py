@@ -1,4 +1,4 @@
-"""Take fragments in from fleets."""
+"""Take fragments in from fleets, and list those that are there."""
 
 from typing import Any
 
@@ -7,20 +7,35 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer import services
+from buffer.api import fragment_lists
+from buffer.api.fragment_messages import FragmentList
 from rolldeck.wire import FRAGMENTS_TYPE, FragmentReceipt
 from runs import selectors as runs_selectors
 from runs.api.openapi import problems
-from runs.api.permissions import scoped
+from runs.api.permissions import Readers, scoped
 
 
 class FragmentsView(APIView):
     """The fragments of a run."""
 
-    permission_classes = [scoped("worker")]
+    def get_permissions(self) -> list[BasePermission]:
+        """Let readers look, and workers push."""
+        return [scoped("worker")() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="fragments_list",
+        parameters=fragment_lists.FILTERS,
+        responses={200: FragmentList, **problems(400, 401, 403, 404, 503)},
+        tags=["fragments"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List fragments that kept their bytes, newest first."""
+        return fragment_lists.listed(request, run)
 
     @extend_schema(
         operation_id="fragments_push",

@@ -139,6 +139,7 @@ class GroupView(APIView):
                 version=None
                 if origin.version is None
                 else messages.VersionOfGroup(
+                    id=origin.version.pk,
                     epoch=origin.version.epoch,
                     step=origin.version.step,
                     published_at=origin.version.published_at,

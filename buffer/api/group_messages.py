@@ -111,6 +111,7 @@ class BatchOfGroup(Struct, frozen=True, kw_only=True):
 class VersionOfGroup(Struct, frozen=True, kw_only=True):
     """The weights that sampled a group."""
 
+    id: int
     epoch: int
     step: int
     published_at: datetime

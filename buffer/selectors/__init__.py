@@ -26,7 +26,10 @@ from buffer.selectors.admission import admission as admission
 from buffer.selectors.admission import admission_remaining as admission_remaining
 from buffer.selectors.admission import holdings as holdings
 from buffer.selectors.admission import kind_of
+from buffer.selectors.batches_around import batches_around as batches_around
 from buffer.selectors.outlooks import queue_outlooks as queue_outlooks
+from buffer.selectors.rates import Rates as Rates
+from buffer.selectors.rates import rates_of as rates_of
 from buffer.selectors.tokens import HandedOut as HandedOut
 from buffer.selectors.tokens import tokens_handed_out as tokens_handed_out
 from buffer.selectors.trainer_pace import TrainerPace as TrainerPace

@@ -14,12 +14,14 @@ from rest_framework.views import set_rollback
 from buffer import services as buffer_services
 from buffer.api.batches import WrongKind
 from buffer.core.archive_window import InvalidWindow
+from buffer.core.fragment_views import FragmentUnreadable, NoSuchStep
 from buffer.core.group_filter import InvalidFilter
 from buffer.core.sequence_views import NoSuchSequence
 from buffer.core.shards import RankOutsideWorld
 from buffer.core.stream_cursor import InvalidCursor
 from buffer.selectors.captures import CaptureNotFound
 from buffer.selectors.followers import FollowerNotFound
+from buffer.selectors.fragment_lists import FragmentNotFound
 from buffer.selectors.group_contents import GroupUnreadable
 from buffer.selectors.group_lists import GroupNotFound, SearchTooSlow
 from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
@@ -110,6 +112,9 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     InvalidFilter: ApiError(400, "invalid", "Invalid request"),
     GroupNotFound: ApiError(404, "not_found", "Not found"),
     NoSuchSequence: ApiError(404, "not_found", "Not found"),
+    FragmentNotFound: ApiError(404, "not_found", "Not found"),
+    NoSuchStep: ApiError(404, "not_found", "Not found"),
+    FragmentUnreadable: ApiError(422, "invalid_data", "Invalid data"),
     GroupUnreadable: ApiError(422, "invalid_data", "Invalid data"),
     SearchTooSlow: ApiError(503, "search_too_slow", "The search takes too long"),
     InvalidWindow: ApiError(400, "invalid", "Invalid request"),

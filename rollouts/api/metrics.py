@@ -14,7 +14,7 @@ from rollouts import selectors, services
 from rollouts.api.queries import AFTER, LIMIT, page_of
 from rollouts.core.series import X_AT_MOST
 from rollouts.selectors import AXES, KEYS_AT_MOST, SAMPLES_AT_ONCE, Asked
-from rollouts.wire import MetricKeys, MetricLines, Metrics, MetricSamples, MetricsPush
+from rollouts.wire import MetricKeys, MetricLines, Metrics, MetricSamples, MetricsPush, Moment
 from rollouts.wire import MetricsReceipt as Receipt
 from runs.api import bodies
 from runs.api.openapi import problems
@@ -180,6 +180,26 @@ class LinesView(APIView):
         if not 1 <= len(runs) <= RUNS_AT_MOST:
             raise bodies.InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
         return _lines(request, runs)
+
+
+class MomentView(APIView):
+    """A point of a chart."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="moment",
+        parameters=[
+            OpenApiParameter("name", str, required=True, description="Of the metric."),
+            *(one for one in _LINE_PARAMETERS if one.name in {"x", "from", "to"}),
+        ],
+        responses={200: Moment, **problems(400, 401, 403, 404)},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return which weights and batches there were while the samples of a stretch came in."""
+        asked = _asked(request)
+        return bodies.answer(selectors.moment(run_named(run), _text(request, "name"), asked))
 
 
 def _lines(request: Request, runs: list[str]) -> HttpResponse:

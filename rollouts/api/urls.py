@@ -8,6 +8,7 @@ urlpatterns = [
     path("run-checks", checks.RunChecksView.as_view()),
     path("runs/<slug:run>/weights/deliveries", deliveries.DeliveriesView.as_view()),
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),
+    path("runs/<slug:run>/pipeline", views.PipelineView.as_view()),
     path("runs/<slug:run>/fleet/control", views.FleetControlView.as_view()),
     path("runs/<slug:run>/fleet/report", views.FleetReportView.as_view()),
     path("runs/<slug:run>/fleet/attempts", attempts.AttemptsView.as_view()),
@@ -30,6 +31,7 @@ urlpatterns = [
     path("runs/<slug:run>/metrics/keys", metrics.MetricKeysView.as_view()),
     path("runs/<slug:run>/metrics/samples", metrics.MetricSamplesView.as_view()),
     path("runs/<slug:run>/metrics/lines", metrics.RunLinesView.as_view()),
+    path("runs/<slug:run>/metrics/moment", metrics.MomentView.as_view()),
     path("metrics/lines", metrics.LinesView.as_view()),
     path(
         "runs/<slug:run>/evaluations/<uuid:evaluation>/lease",

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 from rolldeck.wire import FleetControl, FleetReport
 from rollouts import selectors, services
 from rollouts.api.queries import AFTER, LIMIT, page_of, wait_of
-from rollouts.wire import Episodes, EpisodeSummary, FleetState
+from rollouts.wire import Episodes, EpisodeSummary, FleetState, Pipeline
 from runs.api import bodies
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
@@ -35,6 +35,21 @@ class FleetView(APIView):
         """Return what is wanted of the fleet and what was last seen of it."""
         found = run_named(run)
         return bodies.answer(selectors.fleet_state(found.pk, now=timezone.now()))
+
+
+class PipelineView(APIView):
+    """The way of data through a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="pipeline",
+        responses={200: Pipeline, **problems(401, 403, 404)},
+        tags=["fleet"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return how data flowed within the last minute, stage by stage, and what holds it up."""
+        return bodies.answer(selectors.pipeline_of(run_named(run), now=timezone.now()))
 
 
 class FleetControlView(WaitingView):

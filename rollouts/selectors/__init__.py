@@ -49,7 +49,9 @@ from rollouts.selectors.metrics import (
     metrics,
     samples_of,
 )
+from rollouts.selectors.moments import moment
 from rollouts.selectors.outlooks import fleet_outlooks
+from rollouts.selectors.pipelines import pipeline_of
 from rollouts.selectors.series import AXES, Asked, lines
 
 __all__ = [
@@ -91,6 +93,8 @@ __all__ = [
     "metric_keys",
     "metric_part",
     "metrics",
+    "moment",
+    "pipeline_of",
     "recording",
     "recording_row",
     "recordings",

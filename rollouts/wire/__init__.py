@@ -42,6 +42,8 @@ from rollouts.wire.metrics import (
     MetricsReceipt,
     NonFinite,
 )
+from rollouts.wire.moments import Moment, MomentBatch, MomentVersion
+from rollouts.wire.pipelines import Pipeline, PipelineStage, PipelineVerdict
 
 __all__ = [
     "AttemptRow",
@@ -75,7 +77,13 @@ __all__ = [
     "Metrics",
     "MetricsPush",
     "MetricsReceipt",
+    "Moment",
+    "MomentBatch",
+    "MomentVersion",
     "NonFinite",
+    "Pipeline",
+    "PipelineStage",
+    "PipelineVerdict",
     "RecordingRequest",
     "RecordingRow",
     "Recordings",

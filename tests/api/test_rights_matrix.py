@@ -99,6 +99,9 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>"): READ_RUN,
     ("GET", "runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>/messages"): READ_RUN,
     ("POST", "runs/<slug:run>/groups"): WORK | {"env token"},
+    ("GET", "runs/<slug:run>/fragments"): READ_RUN,
+    ("GET", "runs/<slug:run>/fragments/<large:fragment>"): READ_RUN,
+    ("GET", "runs/<slug:run>/fragments/<large:fragment>/steps"): READ_RUN,
     ("POST", "runs/<slug:run>/fragments"): WORK,
     ("POST", "runs/<slug:run>/fragments/fetch"): TRAIN,
     ("POST", "runs/<slug:run>/fragments/ack"): TRAIN,
@@ -129,6 +132,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("DELETE", "runs/<slug:run>/followers/<slug:follower>"): TRAIN,
     ("POST", "runs/<slug:run>/followers/<slug:follower>/fetch"): TRAIN,
     ("POST", "runs/<slug:run>/followers/<slug:follower>/ack"): TRAIN,
+    ("GET", "runs/<slug:run>/pipeline"): READ_RUN,
     ("GET", "runs/<slug:run>/fleet"): READ_RUN,
     ("GET", "runs/<slug:run>/fleet/control"): WORK,
     ("POST", "runs/<slug:run>/fleet/report"): WORK,
@@ -153,6 +157,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/metrics/keys"): READ_RUN,
     ("GET", "runs/<slug:run>/metrics/samples"): READ_RUN,
     ("GET", "runs/<slug:run>/metrics/lines"): READ_RUN,
+    ("GET", "runs/<slug:run>/metrics/moment"): READ_RUN,
     ("GET", "metrics/lines"): READ_ALL,
 }
 
@@ -160,6 +165,7 @@ SAMPLES: Final[dict[str, Any]] = {
     "run": "alpha",
     "follower": "eve",
     "group": 1,
+    "fragment": 1,
     "sequence": 0,
     "session": "one",
     "token": 1,

@@ -879,10 +879,45 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** @description List fragments that kept their bytes, newest first. */
+        get: operations["fragments_list"];
         put?: never;
         /** @description Store fragments, all or none; ones that came before are counted as duplicates. */
         post: operations["fragments_push"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/fragments/{fragment}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return a fragment's episodes, its arrays by name and shape, and its rewards as a line. */
+        get: operations["fragments_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/fragments/{fragment}/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return some consecutive steps: action, reward, value, logprob, ends and versions. */
+        get: operations["fragments_steps"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1238,6 +1273,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/metrics/moment": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return which weights and batches there were while the samples of a stretch came in. */
+        get: operations["moment"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/metrics/samples": {
         parameters: {
             query?: never;
@@ -1286,6 +1338,23 @@ export interface paths {
          * @description Ask the run to move.
          */
         post: operations["runs_pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/pipeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return how data flowed within the last minute, stage by stage, and what holds it up. */
+        get: operations["pipeline"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2190,6 +2259,16 @@ export interface components {
             finished_at: string | null;
         };
         /**
+         * ArrayForm
+         * @description What kind of array a fragment holds.
+         */
+        ArrayForm: {
+            name: string;
+            dtype: string;
+            shape: number[];
+            size_bytes: number;
+        };
+        /**
          * AskArchive
          * @description Which settled items an archive holds; what is left out means all.
          */
@@ -2722,6 +2801,18 @@ export interface components {
             length: number;
         };
         /**
+         * EpisodePart
+         * @description What of an episode lies in a fragment.
+         */
+        EpisodePart: {
+            id: string;
+            first: number;
+            steps: number;
+            reward: number;
+            begins: boolean;
+            outcome: string;
+        };
+        /**
          * EpisodeRow
          * @description Statistics of the episodes that ended at one worker within one report.
          *
@@ -3070,6 +3161,40 @@ export interface components {
             acked_at: string | null;
         };
         /**
+         * FragmentContent
+         * @description What is in a fragment, but for its steps.
+         */
+        FragmentContent: {
+            steps: number;
+            real_steps: number;
+            reward_sum: number;
+            episodes: components["schemas"]["EpisodePart"][];
+            episodes_left_out: number;
+            arrays: components["schemas"]["ArrayForm"][];
+            rewards: components["schemas"]["RewardLine"];
+        };
+        /**
+         * FragmentDetail
+         * @description A fragment, what is in it but for its steps, and what stands around it.
+         */
+        FragmentDetail: {
+            fragment: components["schemas"]["FragmentSummary"];
+            content: components["schemas"]["FragmentContent"] | null;
+            problem: string;
+            version: number | null;
+            before: number | null;
+            after: number | null;
+        };
+        /**
+         * FragmentList
+         * @description Fragments that kept their bytes, newest first.
+         */
+        FragmentList: {
+            results: components["schemas"]["FragmentSummary"][];
+            next: string;
+            is_partial: boolean;
+        };
+        /**
          * FragmentReceipt
          * @description Answer to a push. Dropped ones are counted by reason and must not be sent again.
          */
@@ -3080,6 +3205,31 @@ export interface components {
                 [key: string]: number;
             };
             admission_remaining: number;
+        };
+        /**
+         * FragmentSummary
+         * @description A fragment without its content.
+         */
+        FragmentSummary: {
+            id: number;
+            slot: string;
+            number: number;
+            contiguous: boolean;
+            environment: string;
+            worker: string;
+            epoch: number;
+            version_min: number;
+            version_max: number;
+            steps: number;
+            reward_sum: number | null;
+            state: string;
+            drop_reason: string;
+            batch: string | null;
+            step: number | null;
+            uses: number;
+            received_at: string;
+            size_bytes: number;
+            has_bytes: boolean;
         };
         /**
          * GroupDetail
@@ -3541,6 +3691,47 @@ export interface components {
             environments: components["schemas"]["EnvironmentMixing"][];
         };
         /**
+         * Moment
+         * @description What was going on in a run while the samples of a point came in.
+         */
+        Moment: {
+            began_at: string;
+            ended_at: string;
+            version: components["schemas"]["MomentVersion"] | null;
+            handed_out: number;
+            batches: components["schemas"]["MomentBatch"][];
+        };
+        /**
+         * MomentBatch
+         * @description A batch that was handed out around then.
+         */
+        MomentBatch: {
+            id: string;
+            ordinal: number;
+            /** @enum {unknown} */
+            kind: "fragments" | "groups";
+            /** @enum {unknown} */
+            state: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
+            trainer: string | null;
+            items: number;
+            epoch: number;
+            policy_step: number;
+            leased_at: string;
+            lease_expires_at: string;
+            settled_at: string | null;
+            in_hand: boolean;
+        };
+        /**
+         * MomentVersion
+         * @description The newest weights of then.
+         */
+        MomentVersion: {
+            id: number;
+            epoch: number;
+            step: number;
+            published_at: string;
+        };
+        /**
          * NextBatch
          * @description How long to wait for a batch, and which shard of it is wanted.
          *
@@ -3653,6 +3844,52 @@ export interface components {
             media_type: string;
             size_bytes: number;
             data: string | null;
+        };
+        /**
+         * Pipeline
+         * @description How data flowed through a run within the last minute.
+         */
+        Pipeline: {
+            /** @enum {unknown} */
+            unit: "fragments" | "sequences";
+            workers: number;
+            stages: components["schemas"]["PipelineStage"][];
+            verdict: components["schemas"]["PipelineVerdict"];
+            arriving: number | null;
+            handed_out: number | null;
+            queued: number;
+            pause_above: number | null;
+            batch_size: number | null;
+            age_seconds: number | null;
+            shares: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * PipelineStage
+         * @description One stage within the last minute; null where nobody measured it or nothing happened.
+         */
+        PipelineStage: {
+            /** @enum {unknown} */
+            name: "batch" | "infer" | "push" | "queue" | "step" | "train";
+            rate: number | null;
+            unit: string;
+            share: number | null;
+            waits: number | null;
+            /** @enum {unknown} */
+            waits_for: "" | "data" | "room" | "weights";
+            held: number | null;
+            seconds: number | null;
+        };
+        /**
+         * PipelineVerdict
+         * @description What holds the run up.
+         */
+        PipelineVerdict: {
+            sentence: string;
+            stage: ("batch" | "infer" | "push" | "queue" | "step" | "train") | null;
+            proof: string[];
+            change: string;
         };
         /**
          * PolicyVersionList
@@ -3964,6 +4201,17 @@ export interface components {
          */
         ResetRunRequest: {
             reason: string;
+        };
+        /**
+         * RewardLine
+         * @description Rewards over steps, condensed to a few hundred points; no spike is lost.
+         */
+        RewardLine: {
+            step: number[];
+            last: number[];
+            low: number[];
+            high: number[];
+            is_exact: boolean;
         };
         /**
          * RolloutTask
@@ -4378,6 +4626,27 @@ export interface components {
             count: number;
         };
         /**
+         * StepWindow
+         * @description Consecutive steps of a fragment, a column for each thing that is known of a step.
+         */
+        StepWindow: {
+            start: number;
+            total: number;
+            action: number[][];
+            action_size: number;
+            obs: number[][];
+            obs_size: number;
+            reward: number[];
+            value: number[];
+            logprob: number[];
+            first: boolean[];
+            terminated: boolean[];
+            truncated: boolean[];
+            is_padding: boolean[];
+            policy_step: number[];
+            episode: number[];
+        };
+        /**
          * StockBatch
          * @description Answer to ``GET /batch``.
          */
@@ -4534,6 +4803,7 @@ export interface components {
          * @description The weights that sampled a group.
          */
         VersionOfGroup: {
+            id: number;
             epoch: number;
             step: number;
             published_at: string;
@@ -7808,6 +8078,77 @@ export interface operations {
             };
         };
     };
+    fragments_list: {
+        parameters: {
+            query?: {
+                batch?: string;
+                cursor?: string;
+                limit?: number;
+                /** @description What the slot's name begins with. */
+                q?: string;
+                state?: string[];
+                version_max?: number;
+                version_min?: number;
+                worker?: string[];
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FragmentList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     fragments_push: {
         parameters: {
             query?: never;
@@ -7898,6 +8239,125 @@ export interface operations {
                 };
             };
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fragments_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                fragment: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FragmentDetail"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fragments_steps: {
+        parameters: {
+            query?: {
+                count?: number;
+                start?: number;
+            };
+            header?: never;
+            path: {
+                fragment: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepWindow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9381,6 +9841,68 @@ export interface operations {
             };
         };
     };
+    moment: {
+        parameters: {
+            query: {
+                /** @description First place of the range: a step, seconds since 1970, tokens. */
+                from?: number;
+                /** @description Of the metric. */
+                name: string;
+                /** @description Last place of the range. */
+                to?: number;
+                /** @description What to draw over; `step` if absent. */
+                x?: "amount" | "step" | "time";
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Moment"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     metric_samples: {
         parameters: {
             query: {
@@ -9549,6 +10071,51 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    pipeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Pipeline"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,0 +1,128 @@
+"""Let people look for fragments and into them; nothing here changes anything."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.api.fragment_messages import FragmentDetail, FragmentList, FragmentSummary
+from buffer.api.group_lists import PAGE_AT_MOST, filter_of
+from buffer.core.fragment_views import (
+    MOST_STEPS,
+    FragmentContent,
+    FragmentUnreadable,
+    StepWindow,
+    content_of,
+    window,
+)
+from buffer.core.group_filter import Place
+from buffer.selectors import fragment_lists
+from buffer.selectors.fragment_lists import FragmentRow
+from buffer.storage import PayloadMissing
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, whole_number
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+from runs.models import PolicyVersion
+
+FILTERS: Final = [
+    *(OpenApiParameter(name, OpenApiTypes.STR, many=True) for name in ("worker", "state")),
+    *(OpenApiParameter(f"version_{end}", OpenApiTypes.NUMBER) for end in ("min", "max")),
+    OpenApiParameter("batch", OpenApiTypes.STR),
+    OpenApiParameter("q", OpenApiTypes.STR, description="What the slot's name begins with."),
+    OpenApiParameter("cursor", OpenApiTypes.STR),
+    OpenApiParameter("limit", OpenApiTypes.INT),
+]
+
+
+def listed(request: Request, run: str) -> HttpResponse:
+    """Answer the fragments of a run that a request asks for."""
+    found = runs_selectors.run_named(run)
+    wanted = filter_of(request)
+    limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
+    token = request.query_params.get("cursor", "")
+    page = fragment_lists.fragment_page(
+        found.pk,
+        wanted,
+        limit=limit or 50,
+        after=Place.parse(token, sort=wanted.sort) if token else None,
+    )
+    return answer(
+        FragmentList(
+            results=[summary(row, page.rewards.get(row.id)) for row in page.rows],
+            next=page.next,
+            is_partial=page.is_partial,
+        )
+    )
+
+
+class FragmentView(APIView):
+    """One fragment of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="fragments_get",
+        responses={200: FragmentDetail, **problems(401, 403, 404)},
+        tags=["fragments"],
+    )
+    def get(self, request: Request, run: str, fragment: int) -> HttpResponse:
+        """Return a fragment's episodes, its arrays by name and shape, and its rewards as a line."""
+        found = runs_selectors.run_named(run)
+        row = fragment_lists.fragment_row(found.pk, fragment)
+        content, problem = _content(row)
+        version = PolicyVersion.objects.filter(run=found, epoch=row.epoch, step=row.version_max)
+        before, after = fragment_lists.beside(found.pk, row)
+        return answer(
+            FragmentDetail(
+                fragment=summary(row, None if content is None else content.reward_sum),
+                content=content,
+                problem=problem,
+                version=version.values_list("pk", flat=True).first(),
+                before=before,
+                after=after,
+            )
+        )
+
+
+def _content(row: FragmentRow) -> tuple[FragmentContent | None, str]:
+    """Return what is in a fragment, or why nobody can tell."""
+    try:
+        return content_of(fragment_lists.opened(row)), ""
+    except (FragmentUnreadable, PayloadMissing) as error:
+        return None, str(error)
+
+
+class StepsView(APIView):
+    """The steps of a fragment."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="fragments_steps",
+        parameters=[
+            OpenApiParameter("start", OpenApiTypes.INT),
+            OpenApiParameter("count", OpenApiTypes.INT),
+        ],
+        responses={200: StepWindow, **problems(400, 401, 403, 404, 410, 422)},
+        tags=["fragments"],
+    )
+    def get(self, request: Request, run: str, fragment: int) -> HttpResponse:
+        """Return some consecutive steps: action, reward, value, logprob, ends and versions."""
+        start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
+        count = whole_number(request, "count", default=512, at_least=1, at_most=MOST_STEPS)
+        found = runs_selectors.run_named(run)
+        row = fragment_lists.fragment_row(found.pk, fragment)
+        return answer(window(fragment_lists.opened(row), start=start or 0, count=count or 512))
+
+
+def summary(row: FragmentRow, reward_sum: float | None) -> FragmentSummary:
+    """Return a row as the API tells it."""
+    same = {
+        name: getattr(row, name) for name in FragmentSummary.__struct_fields__ if hasattr(row, name)
+    }
+    batch = None if row.batch_id is None else str(row.batch_id)
+    return FragmentSummary(**same, batch=batch, reward_sum=reward_sum)

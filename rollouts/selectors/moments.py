@@ -1,0 +1,109 @@
+"""Say what was going on in a run at a point of a chart: which weights, which batches."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+
+from buffer import selectors as buffer_selectors
+from buffer import storage
+from buffer.models import Batch
+from rollouts.models import MetricSeries
+from rollouts.selectors.metrics import NoSuchMetric
+from rollouts.selectors.series import Asked
+from rollouts.wire import Moment, MomentBatch, MomentVersion
+from runs.models import PolicyVersion, Run
+
+_CHUNKS_LOOKED_AT: Final = 8
+"""At each end of a stretch: a chunk may span it and hold none of its samples."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_COLUMNS: Final = {
+    "step": ("steps", "m.step"),
+    "time": ("times", "(extract(epoch FROM m.at) * 1000000)::bigint"),
+    "amount": ("amounts", "m.amount"),
+}
+_CHUNK: Final = """(SELECT {packed}, times FROM rollouts_metricchunk
+    WHERE series_id = %(series)s AND {x}_max >= %(first)s AND {x}_min <= %(last)s
+    ORDER BY number {order} LIMIT %(chunks)s)"""
+_TAIL: Final = """SELECT MIN(m.at), MAX(m.at) FROM rollouts_metricsample m
+    WHERE m.series_id = %(series)s AND {place} BETWEEN %(first)s AND %(last)s"""
+
+
+def moment(run: Run, name: str, asked: Asked) -> Moment:
+    """Return what was going on in a run while some samples of a metric came in.
+
+    Args:
+        run: The run.
+        name: Of the metric.
+        asked: The stretch of a chart that the samples lie in; its buckets count for nothing.
+
+    Raises:
+        NoSuchMetric: If there is no sample in it.
+    """
+    times = _times(run, name, asked)
+    if not times:
+        raise NoSuchMetric(f"the run has no sample of {name!r} in this stretch")
+    began_at, ended_at = min(times), max(times)
+    around = buffer_selectors.batches_around(run.pk, began_at=began_at, ended_at=ended_at)
+    published = PolicyVersion.objects.filter(run=run, published_at__lte=ended_at)
+    version = published.order_by("-id").only("epoch", "step", "published_at").first()
+    return Moment(
+        began_at=began_at,
+        ended_at=ended_at,
+        version=None
+        if version is None
+        else MomentVersion(
+            id=version.pk,
+            epoch=version.epoch,
+            step=version.step,
+            published_at=version.published_at,
+        ),
+        handed_out=around.handed_out,
+        batches=[_shown(batch, began_at) for batch in around.batches],
+    )
+
+
+def _times(run: Run, name: str, asked: Asked) -> list[datetime]:
+    """Return the first and the last time at which samples of the stretch came in; or nothing."""
+    series = MetricSeries.objects.filter(run=run, name=name).values_list("pk", flat=True).first()
+    packed, place = _COLUMNS[asked.axis]
+    texts = {"packed": packed, "x": asked.axis, "place": place}
+    bounds: dict[str, Any] = {
+        "series": series,
+        "first": asked.first,
+        "last": asked.last,
+        "chunks": _CHUNKS_LOOKED_AT,
+    }
+    ends = " UNION ALL ".join(_CHUNK.format(**texts, order=order) for order in ("ASC", "DESC"))
+    with storage.cursor() as cursor:
+        chunks = cursor.execute(ends, bounds, binary=True).fetchall()
+        tail = cursor.execute(_TAIL.format(**texts), bounds).fetchone() or ()
+    return [*_packed_times(chunks, asked), *(at for at in tail if at is not None)]
+
+
+def _packed_times(chunks: list[Any], asked: Asked) -> Iterator[datetime]:
+    for places, times in chunks:
+        x = np.frombuffer(places, ">i8")
+        found = np.frombuffer(times, ">i8")[(x >= asked.first) & (x <= asked.last)]
+        if len(found):
+            yield _EPOCH + timedelta(microseconds=int(found.min()))
+            yield _EPOCH + timedelta(microseconds=int(found.max()))
+
+
+def _shown(batch: Batch, began_at: datetime) -> MomentBatch:
+    trainer = batch.trainer
+    return MomentBatch(
+        id=str(batch.pk),
+        ordinal=batch.ordinal,
+        kind=batch.kind,  # type: ignore[arg-type]
+        state=batch.state,  # type: ignore[arg-type]
+        trainer=None if trainer is None else trainer.name or trainer.identity,
+        items=batch.items,
+        epoch=batch.epoch,
+        policy_step=batch.policy_step,
+        leased_at=batch.leased_at,
+        lease_expires_at=batch.lease_expires_at,
+        settled_at=batch.settled_at,
+        in_hand=batch.settled_at is None or batch.settled_at >= began_at,
+    )

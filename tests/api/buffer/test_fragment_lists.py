@@ -1,0 +1,184 @@
+"""People look for fragments and into them: lists, steps, and bytes that are not what they were."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from django.test import Client
+
+from buffer.models import FragmentChunk, Payload
+from rolldeck import wire
+from runs.models import Run
+from tests.buffer_factories import arrays, fragment, push
+from tests.factories import bearer, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_run(name="alpha", epoch=1, policy_step=3, batch_size=2, max_staleness=5)
+
+
+def send(run: Run, *fragments: wire.Fragment) -> list[int]:
+    """Push fragments, and return their ids in order."""
+    answer = Client().post(
+        f"/api/runs/{run.name}/fragments",
+        data=push(*fragments),
+        content_type=wire.FRAGMENTS_TYPE,
+        headers=bearer("worker", run=run),
+    )
+    assert answer.status_code == 200, answer.content
+    return list(FragmentChunk.objects.filter(run=run).order_by("id").values_list("id", flat=True))
+
+
+def get(run: Run, path: str = "", *, status: int = 200, **query: Any) -> Any:
+    answer = Client().get(
+        f"/api/runs/{run.name}/fragments{path}", query, headers=bearer("trainer", run=run)
+    )
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def listed(run: Run, **query: Any) -> list[int]:
+    return [row["id"] for row in get(run, **query)["results"]]
+
+
+def made(
+    slot: str, version: int = 0, *, worker: str = "w0@a", reward: float = 1.0
+) -> wire.Fragment:
+    rewards = np.full(4, reward, np.float32)
+    versions = np.full(4, version, np.int32)
+    return fragment(
+        slot=slot,
+        worker=worker,
+        version_min=version,
+        version_max=version,
+        arrays=arrays(4, reward=rewards, policy_step=versions),
+    )
+
+
+def test_the_newest_come_first_with_what_they_earned(run: Run) -> None:
+    ids = send(run, made("w0-0@a", 1), made("w0-1@a", 2, reward=2.5))
+
+    rows = get(run)["results"]
+
+    assert [row["id"] for row in rows] == ids[::-1]
+    assert [row["reward_sum"] for row in rows] == [10.0, 4.0]
+    assert (rows[0]["slot"], rows[0]["worker"], rows[0]["steps"]) == ("w0-1@a", "w0@a", 4)
+    assert (rows[0]["version_min"], rows[0]["state"], rows[0]["step"]) == (2, "queued", None)
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({"worker": "w1@a"}, [2]),
+        ({"q": "w0-1"}, [1]),
+        ({"version_min": 2}, [2, 1]),
+        ({"version_max": 1}, [0]),
+        ({"state": "served"}, []),
+        ({"state": ["served", "queued"]}, [2, 1, 0]),
+    ],
+    ids=str,
+)
+def test_a_list_is_narrowed_by_what_fragments_have(
+    run: Run, query: dict[str, Any], wanted: list[int]
+) -> None:
+    ids = send(run, made("w0-0@a", 1), made("w0-1@a", 2), made("w1-0@a", 3, worker="w1@a"))
+
+    assert listed(run, **query) == [ids[place] for place in wanted]
+
+
+def test_pages_follow_one_another_without_gap_or_double(run: Run) -> None:
+    ids = send(run, *(made(f"w0-{slot}@a") for slot in range(5)))
+    found, cursor = [], ""
+    for _ in range(3):
+        page = get(run, limit=2, cursor=cursor)
+        found += [row["id"] for row in page["results"]]
+        cursor = page["next"]
+
+    assert found == ids[::-1]
+    assert (cursor, page["is_partial"]) == ("", False)
+
+
+def test_the_fragments_of_a_batch_are_found_and_know_their_step(run: Run) -> None:
+    client, trainer = Client(), bearer("trainer", run=run)
+
+    def ask(path: str, content: bytes = b"{}") -> int:
+        url = f"/api/runs/{run.name}{path}"
+        return client.post(url, content, "application/json", headers=trainer).status_code
+
+    assert ask("/trainers", b'{"name": "t", "resume": true}') == 200
+    ids = send(run, *(made(f"w0-{slot}@a") for slot in range(3)))
+    assert ask("/batches/next") == 200
+    batch = FragmentChunk.objects.get(pk=ids[0]).batch_id
+
+    rows = get(run, batch=str(batch))["results"]
+
+    assert [row["id"] for row in rows] == [ids[1], ids[0]]
+    assert {row["step"] for row in rows} == {1}
+
+
+def test_a_fragment_is_opened_with_its_neighbours_in_its_slot(run: Run) -> None:
+    ids = send(run, *(fragment(slot="w0-0@a", number=number) for number in range(3)))
+
+    found = get(run, f"/{ids[1]}")
+
+    assert (found["before"], found["after"]) == (ids[0], ids[2])
+    assert (found["content"]["steps"], found["problem"]) == (4, "")
+    assert {"name": "obs", "dtype": "float32", "shape": [4, 4], "size_bytes": 64} in (
+        found["content"]["arrays"]
+    )
+    assert get(run, f"/{ids[0]}")["before"] is None
+    assert get(run, f"/{ids[1]}/steps", start=2)["reward"] == [1, 1]
+
+
+def test_bytes_that_are_no_fragment_any_more_leave_a_row_and_a_reason(run: Run) -> None:
+    ids = send(run, made("w0-0@a"), made("w0-1@a"))
+    size = FragmentChunk.objects.get(pk=ids[0]).size_bytes
+    Payload.objects.filter(item_id=ids[0], kind="fragments").update(content=b"\xc1" * size)
+
+    found = get(run, f"/{ids[0]}")
+
+    assert found["content"] is None
+    assert found["problem"].startswith("these bytes are no fragment")
+    assert get(run, f"/{ids[0]}/steps", status=422)["code"] == "invalid_data"
+    assert [row["reward_sum"] for row in get(run)["results"]] == [4.0, None]
+
+
+def test_bytes_that_are_lost_leave_a_row_and_a_reason(run: Run) -> None:
+    ids = send(run, made("w0-0@a"))
+    Payload.objects.filter(item_id=ids[0], kind="fragments").delete()
+
+    assert "are gone" in get(run, f"/{ids[0]}")["problem"]
+    assert get(run, f"/{ids[0]}/steps", status=410)["code"] == "payload_missing"
+    assert listed(run) == ids
+
+
+def test_a_fragment_of_another_run_is_not_found(run: Run) -> None:
+    other = make_run(name="beta", epoch=1, policy_step=0, batch_size=2)
+    ids = send(other, made("w0-0@a"))
+
+    assert get(run, f"/{ids[0]}", status=404)["code"] == "not_found"
+    assert get(run, f"/{ids[0]}/steps", status=404)["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status"),
+    [
+        ("", {"limit": 0}, 400),
+        ("", {"cursor": "x"}, 400),
+        ("", {"state": "lost"}, 400),
+        ("", {"q": "a\x00"}, 400),
+        ("/{first}/steps", {"start": -1}, 400),
+        ("/{first}/steps", {"count": 5000}, 400),
+        ("/{first}/steps", {"start": 4}, 404),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused(
+    run: Run, path: str, query: dict[str, Any], status: int
+) -> None:
+    ids = send(run, made("w0-0@a"))
+
+    get(run, path.format(first=ids[0]), status=status, **query)

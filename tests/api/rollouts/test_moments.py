@@ -1,0 +1,152 @@
+"""A point of a chart leads to the weights and the batches of then, packed or not."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from buffer.models import Batch
+from rollouts import services
+from rollouts.core.series import CHUNK_SAMPLES
+from rollouts.services.metrics import SAMPLES_KEPT, Figure, store_figures
+from runs.models import PolicyVersion, Run, Trainer
+from tests.factories import NOON, bearer, make_run
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_run(name="pole")
+
+
+def after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def moment(run: Run, *, status: int = 200, **query: Any) -> Any:
+    answer = APIClient().get(
+        f"/api/runs/{run.name}/metrics/moment",
+        {"name": "loss", **query},
+        headers=bearer("trainer", run=run),
+    )
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def measure(run: Run, *, steps: int, seconds_each: float = 1.0) -> None:
+    """Store one value a step, the first at noon."""
+    for step in range(steps):
+        store_figures(
+            run_id=run.pk, figures=[Figure("loss", step, 0.5)], now=after(step * seconds_each)
+        )
+
+
+def hand_out(run: Run, *, count: int, every: float, holds: float = 1.0) -> None:
+    """Hand out a batch `every` so many seconds, the first at noon."""
+    trainer = Trainer.objects.create(
+        run=run, uuid=7, identity="token:t", name="node-3", registered_at=NOON, last_seen_at=NOON
+    )
+    Batch.objects.bulk_create(
+        Batch(
+            run=run,
+            trainer=trainer,
+            kind="fragments",
+            ordinal=place + 1,
+            state="confirmed",
+            epoch=1,
+            policy_step=place,
+            leased_at=after(place * every),
+            lease_expires_at=after(place * every + 600),
+            settled_at=after(place * every + holds),
+            items=2,
+            sequences=2,
+            size_bytes=10,
+            composition={},
+            staleness={},
+        )
+        for place in range(count)
+    )
+
+
+def publish(run: Run, *steps: int) -> None:
+    for step in steps:
+        PolicyVersion.objects.create(
+            run=run,
+            epoch=1,
+            step=step,
+            manifest={},
+            sha256="0" * 64,
+            size_bytes=1,
+            published_at=after(step * 10),
+        )
+
+
+def test_a_step_leads_to_the_newest_weights_and_batch_of_its_time(run: Run) -> None:
+    measure(run, steps=40)
+    hand_out(run, count=6, every=10)
+    publish(run, 0, 1, 2, 3)
+
+    found = moment(run, **{"from": 25, "to": 25})
+
+    assert found["began_at"] == found["ended_at"] == after(25).isoformat().replace("+00:00", "Z")
+    assert (found["version"]["epoch"], found["version"]["step"]) == (1, 2)
+    assert [batch["ordinal"] for batch in found["batches"]] == [3]
+    assert (found["handed_out"], found["batches"][0]["trainer"]) == (0, "node-3")
+    assert found["batches"][0]["in_hand"] is False
+
+
+def test_a_batch_that_a_trainer_held_then_is_said_to_be_in_hand(run: Run) -> None:
+    measure(run, steps=40)
+    hand_out(run, count=6, every=10, holds=9)
+
+    found = moment(run, **{"from": 15, "to": 25})
+
+    assert [(one["ordinal"], one["in_hand"]) for one in found["batches"]] == [(3, True), (2, True)]
+    assert found["handed_out"] == 1
+    assert found["version"] is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"x": "time", "from": NOON.timestamp() + 24.5, "to": NOON.timestamp() + 25.5},
+        {"x": "step", "from": 25, "to": 25},
+    ],
+    ids=["time", "step"],
+)
+def test_packed_samples_lead_there_as_well(run: Run, query: dict[str, Any]) -> None:
+    measure(run, steps=CHUNK_SAMPLES + SAMPLES_KEPT)
+    hand_out(run, count=6, every=10)
+    before = moment(run, **query)
+    assert services.pack_metrics(now=NOON + timedelta(days=2)) == 1
+
+    assert moment(run, **query) == before
+    assert [batch["ordinal"] for batch in before["batches"]] == [3]
+
+
+def test_a_place_without_a_sample_is_not_found(run: Run) -> None:
+    measure(run, steps=3)
+
+    assert moment(run, status=404, **{"from": 7, "to": 9})["code"] == "not_found"
+    assert moment(run, status=404, name="lost")["code"] == "not_found"
+
+
+@pytest.mark.parametrize("query", [{"x": "moon"}, {"from": "x"}, {"from": 3, "to": 2}])
+def test_a_stretch_that_makes_no_sense_is_refused(run: Run, query: dict[str, Any]) -> None:
+    assert moment(run, status=400, **query)["code"] == "invalid"
+
+
+def test_a_long_run_costs_a_few_probes_and_shows_a_few_batches(run: Run) -> None:
+    measure(run, steps=30, seconds_each=100)
+    hand_out(run, count=2000, every=1)
+
+    with CaptureQueriesContext(connection) as asked:
+        found = moment(run, **{"from": 5, "to": 15})
+
+    assert (found["handed_out"], len(found["batches"])) == (1000, 8)
+    assert next(one["ordinal"] for one in found["batches"]) == 1501
+    assert len(asked) < 50

@@ -1,0 +1,166 @@
+"""The pipeline of a run is read from its rows: what came in, what went out, who waited."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from buffer.models import Batch, FragmentChunk, Tally
+from rollouts import selectors
+from rollouts.models import Fleet, FleetWorker
+from rollouts.wire import Pipeline, PipelineStage
+from runs.models import Run, Trainer
+from tests.factories import make_run
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SHARES = {"env_step": 0.7, "infer": 0.2}
+pytestmark = pytest.mark.django_db
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def arrive(run: Run, *, count: int, since: float, every: float) -> None:
+    Tally.objects.create(
+        run=run,
+        kind="fragments",
+        fate="queued",
+        epoch=0,
+        env_id=-1,
+        size=1,
+        shard=0,
+        items=count,
+        sequences=count,
+        size_bytes=count,
+    )
+    FragmentChunk.objects.bulk_create(
+        FragmentChunk(
+            run=run,
+            state="queued",
+            received_at=at(since + number * every),
+            size_bytes=1,
+            segment=1,
+            slot="s",
+            number=number,
+            contiguous=False,
+            environment="e",
+            worker="w0@1",
+            version_min=0,
+            version_max=0,
+            steps=4,
+        )
+        for number in range(count)
+    )
+
+
+def lend(run: Run, *spans: tuple[float, float]) -> None:
+    """Hand out a batch of eight for each (leased, confirmed); sending takes half a second."""
+    trainer = Trainer.objects.create(
+        run=run, uuid=run.pk, identity="t", epoch=1, registered_at=NOON, last_seen_at=NOON
+    )
+    for ordinal, (leased, settled) in enumerate(spans, start=1):
+        Batch.objects.create(
+            run=run,
+            trainer=trainer,
+            kind="fragments",
+            ordinal=ordinal,
+            state="confirmed",
+            epoch=1,
+            policy_step=0,
+            leased_at=at(leased),
+            lease_expires_at=at(leased + 600),
+            delivered_at=at(leased + 0.5),
+            settled_at=at(settled),
+            items=8,
+            sequences=8,
+            size_bytes=10,
+            composition={},
+            staleness={},
+        )
+
+
+def work(run: Run, *, workers: int, heard: float = 0.0, **fields: Any) -> None:
+    fleet = Fleet.objects.create(run=run)
+    for index in range(workers):
+        FleetWorker.objects.create(
+            fleet=fleet,
+            index=index,
+            incarnation=f"{index}",
+            state="running",
+            heartbeat_at=at(heard),
+            env_steps_per_second=100.0,
+            to_send=1,
+            **{"shares": SHARES} | fields,
+        )
+
+
+def seen(run: Run) -> tuple[Pipeline, dict[str, PipelineStage]]:
+    found = selectors.pipeline_of(Run.objects.get(pk=run.pk), now=NOON)
+    return found, {stage.name: stage for stage in found.stages}
+
+
+def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=2)
+    arrive(run, count=6, since=-3, every=0.5)
+    lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
+
+    found, stages = seen(run)
+
+    assert found.verdict.stage == "step"
+    assert "Stepping environments is the bottleneck: 70%" in found.verdict.sentence
+    assert (stages["step"].rate, stages["push"].held) == (200.0, 2)
+    assert stages["push"].rate == pytest.approx(6 / 60)
+    assert stages["queue"].rate == found.handed_out == pytest.approx(24 / 60)
+    assert (stages["queue"].held, stages["queue"].seconds) == (6, pytest.approx(6 / 0.4))
+    assert stages["batch"].seconds == pytest.approx(0.5)
+    assert stages["train"].seconds == pytest.approx(4.0)
+    assert stages["train"].waits == pytest.approx(1 - 12 / 49.5)
+
+
+def test_workers_that_are_not_heard_of_say_nothing() -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=2, heard=-30)
+
+    found, stages = seen(run)
+
+    assert (found.workers, found.shares) == (0, {})
+    assert (stages["step"].rate, stages["step"].share) == (None, None)
+    assert found.verdict.sentence == "Nothing moved in the last minute."
+
+
+def test_an_outside_run_begins_where_the_deck_sees_it() -> None:
+    run = make_run(name="mix", kind="outside", batch_size=8)
+
+    found, stages = seen(run)
+
+    assert list(stages) == ["push", "queue", "batch", "train"]
+    assert found.unit == "sequences"
+
+
+def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
+    run = make_run(batch_size=8)
+    arrive(run, count=10, since=-120, every=1)
+    lend(run, (-100, -70))
+
+    found, _ = seen(run)
+
+    assert (found.arriving, found.handed_out) == (None, None)
+    assert found.verdict.sentence == "No trainer takes the batches that wait."
+
+
+def test_it_costs_as_many_queries_with_many_rows_as_with_few() -> None:
+    few, many = make_run(name="few"), make_run(name="many")
+    costs = []
+    for run, amount in ((few, 1), (many, 40)):
+        work(run, workers=amount)
+        arrive(run, count=amount, since=-1, every=0)
+        lend(run, *[(-50 + i, -49.2 + i) for i in range(amount)])
+        with CaptureQueriesContext(connection) as asked:
+            seen(run)
+        costs.append(len(asked))
+
+    assert costs[0] == costs[1] < 20

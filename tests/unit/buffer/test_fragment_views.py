@@ -1,0 +1,165 @@
+"""What is in a fragment is shown a bounded part at a time, and what is none is said so."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from buffer.core.fragment_views import (
+    LINE_POINTS,
+    MOST_NUMBERS,
+    MOST_STEPS,
+    FragmentUnreadable,
+    NoSuchStep,
+    Opened,
+    content_of,
+    reward_sum,
+    window,
+)
+from rolldeck import wire
+from tests.buffer_factories import arrays, fragment, padded
+
+
+def opened(steps: int = 4, **changed: Any) -> Opened:
+    """Open a fragment with some arrays changed."""
+    episodes = changed.pop("episode_ids", ["e0"])
+    made = fragment(steps=steps, arrays=arrays(steps, **changed), episode_ids=episodes)
+    return Opened(wire.encode(made))
+
+
+def test_a_step_shows_what_was_seen_done_and_earned() -> None:
+    found = window(
+        opened(
+            obs=np.arange(16, dtype=np.float32).reshape(4, 4),
+            action=np.array([1, 0, 1, 1]),
+            reward=np.array([0.1, 0, -2.5, 1], np.float32),
+            value=np.full(4, 20.5, np.float32),
+        ),
+        start=1,
+        count=2,
+    )
+
+    assert (found.start, found.total) == (1, 4)
+    assert (found.action, found.action_size) == ([[0], [1]], 1)
+    assert found.obs == [[4, 5, 6, 7], [8, 9, 10, 11]]
+    assert (found.reward, found.value) == ([0, -2.5], [20.5, 20.5])
+
+
+def test_a_number_is_shown_as_it_was_written_and_not_as_its_nearest_double() -> None:
+    content = content_of(opened(reward=np.full(4, 0.1, np.float32)))
+
+    assert content.reward_sum == 0.4
+    assert content.rewards.last == [0.1] * 4
+
+
+def test_long_actions_are_cut_and_pictures_are_told_by_their_size() -> None:
+    found = window(
+        opened(
+            obs=np.zeros((4, 8, 8, 3), np.uint8),
+            next_obs=np.zeros((8, 8, 3), np.uint8),
+            action=np.zeros((4, 100), np.float32),
+        ),
+        start=0,
+        count=4,
+    )
+
+    assert [len(action) for action in found.action] == [MOST_NUMBERS] * 4
+    assert (found.action_size, found.obs, found.obs_size) == (100, [], 192)
+
+
+def test_parts_of_observations_stand_beside_one_another() -> None:
+    found = window(
+        opened(
+            obs=None,
+            next_obs=None,
+            **{
+                "obs.b": np.full((4, 2), 2, np.float32),
+                "obs.a": np.full((4, 1), 1, np.float32),
+                "next_obs.b": np.zeros(2, np.float32),
+                "next_obs.a": np.zeros(1, np.float32),
+            },
+        ),
+        start=0,
+        count=1,
+    )
+
+    assert found.obs == [[1, 2, 2]]
+
+
+def test_episodes_are_told_apart_with_how_they_ended() -> None:
+    content = content_of(
+        opened(
+            6,
+            first=np.array([0, 0, 1, 0, 1, 0], bool),
+            terminated=np.array([0, 1, 0, 0, 0, 0], bool),
+            truncated=np.array([0, 0, 0, 1, 0, 0], bool),
+            episode_index=np.array([0, 0, 1, 1, 2, 2], np.int32),
+            reward=np.array([1, 2, 3, 4, 5, 6], np.float32),
+            episode_ids=["a", "b", "c"],
+        )
+    )
+
+    told = [(one.id, one.first, one.reward, one.begins, one.outcome) for one in content.episodes]
+    assert told == [
+        ("a", 0, 3, False, "terminated"),
+        ("b", 2, 7, True, "truncated"),
+        ("c", 4, 11, True, ""),
+    ]
+
+
+def test_padding_is_marked_and_counts_for_nothing() -> None:
+    made = Opened(wire.encode(fragment(steps=6, arrays=padded(6, real=4))))
+
+    assert window(made, start=0, count=6).is_padding == [False] * 4 + [True] * 2
+    content = content_of(made)
+    assert (content.steps, content.real_steps, content.reward_sum) == (6, 4, 4)
+    assert content.rewards.step == [0, 1, 2, 3]
+
+
+def test_a_window_behind_the_end_is_not_there_and_none_is_too_wide() -> None:
+    with pytest.raises(NoSuchStep, match="4 steps"):
+        window(opened(), start=4, count=1)
+    assert len(window(opened(5000), start=0, count=1 << 30).reward) == MOST_STEPS
+
+
+@given(
+    steps=st.integers(1, 5000),
+    spike=st.floats(-1e6, 1e6, width=32),
+    at=st.floats(0, 1, exclude_max=True),
+)
+def test_no_spike_of_the_rewards_is_lost(steps: int, spike: float, at: float) -> None:
+    rewards = np.zeros(steps, np.float32)
+    rewards[int(at * steps)] = spike
+    line = content_of(opened(steps, reward=rewards)).rewards
+
+    assert len(line.step) <= LINE_POINTS
+    assert line.step[-1] == steps - 1
+    assert min(line.low) == pytest.approx(float(rewards.min()), rel=1e-6)
+    assert max(line.high) == pytest.approx(float(rewards.max()), rel=1e-6)
+    assert line.is_exact is (steps <= LINE_POINTS)
+
+
+@given(steps=st.integers(1, 60), width=st.integers(1, 20))
+def test_windows_side_by_side_are_the_fragment(steps: int, width: int) -> None:
+    rewards = np.arange(steps, dtype=np.float32)
+    whole = opened(steps, reward=rewards)
+
+    parts = [window(whole, start=start, count=width) for start in range(0, steps, width)]
+
+    assert [one for part in parts for one in part.reward] == list(range(steps))
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_fragment_are_said_to_be_none(content: bytes) -> None:
+    with pytest.raises(FragmentUnreadable, match="these bytes are no fragment"):
+        Opened(content)
+    assert reward_sum(content) is None
+
+
+def test_a_fragment_that_contradicts_itself_is_said_to() -> None:
+    broken = wire.encode(fragment(arrays=arrays(4, reward=np.ones(3, np.float32))))
+
+    with pytest.raises(FragmentUnreadable, match=r"arrays\.reward: has shape \[3\] for 4 steps"):
+        Opened(broken)

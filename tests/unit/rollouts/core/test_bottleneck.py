@@ -1,0 +1,181 @@
+"""The verdict names the stage that holds a run up, and its numbers prove it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.bottleneck import SELDOM, Verdict, gain_of_a_worker, judge
+from rollouts.core.flow import STAGES, Facts, stages, stay
+
+BUSY = {"env_step": 0.58, "recv": 0.05, "act": 0.03, "infer": 0.24, "cut": 0.02, "send": 0.01}
+
+
+def facts(**known: Any) -> Facts:
+    """Return a fleet of four workers whose trainer waits half of its time."""
+    values: dict[str, Any] = {
+        "kind": "fleet",
+        "status": "running",
+        "unit": "fragments",
+        "workers": 4,
+        "shares": BUSY,
+        "work_per_second": 480.0,
+        "arriving": 15.0,
+        "handed_out": 15.0,
+        "batches_per_second": 1.875,
+        "queued": 4,
+        "pause_above": 24.0,
+        "batch_size": 8,
+        "trainer_waits": 0.6,
+        "train_seconds": 0.2,
+        "delivery_seconds": 0.01,
+    }
+    return Facts(**values | known)
+
+
+def outside(**known: Any) -> Facts:
+    return facts(
+        **{"kind": "outside", "unit": "sequences", "workers": 0, "shares": {}} | known,
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "stage", "says"),
+    [
+        ({}, "step", "Stepping environments is the bottleneck: 66%"),
+        ({"shares": {"infer": 0.7, "env_step": 0.2}}, "infer", "inference is the bottleneck: 70%"),
+        ({"shares": {"send": 0.6, "cut": 0.1}}, "push", "sending what was sampled"),
+        ({"trainer_waits": 0.35}, "step", "is the slowest part"),
+        ({"trainer_waits": 0.04}, "train", "The trainer is the bottleneck: it is at work 96%"),
+        ({"shares": {"waiting_weights": 0.9}}, "infer", "no weights to act with for 90%"),
+        (
+            {"shares": {"waiting_weights": 0.9}, "trainer_waits": None},
+            "train",
+            "no weights to act with",
+        ),
+        ({"shares": {"waiting_room": 0.5, "infer": 0.4}}, "queue", "take turns"),
+        ({"queued": 16}, "batch", "Enough waits for whole batches"),
+        ({"delivery_seconds": 0.3}, "batch", "on their way to the trainer 56%"),
+        ({"trainer_waits": None, "queued": 9}, "train", "No trainer takes the batches"),
+        ({"trainer_waits": None}, "queue", "The next batch is filling: 4 of 8 fragments"),
+        ({"trainer_waits": None, "batch_size": None}, "train", "No trainer has registered"),
+        ({"status": "paused"}, None, "The run is paused"),
+        (
+            {"shares": {}, "arriving": None, "trainer_waits": None, "queued": 0},
+            None,
+            "Nothing moved",
+        ),
+    ],
+)
+def test_a_fleet_is_judged_by_both_sides_of_its_queue(
+    known: dict[str, Any], stage: str | None, says: str
+) -> None:
+    found = judge(facts(**known))
+
+    assert found.stage == stage
+    assert says in found.sentence
+
+
+def test_the_proof_holds_the_rates_and_the_change_what_a_worker_more_would_give() -> None:
+    found = judge(facts())
+
+    assert "15 fragments come in each second" in found.proof
+    assert "the trainer could take about 37.5 a second" in found.proof
+    assert "workers' time: step 66%, infer 24%, push 3%" in found.proof
+    assert "one more beside the 4 workers would give about +25%" in found.change
+
+
+def test_a_trainer_at_work_all_the_time_is_told_how_many_workers_are_enough() -> None:
+    found = judge(facts(trainer_waits=0.02, shares={"waiting_room": 0.6, "env_step": 0.3}))
+
+    assert "workers may not go on 60% of their time" in found.proof
+    assert "2 of the 4 workers would be enough" in found.change
+
+
+def test_of_an_outside_run_only_what_the_deck_sees_is_judged() -> None:
+    waiting = judge(outside(trainer_waits=0.8))
+    training = judge(outside(trainer_waits=0.1))
+
+    assert (waiting.stage, training.stage) == ("push", "train")
+    assert waiting.sentence.startswith("The environments are the bottleneck")
+    assert "outside of what the deck sees" in waiting.change
+    assert [stage.name for stage in stages(outside())] == ["push", "queue", "batch", "train"]
+
+
+def test_a_worker_more_gives_no_more_than_the_trainer_takes() -> None:
+    assert gain_of_a_worker(facts(workers=1, trainer_waits=0.2)) == pytest.approx(0.25)
+    assert gain_of_a_worker(facts(workers=10, trainer_waits=1.0)) == pytest.approx(0.1)
+    assert gain_of_a_worker(facts(workers=0)) is None
+    assert gain_of_a_worker(facts(trainer_waits=None)) is None
+
+
+def test_stages_say_how_fast_how_busy_and_what_waits() -> None:
+    found = {stage.name: stage for stage in stages(facts(age_seconds=0.3, to_send=2))}
+
+    assert tuple(found) == STAGES
+    assert (found["step"].rate, found["step"].unit) == (480.0, "env steps")
+    assert found["step"].share == pytest.approx(0.66)
+    assert (found["push"].rate, found["push"].held) == (15.0, 2)
+    assert (found["queue"].held, found["queue"].seconds) == (4, pytest.approx(4 / 15))
+    assert found["batch"].share == pytest.approx(0.01875)
+    assert (found["train"].waits, found["train"].waits_for) == (0.6, "data")
+
+
+def test_a_language_fleet_generates_and_steps_nothing() -> None:
+    names = [stage.name for stage in stages(facts(kind="language", unit="sequences"))]
+
+    assert names == ["infer", "push", "queue", "batch", "train"]
+
+
+def test_nobody_stays_where_nothing_leaves_is_not_claimed() -> None:
+    assert stay(12, per_second=4.0) == 3.0
+    assert stay(12, per_second=None) is None
+    assert stay(12, per_second=0.0) is None
+
+
+shares = st.dictionaries(
+    st.sampled_from(
+        [
+            *("recv", "infer", "act", "env_step", "cut", "enqueue", "send"),
+            *("waiting_room", "waiting_weights", "a stage of tomorrow"),
+        ]
+    ),
+    st.floats(0, 1),
+)
+part = st.none() | st.floats(0, 1)
+rate = st.none() | st.floats(0, 1e6)
+
+
+@given(
+    known=st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(["fleet", "language", "outside"]),
+            "status": st.sampled_from(["draft", "running", "paused", "draining", "failed"]),
+            "workers": st.integers(0, 1000),
+            "shares": shares,
+            "arriving": rate,
+            "handed_out": rate,
+            "batches_per_second": rate,
+            "queued": st.integers(0, 10**9),
+            "pause_above": rate,
+            "batch_size": st.none() | st.integers(1, 10**6),
+            "trainer_waits": part,
+            "train_seconds": rate,
+            "delivery_seconds": rate,
+        }
+    )
+)
+def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
+    known: dict[str, Any],
+) -> None:
+    of = facts(**known)
+    found: Verdict = judge(of)
+    seen = stages(of)
+
+    assert found.sentence.endswith(".")
+    assert "nan" not in " ".join([found.sentence, found.change, *found.proof])
+    assert found.stage is None or found.stage in [stage.name for stage in seen]
+    assert all(0 <= share <= 1 for stage in seen for share in (stage.share, stage.waits) if share)
+    if found.stage == "train" and (of.trainer_waits or 0) > SELDOM:
+        assert of.shares.get("waiting_weights", 0) >= 0.5 or of.trainer_waits is None
