@@ -18,6 +18,8 @@ const text = (value: unknown): string | undefined =>
 const oneOf = <T extends string>(value: unknown, ...known: T[]): T | undefined =>
   known.find((each) => each === value);
 
+const whole = (value: unknown): number | undefined => (Number.isInteger(value) && (value as number) >= 0 ? (value as number) : undefined);
+
 const root = createRootRoute({ notFoundComponent: NotFound });
 
 const login = createRoute({
@@ -107,6 +109,12 @@ const runTabs = [
     getParentRoute: () => run,
     path: "fleet",
     component: lazyRouteComponent(() => import("@/pages/run/fleet/FleetTab"), "FleetTab"),
+    validateSearch: (search): { worker?: number } => ({ worker: whole(search.worker) }),
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "pipeline",
+    component: lazyRouteComponent(() => import("@/pages/run/pipeline/PipelineTab"), "PipelineTab"),
   }),
   createRoute({
     getParentRoute: () => run,
@@ -135,6 +143,12 @@ const runTabs = [
     path: "groups/$group",
     component: lazyRouteComponent(() => import("@/pages/viewer/ViewerPage"), "ViewerPage"),
     validateSearch: viewerSearch,
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "fragments/$fragment",
+    component: lazyRouteComponent(() => import("@/pages/viewer/FragmentPage"), "FragmentPage"),
+    validateSearch: (search): { step?: number } => ({ step: whole(search.step) }),
   }),
   createRoute({
     getParentRoute: () => run,

@@ -14,6 +14,8 @@ WCAG: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 COLOURS: Final = {"type": "rule", "values": ["color-contrast"]}
 RUN: Final = "seed-reverse-lessons"
 """A language run has every tab."""
+FLEET_RUN: Final = "seed-cartpole-live"
+"""Only a run that steps environments has fragments."""
 _ROUTE: Final = re.compile(
     r"(?:const (?P<name>\w+) = )?createRoute\(\{\s*"
     r"getParentRoute: \(\) => (?P<parent>\w+),\s*"
@@ -24,6 +26,7 @@ SAMPLES: Final[dict[str, Callable[[Deck], str]]] = {
     "name": lambda _: RUN,
     "group": lambda deck: _newest(deck, "groups"),
     "groupId": lambda deck: _newest(deck, "groups"),
+    "fragment": lambda deck: _newest(deck, "fragments", run=FLEET_RUN),
     "batch": lambda deck: _newest(deck, "batches"),
     "lesson": lambda _: "reverse-4-letters",
 }
@@ -47,11 +50,13 @@ def addresses() -> list[str]:
 
 def at(address: str, deck: Deck) -> str:
     """Return an address with something of the seeded deck for each parameter."""
+    if "$fragment" in address:
+        address = address.replace("$name", FLEET_RUN)
     return re.sub(r"\$(\w+)", lambda parameter: SAMPLES[parameter[1]](deck), address)
 
 
-def _newest(deck: Deck, kind: str) -> str:
-    rows: list[dict[str, Any]] = deck.get(f"/api/runs/{RUN}/{kind}?limit=50")["results"]
+def _newest(deck: Deck, kind: str, *, run: str = RUN) -> str:
+    rows: list[dict[str, Any]] = deck.get(f"/api/runs/{run}/{kind}?limit=50")["results"]
     return str(next(row["id"] for row in rows if row.get("has_bytes", True)))
 
 

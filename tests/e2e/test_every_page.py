@@ -14,7 +14,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 ADDRESSES = [address for address in pages.addresses() if address != "/login"]
 # Runs that look different from the one that all tabs are seen of.
-OTHERS = ["/runs/seed-cartpole-live", "/runs/seed-cartpole-live/fleet", "/runs/seed-atropos-mix"]
+OTHERS = [
+    "/runs/seed-cartpole-live",
+    "/runs/seed-cartpole-live/fleet",
+    "/runs/seed-cartpole-live/pipeline",
+    "/runs/seed-cartpole-live/trajectories",
+    "/runs/seed-atropos-mix",
+    "/runs/seed-atropos-mix/pipeline",
+]
 
 
 class Reader:

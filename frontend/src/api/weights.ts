@@ -21,6 +21,19 @@ export function versionsQuery(run: string) {
   });
 }
 
+/** One version, however long ago it was published. */
+export function versionQuery(run: string, id: number, isWanted: boolean) {
+  return queryOptions({
+    queryKey: ["version", run, id],
+    queryFn: async (): Promise<PolicyVersionRow | null> => {
+      const query = { limit: 1, before: id + 1 };
+      const { results } = await body(api.GET("/api/runs/{run}/weights", { params: { path: { run }, query } }));
+      return results.find((each) => each.id === id) ?? null;
+    },
+    enabled: isWanted,
+  });
+}
+
 export function deliveriesQuery(run: string) {
   return queryOptions({
     queryKey: ["deliveries", run],

@@ -3,6 +3,7 @@ import { useComputedColorScheme } from "@mantine/core";
 import { useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
 import type { Column } from "@/charts/columns";
+import { onClickedPoint, PointKeys } from "@/charts/picking";
 import { clock, count, number } from "@/format";
 
 export type Line = {
@@ -30,6 +31,8 @@ export type ChartProps = {
   sync?: string;
   /** Somebody looks at a part (null: at all again), and whoever draws the chart fetches it. */
   onZoom?: (span: { from: number; to: number } | null) => void;
+  /** Somebody chose a point, by its place in `x`: with a click, or with the keyboard. */
+  onPick?: (index: number) => void;
   empty: string;
 };
 
@@ -174,12 +177,21 @@ function summary({ name, lines, x }: ChartProps): string {
   return `${name}: ${x.length} points; newest ${newest}`;
 }
 
+function pointText({ x, isTime, xLabel, lines }: ChartProps, index: number): string {
+  const at = x[index];
+  if (at === undefined) return "no point";
+  const place = isTime ? clock(new Date(at * 1000).toISOString()) : `${xLabel} ${number(at)}`;
+  return `${place}: ${lines.map((line) => `${line.label} ${number(line.values[index])}`).join(", ")}`;
+}
+
 /** The one chart of the deck: lines over time or counts, a min/max band, drag to zoom. */
 export function Chart(props: ChartProps) {
   const [place, width] = useWidth();
   const plot = useRef<uPlot | null>(null);
   const zoom = useRef(props.onZoom);
   zoom.current = props.onZoom;
+  const pick = useRef(props.onPick);
+  pick.current = props.onPick;
   const [tip, setTip] = useState<Tip | null>(null);
   const [zoomed, setZoomed] = useState(false);
   const scheme = useComputedColorScheme("dark");
@@ -205,6 +217,7 @@ export function Chart(props: ChartProps) {
       setZoomed(false);
       zoom.current?.(null);
     });
+    onClickedPoint(built, (index) => pick.current?.(index));
     plot.current = built;
     return () => {
       built.destroy();
@@ -218,7 +231,11 @@ export function Chart(props: ChartProps) {
     if (zoomed) plot.current?.redraw(true, true);
   }, [columns, zoomed]);
 
-  return (
+  const moveTo = (index: number) => {
+    const x = props.x[index];
+    plot.current?.setCursor(x === undefined ? { left: -10, top: -10 } : { left: plot.current.valToPos(x, "x"), top: 1 });
+  };
+  const figure = (
     <div ref={place} className="chart" style={{ height }} role="img" aria-label={summary(props)} data-points={props.x.length}>
       {!drawn && (
         <div className="chart-none" style={{ height }}>
@@ -226,6 +243,13 @@ export function Chart(props: ChartProps) {
         </div>
       )}
       {drawn && tip && <TipBox tip={tip} props={props} width={width} />}
+    </div>
+  );
+  if (!props.onPick) return figure;
+  return (
+    <div className="chart-frame">
+      {figure}
+      {drawn && <PointKeys name={props.name} points={props.x.length} textOf={(index) => pointText(props, index)} onMove={moveTo} onChoose={props.onPick} />}
     </div>
   );
 }

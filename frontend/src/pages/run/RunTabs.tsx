@@ -13,7 +13,7 @@ export function RunTabs({ run }: { run: RunDetail }) {
           to={to}
           params={{ name: run.name }}
           className="tab"
-          data-within={(holds && pathname.includes(holds)) || undefined}
+          data-within={holds?.some((part) => pathname.includes(part)) || undefined}
           activeOptions={{ exact: to === "/runs/$name", includeSearch: false }}
         >
           {label}

@@ -6,8 +6,8 @@ import type { RunDetail } from "@/api/types";
 export type Tab = {
   to: NonNullable<LinkProps["to"]>;
   label: string;
-  /** Part of the addresses of pages that are reached through this one. */
-  holds?: string;
+  /** Parts of the addresses of pages that are reached through this one. */
+  holds?: string[];
   /** Whether a run of this kind has such a part; all have it when not said. */
   isFor?: (kind: RunDetail["kind"]) => boolean;
 };
@@ -20,7 +20,8 @@ export const TABS: Tab[] = [
   { to: "/runs/$name/queue", label: "Queue" },
   { to: "/runs/$name/environments", label: "Environments" },
   { to: "/runs/$name/fleet", label: "Fleet", isFor: hasFleet },
-  { to: "/runs/$name/trajectories", label: "Trajectories", holds: "/groups/", isFor: (kind) => kind !== "fleet" },
+  { to: "/runs/$name/pipeline", label: "Pipeline" },
+  { to: "/runs/$name/trajectories", label: "Trajectories", holds: ["/groups/", "/fragments/"] },
   { to: "/runs/$name/episodes", label: "Episodes", isFor: hasFleet },
   { to: "/runs/$name/curriculum", label: "Curriculum", isFor: (kind) => kind === "language" },
   { to: "/runs/$name/evaluations", label: "Evaluations", isFor: (kind) => kind === "language" },

@@ -3,10 +3,13 @@ import type { ReactNode } from "react";
 import type { GroupDetail } from "@/api/groups";
 import { Age } from "@/components/Age";
 import { bytes, number, policyStep } from "@/format";
+import { useRun } from "@/pages/run/RunContext";
 import { plain } from "@/pages/viewer/hostile";
+import { workerIndex } from "@/pages/viewer/search";
 import styles from "@/pages/viewer/viewer.module.css";
 
-function Fact({ name, children }: { name: string; children: ReactNode }) {
+/** One thing that is known, under its name. */
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
     <div className={styles.fact}>
       <dt>{name}</dt>
@@ -20,6 +23,8 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
   const { group, batch, version } = detail;
   const to = "/runs/$name/trajectories" as const;
   const params = { name: run };
+  // Whoever pushes to an outside run may call its workers as it likes.
+  const worker = useRun().run.kind === "outside" ? null : workerIndex(group.worker);
   return (
     <dl className={styles.facts}>
       <Fact name="Scores">
@@ -31,17 +36,22 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
       </Fact>
       {batch && (
         <Fact name="Batch">
-          <Link to={to} params={params} search={{ batch: batch.id }}>train step {batch.step}</Link>
-          <span className="faint"> · {batch.state}{batch.trainer ? ` · ${plain(batch.trainer)}` : ""}</span>
+          <Link to="/runs/$name/queue" params={params} search={{ batch: batch.id }}>train step {batch.step}</Link>
+          <span className="faint"> · {batch.state}{batch.trainer ? ` · ${plain(batch.trainer)}` : ""} · </span>
+          <Link to={to} params={params} search={{ batch: batch.id }}>its groups</Link>
         </Fact>
       )}
       <Fact name="Weights">
-        {group.policy_step === null ? (
-          "not told"
-        ) : (
-          <Link to={to} params={params} search={{ version_min: group.policy_step, version_max: group.policy_step }}>
-            {group.epoch}.{policyStep(group.policy_step)}
-          </Link>
+        {group.policy_step === null && "not told"}
+        {version && (
+          <Link to="/runs/$name/weights" params={params} search={{ version: version.id }}>version {group.epoch}.{policyStep(group.policy_step)}</Link>
+        )}
+        {!version && group.policy_step !== null && `${group.epoch}.${policyStep(group.policy_step)}`}
+        {group.policy_step !== null && (
+          <>
+            <span className="faint"> · </span>
+            <Link to={to} params={params} search={{ version_min: group.policy_step, version_max: group.policy_step }}>groups of it</Link>
+          </>
         )}
         {batch?.staleness != null && <span className="faint"> · {number(batch.staleness)} behind at its batch</span>}
         {version && <span className="faint mono" title={`sha256 ${version.sha256}`}> · {version.sha256.slice(0, 8)}</span>}
@@ -58,8 +68,14 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
         </Fact>
       )}
       <Fact name="Producer">
+        {worker !== null && (
+          <>
+            <Link to="/runs/$name/fleet" params={params} search={{ worker }}>worker {worker}</Link>
+            <span className="faint"> · </span>
+          </>
+        )}
         {group.worker ? (
-          <Link to={to} params={params} search={{ worker: [group.worker] }}>{plain(group.worker)}</Link>
+          <Link to={to} params={params} search={{ worker: [group.worker] }}>{worker === null ? plain(group.worker) : `groups of ${plain(group.worker)}`}</Link>
         ) : (
           plain(group.producer) || "–"
         )}

@@ -38,3 +38,9 @@ export function viewerSearch(search: Record<string, unknown>): ViewerSearch {
   if (color && color !== "mask") found.color = color;
   return found;
 }
+
+/** The place in its fleet of a worker called `w3` or `w3@9f2c`; null of one that belongs to none. */
+export function workerIndex(name: string): number | null {
+  const found = /^w(\d{1,9})(@|$)/.exec(name);
+  return found ? Number(found[1]) : null;
+}

@@ -1,5 +1,6 @@
 import { ActionIcon, Button, Tooltip } from "@mantine/core";
-import { Fragment, lazy, Suspense, useState } from "react";
+import { useSearch } from "@tanstack/react-router";
+import { Fragment, lazy, Suspense, useEffect, useRef, useState } from "react";
 import type { FleetPlace } from "@/api/fleet";
 import type { FleetPart, RunDetail, SlotReport, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
@@ -92,11 +93,15 @@ function Versions({ worker }: { worker: WorkerRow }) {
   );
 }
 
-function WorkerLine({ worker, words, hasGpu, onLog }: { worker: WorkerRow; words: Words; hasGpu: boolean } & Opens) {
-  const [open, setOpen] = useState(false);
+function WorkerLine({ worker, words, hasGpu, isChosen, onLog }: { worker: WorkerRow; words: Words; hasGpu: boolean; isChosen: boolean } & Opens) {
+  const [open, setOpen] = useState(isChosen);
+  const line = useRef<HTMLTableRowElement>(null);
+  useEffect(() => {
+    if (isChosen) line.current?.scrollIntoView({ block: "center" });
+  }, [isChosen]);
   return (
     <Fragment>
-      <tr data-worker={worker.index} data-env-steps={worker.env_steps}>
+      <tr ref={line} data-worker={worker.index} data-env-steps={worker.env_steps} aria-current={isChosen ? "true" : undefined}>
         <td className="expander">
           <ActionIcon
             variant="subtle"
@@ -177,6 +182,7 @@ function NoWorkers({ run }: { run: RunDetail }) {
 /** Every worker: alive when, doing what, with which weights. */
 export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDetail }) {
   const workers = fleet?.workers ?? [];
+  const chosen = useSearch({ from: "/shell/runs/$name/fleet" }).worker;
   const [log, setLog] = useState<FleetPlace | null>(null);
   const slots = workers.reduce((sum, worker) => sum + (worker.state === "stopped" ? 0 : worker.slots.length), 0);
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
@@ -262,7 +268,7 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
             </thead>
             <tbody>
               {workers.map((worker) => (
-                <WorkerLine key={worker.index} worker={worker} words={words} hasGpu={hasGpu} onLog={(slot) => setLog({ worker: worker.index, slot })} />
+                <WorkerLine key={worker.index} worker={worker} words={words} hasGpu={hasGpu} isChosen={worker.index === chosen} onLog={(slot) => setLog({ worker: worker.index, slot })} />
               ))}
             </tbody>
           </table>

@@ -6,10 +6,11 @@ import { type MetricAxis, type MetricKey, metricLinesQuery, type Span } from "@/
 import { Chart, type Line } from "@/charts/Chart";
 import { csvOf, drawn, gapsOf, smoothed } from "@/charts/lines";
 import { number, visible } from "@/format";
+import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import classes from "./metrics.module.css";
 
 export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Span; smooth: number; isLive: boolean };
-type Props = { metric: MetricKey; look: Look; onZoom: (span: Span | null) => void };
+type Props = { metric: MetricKey; look: Look; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void };
 
 const POINTS = 600;
 const CHART_HEIGHT = 170;
@@ -35,7 +36,7 @@ function linesOf(columns: (number | null)[][], { runs, smooth }: Look): Line[] {
   return [...raw, ...soft];
 }
 
-function Body({ metric, look, onZoom }: Props) {
+function Body({ metric, look, onZoom, onPick }: Props) {
   const { runs, axis, span, isLive, xLabel } = look;
   const { data, isPending } = useQuery(metricLinesQuery({ runs, name: metric.name, axis, span, points: POINTS, isLive }));
   const lines = data ?? [];
@@ -43,6 +44,10 @@ function Body({ metric, look, onZoom }: Props) {
   const gaps = gapsOf(lines);
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
   const isCondensed = lines.some((line) => !line.is_exact);
+  const pick = (index: number) => {
+    const stretch = stretchAt(lines[0], shown.x[index] ?? 0);
+    if (stretch) onPick({ metric: metric.name, ...stretch });
+  };
   return (
     <>
       <Chart
@@ -55,6 +60,7 @@ function Body({ metric, look, onZoom }: Props) {
         height={CHART_HEIGHT}
         sync="metrics"
         onZoom={onZoom}
+        onPick={pick}
         empty={isPending ? "Asking for the line…" : "No sample in this range."}
       />
       <div className="legend tiny soft">

@@ -2,6 +2,7 @@ import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { type MetricAxis, metricKeysQuery, type Span } from "@/api/metrics";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -10,7 +11,9 @@ import { number } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { type Look, MetricCard } from "./MetricCard";
 import classes from "./metrics.module.css";
-import { type MetricsSearch, runsOf, spanOf } from "./search";
+import { type MetricsSearch, type Picked, pickedOf, runsOf, spanOf } from "./search";
+
+const PointDrawer = lazy(() => import("./PointDrawer"));
 
 const route = getRouteApi("/shell/runs/$name/metrics");
 const ACTIVE = new Set(["starting", "running", "paused", "draining"]);
@@ -21,6 +24,7 @@ const SMOOTHING = [
   { value: "0.98", label: "smoothing 0.98" },
 ];
 const TYPING_MS = 250;
+const UNPICKED = { pick: undefined, at: undefined, since: undefined };
 
 type BarProps = { search: MetricsSearch; change: (more: Partial<MetricsSearch>) => void; amount: string };
 
@@ -38,7 +42,7 @@ function Bar({ search, change, amount }: BarProps) {
       <TextInput className={classes.search} size="xs" label="Find a metric" placeholder="loss, grad norm …" defaultValue={search.q} onChange={(event) => find(event.currentTarget.value)} />
       <TextInput size="xs" label="Beside these runs" placeholder="run-a, run-b" defaultValue={search.with} onChange={(event) => beside(event.currentTarget.value)} />
       <Select size="xs" label="Smoothing" data={SMOOTHING} allowDeselect={false} value={String(search.smooth ?? 0)} onChange={(value) => change({ smooth: Number(value) || undefined })} />
-      <SegmentedControl size="xs" data={axes} value={search.x ?? "step"} aria-label="Horizontal axis" onChange={(x) => change({ x: x as MetricAxis, ...unzoomed })} />
+      <SegmentedControl size="xs" data={axes} value={search.x ?? "step"} aria-label="Horizontal axis" onChange={(x) => change({ x: x as MetricAxis, ...unzoomed, ...UNPICKED })} />
       {search.from !== undefined && (
         <Button size="xs" variant="default" onClick={() => change(unzoomed)}>
           Whole range
@@ -55,6 +59,8 @@ export function MetricsTab() {
   const navigate = route.useNavigate();
   const keys = useInfiniteQuery(metricKeysQuery(run.name, search.q ?? ""));
   const change = (more: Partial<MetricsSearch>) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more) });
+  const picked = pickedOf(search);
+  const onPick = ({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined });
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
   const axis = search.x ?? "step";
   const amount = run.kind === "fleet" ? "Env steps" : "Tokens served";
@@ -79,11 +85,16 @@ export function MetricsTab() {
     <section aria-label="Metrics">
       <Bar search={search} change={change} amount={amount} />
       <p className="small soft" role="status">
-        {number(total)} metrics{search.q ? ` with “${search.q}”` : ""}. Drag over a chart to look closer, double-click to see all.
+        {number(total)} metrics{search.q ? ` with “${search.q}”` : ""}. Drag over a chart to look closer, double-click to see all, click a point for its batches and weights.
       </p>
+      {picked && (
+        <Suspense>
+          <PointDrawer run={run} point={picked} axis={look.axis} unit={look.xLabel} onClose={() => change(UNPICKED)} />
+        </Suspense>
+      )}
       <div className={classes.cards}>
         {found.map((metric) => (
-          <MetricCard key={metric.name} metric={metric} look={look} onZoom={onZoom} />
+          <MetricCard key={metric.name} metric={metric} look={look} onZoom={onZoom} onPick={onPick} />
         ))}
       </div>
       {keys.hasNextPage && (

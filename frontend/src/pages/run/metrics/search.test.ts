@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { metricsSearch, runsOf, spanOf } from "./search";
+import { metricsSearch, pickedOf, runsOf, spanOf, stretchAt } from "./search";
 
 it("keeps what makes sense and leaves out the rest", () => {
   expect(metricsSearch({ q: 7, x: "time", from: 1, to: 2, smooth: 0.9, with: "b" })).toEqual({ q: "7", x: "time", from: 1, to: 2, smooth: 0.9, with: "b" });
@@ -10,4 +10,21 @@ it("has a span only with both ends, and each run once", () => {
   expect(spanOf({ from: 1 })).toBeUndefined();
   expect(spanOf({ from: 1, to: 2 })).toEqual({ from: 1, to: 2 });
   expect(runsOf("a", { with: "b, a,,c" })).toEqual(["a", "b", "c"]);
+});
+
+it("has a chosen point only with its metric and its place", () => {
+  expect(pickedOf(metricsSearch({ pick: "train/loss", at: 20, since: 5 }))).toEqual({ metric: "train/loss", from: 5, to: 20 });
+  expect(pickedOf(metricsSearch({ pick: "train/loss", at: 20 }))).toEqual({ metric: "train/loss", from: 20, to: 20 });
+  expect(pickedOf(metricsSearch({ pick: "train/loss" }))).toBeUndefined();
+  expect(metricsSearch({ pick: "a", at: 3, since: 9 }).since).toBeUndefined();
+});
+
+it("knows which samples a point stands for", () => {
+  const line = { x: [15, 31, 47], x_first: [0, 16, 32], is_exact: false };
+  expect(stretchAt(line, 31)).toEqual({ from: 16, to: 31 });
+  expect(stretchAt({ ...line, x_first: [], is_exact: true }, 31)).toEqual({ from: 31, to: 31 });
+  expect(stretchAt(line, 20)).toEqual({ from: 16, to: 31 });
+  expect(stretchAt(line, 99)).toEqual({ from: 32, to: 47 });
+  expect(stretchAt({ x: [], x_first: [], is_exact: true }, 3)).toBeNull();
+  expect(stretchAt(undefined, 3)).toBeNull();
 });

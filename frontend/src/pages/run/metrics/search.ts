@@ -1,6 +1,6 @@
 /** What the metrics tab keeps in its address. Pure. */
 
-import type { MetricAxis, Span } from "@/api/metrics";
+import type { MetricAxis, MetricLine, Span } from "@/api/metrics";
 
 export type MetricsSearch = {
   q?: string;
@@ -11,6 +11,10 @@ export type MetricsSearch = {
   smooth?: number;
   /** Runs drawn beside this one, comma-separated. */
   with?: string;
+  /** The metric of which a point was chosen, the point, and where its samples begin if it has several. */
+  pick?: string;
+  at?: number;
+  since?: number;
 };
 
 const place = (value: unknown): number | undefined => (typeof value === "number" && value >= 0 && Number.isFinite(value) ? value : undefined);
@@ -22,6 +26,9 @@ export function metricsSearch(search: Record<string, unknown>): MetricsSearch {
   const from = place(search.from);
   const to = place(search.to);
   const smooth = place(search.smooth);
+  const at = place(search.at);
+  const since = place(search.since);
+  const pick = typeof search.pick === "string" && search.pick && at !== undefined ? search.pick : undefined;
   const isSpan = from !== undefined && to !== undefined && from < to;
   return {
     q: typeof search.q === "string" || typeof search.q === "number" ? String(search.q) : undefined,
@@ -30,11 +37,31 @@ export function metricsSearch(search: Record<string, unknown>): MetricsSearch {
     to: isSpan ? to : undefined,
     smooth: smooth !== undefined && smooth > 0 && smooth < 1 ? smooth : undefined,
     with: typeof search.with === "string" && search.with ? search.with : undefined,
+    pick,
+    at: pick ? at : undefined,
+    since: pick && at !== undefined && since !== undefined && since < at ? since : undefined,
   };
 }
 
 export function spanOf({ from, to }: MetricsSearch): Span | undefined {
   return from === undefined || to === undefined ? undefined : { from, to };
+}
+
+export type Picked = { metric: string; from: number; to: number };
+
+/** The point that was chosen; undefined without one. */
+export function pickedOf({ pick, at, since }: MetricsSearch): Picked | undefined {
+  return pick === undefined || at === undefined ? undefined : { metric: pick, from: since ?? at, to: at };
+}
+
+/** From where to where the samples of a point lie that was chosen at `x`; null where the run has none. */
+export function stretchAt(line: Pick<MetricLine, "x" | "x_first" | "is_exact"> | undefined, x: number): Span | null {
+  if (!line || line.x.length === 0) return null;
+  // Where another run's line has the point, the next one of this run is meant.
+  let index = line.x.findIndex((each) => each >= x);
+  if (index < 0) index = line.x.length - 1;
+  const to = line.x[index] as number;
+  return { from: line.is_exact ? to : (line.x_first[index] ?? to), to };
 }
 
 /** The run itself and those beside it, each once. */

@@ -81,7 +81,7 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
           {items.map((item) => (
             <tr key={item.position}>
               <td className="num">
-                {isGroups ? <a href={`/runs/${encodeURIComponent(run.name)}/groups/${item.id}`} className="strong">{item.id}</a> : item.id}
+                <a href={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">{item.id}</a>
               </td>
               <td className="anywhere">{visible(item.environment)}</td>
               <td className="num">{number(isGroups ? item.sequences : item.steps)}</td>

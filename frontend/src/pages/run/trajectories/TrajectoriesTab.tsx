@@ -9,6 +9,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { count, number } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
+import { Fragments } from "@/pages/run/trajectories/Fragments";
 import { FacetRail } from "@/pages/run/trajectories/FacetRail";
 import { GroupTable } from "@/pages/run/trajectories/GroupTable";
 import { type Choice, chips, listSearch, SORTS } from "@/pages/run/trajectories/search";
@@ -55,7 +56,13 @@ function Scope({ facets }: { facets: GroupFacets }) {
   );
 }
 
+/** What was sampled: groups of sequences, or fragments of a fleet that steps environments. */
 export function TrajectoriesTab() {
+  const { run } = useRun();
+  return run.kind === "fleet" ? <Fragments run={run} /> : <Groups />;
+}
+
+function Groups() {
   const { run } = useRun();
   const query: GroupQuery = useSearch({ from: "/shell/runs/$name/trajectories" });
   const navigate = useNavigate({ from: "/runs/$name/trajectories" });

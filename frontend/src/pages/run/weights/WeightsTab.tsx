@@ -2,7 +2,7 @@ import "@/pages/run/queue/queue.css";
 import "@/pages/run/weights/weights.css";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
-import { deliveriesQuery, versionsQuery } from "@/api/weights";
+import { deliveriesQuery, versionQuery, versionsQuery } from "@/api/weights";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { useRun } from "@/pages/run/RunContext";
@@ -16,12 +16,14 @@ export function WeightsTab() {
   const search = useSearch({ from: "/shell/runs/$name/weights" });
   const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(versionsQuery(run.name));
   const deliveries = useQuery(deliveriesQuery(run.name)).data ?? [];
+  const listed = data?.pages.flat().find(({ id }) => id === search.version);
+  const older = useQuery(versionQuery(run.name, search.version ?? 0, data !== undefined && search.version !== undefined && !listed)).data;
   if (error) return <ErrorState title="The versions cannot be read" error={error} />;
   if (!data) return <Skeletons heights={[320, 140]} />;
   const versions = data.pages.flat();
   // Unless one is chosen: the newest that any worker has spoken of.
   const reported = versions.find(({ epoch, step }) => deliveries.some((row) => row.epoch === epoch && row.step === step));
-  const shown = versions.find(({ id }) => id === search.version) ?? reported ?? versions[0];
+  const shown = listed ?? older ?? reported ?? versions[0];
   return (
     <div className="charts">
       <VersionTable

@@ -1,0 +1,56 @@
+/** Ask for the fragments of a fleet run: lists, and what is in one. Nothing here changes anything. */
+
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { GroupQuery } from "@/api/groups";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type FragmentSummary = Schemas["FragmentSummary"];
+export type FragmentDetail = Schemas["FragmentDetail"];
+export type FragmentContent = Schemas["FragmentContent"];
+export type EpisodePart = Schemas["EpisodePart"];
+export type StepWindow = Schemas["StepWindow"];
+
+/** What a list of fragments is asked by, of all that an address may say. */
+export type FragmentQuery = Pick<GroupQuery, "worker" | "state" | "version_min" | "version_max" | "batch" | "q">;
+
+const PAGE_FRAGMENTS = 50;
+export const WINDOW_STEPS = 512;
+const FRESH_MS = 5_000;
+
+export function asked({ worker, state, version_min, version_max, batch, q }: GroupQuery): FragmentQuery {
+  return { worker, state, version_min, version_max, batch, q };
+}
+
+export const fragmentsQuery = (run: string, query: FragmentQuery) =>
+  infiniteQueryOptions({
+    queryKey: ["fragments", run, query],
+    initialPageParam: "",
+    queryFn: ({ pageParam }) =>
+      body(api.GET("/api/runs/{run}/fragments", { params: { path: { run }, query: { ...query, limit: PAGE_FRAGMENTS, cursor: pageParam || undefined } } })),
+    getNextPageParam: (page) => page.next || undefined,
+    staleTime: FRESH_MS,
+  });
+
+export const fragmentQuery = (run: string, fragment: number) =>
+  queryOptions({
+    queryKey: ["fragment", run, fragment],
+    queryFn: (): Promise<FragmentDetail> =>
+      body(api.GET("/api/runs/{run}/fragments/{fragment}", { params: { path: { run, fragment: String(fragment) } } })),
+    staleTime: FRESH_MS,
+    retry: false,
+  });
+
+export const stepsQuery = (run: string, fragment: number, start: number) =>
+  queryOptions({
+    queryKey: ["fragment", run, fragment, "steps", start],
+    queryFn: (): Promise<StepWindow> =>
+      body(
+        api.GET("/api/runs/{run}/fragments/{fragment}/steps", {
+          params: { path: { run, fragment: String(fragment) }, query: { start, count: WINDOW_STEPS } },
+        }),
+      ),
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  });

@@ -1,0 +1,23 @@
+/** Ask what was going on in a run at a point of a chart. */
+
+import { queryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { MetricAxis } from "@/api/metrics";
+import type { components } from "@/api/schema";
+
+export type Moment = components["schemas"]["Moment"];
+export type MomentBatch = components["schemas"]["MomentBatch"];
+
+export type Place = { name: string; axis: MetricAxis; from: number; to: number };
+/** Times are microseconds, which a number of seconds holds but for the last digit. */
+const ROUNDED_SECONDS = 1e-6;
+
+export function momentQuery(run: string, { name, axis, from, to }: Place) {
+  const slack = axis === "time" ? ROUNDED_SECONDS : 0;
+  const query = { name, x: axis, from: Math.max(0, from - slack), to: to + slack };
+  return queryOptions({
+    queryKey: ["moment", run, query],
+    queryFn: (): Promise<Moment> => body(api.GET("/api/runs/{run}/metrics/moment", { params: { path: { run }, query } })),
+    retry: false,
+  });
+}

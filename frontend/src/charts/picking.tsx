@@ -1,0 +1,60 @@
+/** Choose a point of a chart: with a click, or with arrow keys and Enter. */
+
+import { useState } from "react";
+import type uPlot from "uplot";
+
+/** A second click within it is a double click, which zooms out. */
+const DOUBLE_CLICK_MS = 220;
+/** A hand that clicks may slip; one that drags goes further. */
+const SLIP_PX = 4;
+
+/** Call `choose` with the place of the point that was clicked; drags and double clicks choose none. */
+export function onClickedPoint(plot: uPlot, choose: (index: number) => void): void {
+  let pressedAt = 0;
+  let timer = 0;
+  plot.over.addEventListener("mousedown", (event) => {
+    pressedAt = event.clientX;
+    window.clearTimeout(timer);
+  });
+  plot.over.addEventListener("click", (event) => {
+    const index = plot.cursor.idx;
+    if (event.detail > 1 || Math.abs(event.clientX - pressedAt) > SLIP_PX || index === null || index === undefined) return;
+    timer = window.setTimeout(() => choose(index), DOUBLE_CLICK_MS);
+  });
+}
+
+type Props = {
+  name: string;
+  points: number;
+  textOf: (index: number) => string;
+  onMove: (index: number) => void;
+  onChoose: (index: number) => void;
+};
+
+/** The points of a chart for those who have no mouse: a slider that is seen while it has the focus. */
+export function PointKeys({ name, points, textOf, onMove, onChoose }: Props) {
+  const [wanted, setWanted] = useState(Number.POSITIVE_INFINITY);
+  const at = Math.min(wanted, points - 1);
+  return (
+    <input
+      type="range"
+      className="chart-keys"
+      min={0}
+      max={points - 1}
+      value={at}
+      aria-label={`Points of ${name}`}
+      aria-valuetext={`${textOf(at)}. Enter says what was going on there.`}
+      onFocus={() => onMove(at)}
+      onBlur={() => onMove(-1)}
+      onChange={(event) => {
+        setWanted(event.currentTarget.valueAsNumber);
+        onMove(event.currentTarget.valueAsNumber);
+      }}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        onChoose(at);
+      }}
+    />
+  );
+}

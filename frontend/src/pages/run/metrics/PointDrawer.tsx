@@ -1,0 +1,155 @@
+import "@/pages/run/queue/queue.css";
+import { Drawer } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import type { MetricAxis } from "@/api/metrics";
+import { type Moment, type MomentBatch, momentQuery } from "@/api/moments";
+import { batchQuery } from "@/api/queue";
+import type { BatchItems, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { clock, number, policyStep, utc, visible } from "@/format";
+import { BatchChip } from "@/pages/run/queue/BatchTable";
+import classes from "./metrics.module.css";
+import type { Picked } from "./search";
+
+const ITEMS_SHOWN = 8;
+
+type Props = { run: RunDetail; point: Picked; axis: MetricAxis; unit: string; onClose: () => void };
+
+function titleOf({ metric, from, to }: Picked, axis: MetricAxis, unit: string): string {
+  const at = (x: number) => (axis === "time" ? clock(new Date(x * 1000).toISOString()) : number(x));
+  const where = from === to ? at(to) : `${at(from)} to ${at(to)}`;
+  return `${visible(metric)} at ${axis === "time" ? "" : `${unit} `}${where}`;
+}
+
+function When({ moment }: { moment: Moment }) {
+  const { began_at, ended_at, version } = moment;
+  return (
+    <>
+      <dt>Came in</dt>
+      <dd>
+        <span title={`${utc(began_at)} to ${utc(ended_at)}`}>
+          {clock(began_at)}
+          {began_at !== ended_at && ` to ${clock(ended_at)}`}
+        </span>
+        , <Age at={ended_at} suffix=" ago" />
+      </dd>
+      {!version && (
+        <>
+          <dt>Weights</dt>
+          <dd>none were published by then</dd>
+        </>
+      )}
+    </>
+  );
+}
+
+/** What a batch was made of: the first of its groups, each with its score and where to read it. */
+function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
+  const isGroups = run.kind !== "fleet";
+  if (items.length === 0) return <p className="faint small">Its items went back to the queue when it was taken apart.</p>;
+  return (
+    <table className="table" aria-label={isGroups ? "Groups of the batch" : "Fragments of the batch"}>
+      <thead>
+        <tr>
+          <th scope="col">{isGroups ? "Group" : "Fragment"}</th>
+          <th scope="col">Environment</th>
+          <th scope="col" className="num">{isGroups ? "Score" : "Steps"}</th>
+          <th scope="col" className="num">Weights</th>
+        </tr>
+      </thead>
+      <tbody>
+        {items.slice(0, ITEMS_SHOWN).map((item) => (
+          <tr key={item.position}>
+            <td>
+              {isGroups ? (
+                <Link to="/runs/$name/groups/$group" params={{ name: run.name, group: String(item.id) }} className="strong">{item.id}</Link>
+              ) : (
+                <Link to="/runs/$name/fragments/$fragment" params={{ name: run.name, fragment: String(item.id) }} className="strong">{item.id}</Link>
+              )}
+            </td>
+            <td className="anywhere">{visible(item.environment)}</td>
+            <td className="num">{number(isGroups ? item.score_mean : item.steps)}</td>
+            <td className="num" title={item.staleness === null ? undefined : `${number(item.staleness)} versions behind when it was handed out`}>
+              {policyStep(item.policy_step)}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
+  const { data, error } = useQuery(batchQuery(run.name, batch.id));
+  if (error) return <ErrorState title="This batch cannot be shown" error={error} />;
+  if (!data) return <Skeletons heights={[160]} />;
+  return (
+    <>
+      <h3>In batch {number(batch.ordinal)}</h3>
+      <Items run={run} items={data.items} />
+      <p className="small">
+        {data.items.length > ITEMS_SHOWN && <span className="faint">{number(data.items.length - ITEMS_SHOWN)} more · </span>}
+        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ batch: batch.id }}>All of them in Trajectories</Link>
+      </p>
+    </>
+  );
+}
+
+function Batches({ run, moment }: { run: RunDetail; moment: Moment }) {
+  const { batches, handed_out } = moment;
+  const newest = batches[0];
+  if (!newest) return <EmptyState title="No batch had been handed out by then">The first one goes to the first trainer that asks for it.</EmptyState>;
+  return (
+    <>
+      <h3>Batches handed out by then</h3>
+      {handed_out > 1 && <p className="small soft">{number(handed_out)} while the samples of this point came in{handed_out > batches.length ? `, the newest ${batches.length} of them here` : ""}. Zoom in for one at a time.</p>}
+      <ul className={classes.batches}>
+        {batches.map((batch) => (
+          <li key={batch.id}>
+            <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ batch: batch.id }} className={classes.batch}>train step {number(batch.ordinal)}</Link>
+            <BatchChip batch={batch} />
+            {batch.in_hand && <span className="tag" title="A trainer had it while the samples came in">in hand</span>}
+            <span className="faint small" title={utc(batch.leased_at)}>
+              handed out {clock(batch.leased_at)}{batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {batch.epoch}.{policyStep(batch.policy_step)}
+            </span>
+          </li>
+        ))}
+      </ul>
+      <NewestBatch key={newest.id} run={run} batch={newest} />
+    </>
+  );
+}
+
+/** From a point of a chart to what lies behind it: weights, batches, and what these were made of. */
+export default function PointDrawer({ run, point, axis, unit, onClose }: Props) {
+  const { data, error } = useQuery(momentQuery(run.name, { name: point.metric, axis, from: point.from, to: point.to }));
+  return (
+    <Drawer opened onClose={onClose} position="right" size="md" title={titleOf(point, axis, unit)} withOverlay={false} lockScroll={false} closeButtonProps={{ "aria-label": "Close" }}>
+      {error && <ErrorState title="Nothing is known of this point" error={error} />}
+      {!data && !error && <Skeletons heights={[70, 120, 220]} />}
+      {data && (
+        <>
+          <dl className="facts">
+            <When moment={data} />
+            {data.version && (
+              <>
+                <dt>Weights</dt>
+                <dd>
+                  <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: data.version.id }}>
+                    version {data.version.epoch}.{policyStep(data.version.step)}
+                  </Link>
+                  , published <span title={utc(data.version.published_at)}>{clock(data.version.published_at)}</span>
+                </dd>
+              </>
+            )}
+          </dl>
+          <Batches run={run} moment={data} />
+        </>
+      )}
+    </Drawer>
+  );
+}

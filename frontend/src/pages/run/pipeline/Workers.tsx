@@ -1,0 +1,77 @@
+import { Link } from "@tanstack/react-router";
+import type { RunDetail, WorkerRow } from "@/api/types";
+import { EmptyState } from "@/components/EmptyState";
+import { Panel } from "@/components/Panel";
+import { number, percent } from "@/format";
+import styles from "@/pages/run/pipeline/pipeline.module.css";
+import { barsOf, PARTS, partsOf, slowestFirst, waterfallOf } from "@/pages/run/pipeline/stages";
+import { trainerCommand, wordsOf } from "@/pages/run/words";
+
+function WorkerTime({ run, worker, work }: { run: RunDetail; worker: WorkerRow; work: string }) {
+  const bars = barsOf(worker.shares);
+  const words = bars.map(({ part, share }) => `${PARTS[part]} ${percent(share)}`).join(", ");
+  return (
+    <li>
+      <Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: worker.index }}>worker {worker.index}</Link>
+      <span className={styles.stack} role="img" aria-label={`Worker ${worker.index}: ${words}`} title={words}>
+        {bars.map(({ part, width }) => (
+          <span key={part} data-part={part} style={{ width: `${100 * width}%` }} />
+        ))}
+      </span>
+      <span className={styles.speed}>{number(worker.env_steps_per_second)} {work}/s</span>
+    </li>
+  );
+}
+
+/** What each worker does with its time, one bar each; what is empty of a bar is neither work nor a wait. */
+export function WorkerTimes({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
+  const shown = slowestFirst(workers);
+  const words = wordsOf(run.kind);
+  return (
+    <Panel title="Where workers' time goes" note={shown.length < workers.length ? `${shown.length} of ${workers.length} workers, the slowest` : "since each one's last report"} className="span-12">
+      {shown.length === 0 ? (
+        <EmptyState title="No worker has measured anything yet" command={trainerCommand(run, location.origin)}>
+          Workers tell with every report what they did with their time. They begin once a trainer has published weights.
+        </EmptyState>
+      ) : (
+        <>
+          <ul className={styles.workers} aria-label="Workers">
+            {shown.map((worker) => <WorkerTime key={worker.index} run={run} worker={worker} work={words.works} />)}
+          </ul>
+          <ul className={`${styles.legend} small soft`} aria-label="Legend">
+            {partsOf(shown).map((part) => (
+              <li key={part}><span className={styles.swatch} data-part={part} /> {PARTS[part]}</li>
+            ))}
+          </ul>
+        </>
+      )}
+    </Panel>
+  );
+}
+
+/** One env step, part by part; absent where no worker steps environments. */
+export function StepWaterfall({ workers }: { workers: WorkerRow[] }) {
+  const { total, stretches } = waterfallOf(workers);
+  if (stretches.length === 0) return null;
+  return (
+    <Panel title="One step" note={`${number(total)} ms from observation to observation, mean over workers`} className="span-12">
+      <table className={`table ${styles.fall}`} aria-label="Parts of one step">
+        <thead>
+          <tr><th scope="col">Part</th><th scope="col"><span className="unseen">When</span></th><th scope="col" className="num">Mean</th><th scope="col" className="num">95th percentile</th></tr>
+        </thead>
+        <tbody>
+          {stretches.map(({ part, from, width, mean, p95 }) => (
+            <tr key={part}>
+              <th scope="row">{PARTS[part]}</th>
+              <td className={styles.track}>
+                <span data-part={part} style={{ marginLeft: `${100 * from}%`, width: `${100 * width}%` }} />
+              </td>
+              <td className="num">{number(mean)} ms</td>
+              <td className="num soft">{number(p95)} ms</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Panel>
+  );
+}

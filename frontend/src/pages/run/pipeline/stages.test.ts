@@ -1,0 +1,58 @@
+import { expect, it } from "vitest";
+import { barsOf, heldText, lookOf, rateText, slowestFirst, trendText, WORKERS_SHOWN, waitText, waterfallOf } from "./stages";
+
+const timing = (mean_ms: number, count = 10) => ({ mean_ms, p50_ms: mean_ms, p95_ms: 2 * mean_ms, count });
+
+it("gives slow rates by the minute", () => {
+  expect(rateText(12.5, "fragments")).toEqual({ amount: "12.5", unit: "fragments a second" });
+  expect(rateText(0.05, "batches")).toEqual({ amount: "3", unit: "batches a minute" });
+  expect(rateText(null, "batches")).toEqual({ amount: "–", unit: "batches" });
+});
+
+it("says what a stage waits for, and nothing where nobody measured", () => {
+  expect(waitText({ waits: 0.62, waits_for: "data" })).toBe("waits 62 % of the time for data");
+  expect(waitText({ waits: 0, waits_for: "" })).toBe("never waits");
+  expect(waitText({ waits: null, waits_for: "" })).toBe("");
+});
+
+it("says what is in a stage in its own words", () => {
+  expect(heldText({ name: "queue", held: 6, seconds: 15 }, "fragments")).toBe("6 fragments wait · 15 s each");
+  expect(heldText({ name: "batch", held: 2, seconds: 0.25 }, "fragments")).toBe("2 whole ones wait · 250 ms on their way");
+  expect(heldText({ name: "push", held: 3, seconds: null }, "fragments")).toBe("3 waiting to be sent");
+  expect(heldText({ name: "train", held: null, seconds: 1.5 }, "fragments")).toBe("1.5 s a batch");
+});
+
+it("says where the queue is going", () => {
+  const queue = { arriving: 10, handed_out: 4, queued: 12, pause_above: 24, unit: "fragments" as const };
+  expect(trendText(queue)).toBe("It fills by 6 fragments a second; its tolerance is reached in about 2 s.");
+  expect(trendText({ ...queue, queued: 30 })).toContain("over its tolerance");
+  expect(trendText({ ...queue, arriving: 4.1 })).toBe("As much comes in as goes out.");
+  expect(trendText({ ...queue, arriving: null })).toContain("nothing is left in about 3 s");
+  expect(trendText({ ...queue, arriving: null, handed_out: null })).toContain("Nothing came in");
+});
+
+it("never draws more than a whole bar", () => {
+  const bars = barsOf({ env_step: 0.8, infer: 0.6, send: 0, tomorrow: 0.4 });
+  expect(bars.map(({ part }) => part)).toEqual(["infer", "env_step"]);
+  expect(bars.reduce((sum, { width }) => sum + width, 0)).toBeCloseTo(1);
+  expect(barsOf({ env_step: 0.5 })[0]?.width).toBe(0.5);
+});
+
+it("puts the parts of a step one behind the other, weighted by how often they were passed", () => {
+  const { total, stretches } = waterfallOf([{ stages: { recv: timing(1), env_step: timing(4, 30) } }, { stages: { env_step: timing(8, 10) } }]);
+  expect(total).toBe(6);
+  expect(stretches.map(({ part, from }) => [part, from])).toEqual([["recv", 0], ["env_step", 1 / 6]]);
+  expect(waterfallOf([]).stretches).toEqual([]);
+});
+
+it("shows the slowest of many workers, and only those that measured", () => {
+  const many = Array.from({ length: 100 }, (_, index) => ({ index, env_steps_per_second: 100 - index, shares: { infer: 0.1 } }));
+  expect(slowestFirst(many)).toHaveLength(WORKERS_SHOWN);
+  expect(slowestFirst(many)[0]?.index).toBe(99);
+  expect(slowestFirst([{ index: 0, env_steps_per_second: 0, shares: {} }])).toEqual([]);
+});
+
+it("calls a language worker's only stage by what it does", () => {
+  expect(lookOf("infer", "language").title).toBe("The model answers");
+  expect(lookOf("infer", "fleet").title).toBe("The policy acts");
+});

@@ -1,0 +1,155 @@
+import { Button, Kbd } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { ChevronLeft, ChevronRight } from "lucide-react";
+import { type FragmentContent, type FragmentDetail, fragmentQuery } from "@/api/fragments";
+import { Chart } from "@/charts/Chart";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { Skeletons } from "@/components/Skeletons";
+import { bytes, number } from "@/format";
+import { FragmentFacts } from "@/pages/viewer/FragmentFacts";
+import { endBeside } from "@/pages/viewer/fragment";
+import own from "@/pages/viewer/fragment.module.css";
+import { plain } from "@/pages/viewer/hostile";
+import { FateChip } from "@/pages/viewer/marks";
+import { Steps } from "@/pages/viewer/Steps";
+import styles from "@/pages/viewer/viewer.module.css";
+import { useShortcuts } from "@/shell/keyboard";
+
+const ROUTE = "/shell/runs/$name/fragments/$fragment";
+const CHART_HEIGHT = 130;
+
+/** One fragment of a fleet run: where it came from, what it earned, and every step of it. */
+export function FragmentPage() {
+  const { name, fragment } = useParams({ from: ROUTE });
+  const { data, error, refetch } = useQuery(fragmentQuery(name, Number(fragment)));
+  if (error) return <ErrorState title="This fragment cannot be shown" error={error} onRetry={() => void refetch()} />;
+  if (!data) return <Skeletons heights={[130, 190, 420]} />;
+  return <Viewer key={fragment} run={name} detail={data} />;
+}
+
+function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
+  const { step } = useSearch({ from: ROUTE });
+  const navigate = useNavigate({ from: "/runs/$name/fragments/$fragment" });
+  const { fragment, content, before, after } = detail;
+  const choose = (chosen: number | null) => {
+    if (chosen !== null) void navigate({ search: { step: chosen }, replace: true });
+  };
+  const open = (other: number | null) => {
+    if (other !== null) void navigate({ params: { name: run, fragment: String(other) }, search: {} });
+  };
+  const end = (direction: 1 | -1) => endBeside(content?.episodes ?? [], step ?? -1, direction);
+  useShortcuts({ "[": () => open(before), "]": () => open(after), n: () => choose(end(1)), p: () => choose(end(-1)) });
+  return (
+    <article aria-label={`Fragment ${fragment.id}`} className={styles.viewer}>
+      <header className={`panel ${styles.head}`}>
+        <div className={styles.title}>
+          <h2>
+            <Link to="/runs/$name/trajectories" params={{ name: run }}>Trajectories</Link>
+            <span className="faint" aria-hidden="true"> / </span>
+            {plain(fragment.slot)} · {number(fragment.number)}
+          </h2>
+          <FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
+          <span className="spacer" />
+          <Button.Group>
+            <Button size="compact-sm" variant="default" disabled={before === null} onClick={() => open(before)} leftSection={<ChevronLeft size={14} />} rightSection={<Kbd size="xs" className="wide-only">[</Kbd>}>
+              Before in its slot
+            </Button>
+            <Button size="compact-sm" variant="default" disabled={after === null} onClick={() => open(after)} leftSection={<ChevronRight size={14} />} rightSection={<Kbd size="xs" className="wide-only">]</Kbd>}>
+              After
+            </Button>
+          </Button.Group>
+        </div>
+        <FragmentFacts run={run} detail={detail} />
+      </header>
+      {!content && <ErrorState title="Its content cannot be shown" error={detail.problem} />}
+      {content && (
+        <>
+          <div className="charts">
+            <Rewards content={content} onStep={choose} />
+            <Episodes content={content} onStep={choose} />
+          </div>
+          <Panel
+            title="Steps"
+            note={`${number(content.steps)}${step === undefined ? "" : `, at ${number(step)}`}`}
+            aside={
+              <Button.Group>
+                <Button size="compact-sm" variant="default" disabled={end(-1) === null} onClick={() => choose(end(-1))} rightSection={<Kbd size="xs" className="wide-only">p</Kbd>}>Previous end</Button>
+                <Button size="compact-sm" variant="default" disabled={end(1) === null} onClick={() => choose(end(1))} rightSection={<Kbd size="xs" className="wide-only">n</Kbd>}>Next end</Button>
+              </Button.Group>
+            }
+          >
+            <Steps run={run} fragment={fragment.id} total={content.steps} chosen={step} onChoose={choose} />
+          </Panel>
+          <Arrays content={content} />
+        </>
+      )}
+    </article>
+  );
+}
+
+type PartProps = { content: FragmentContent; onStep: (step: number) => void };
+
+function Rewards({ content, onStep }: PartProps) {
+  const { step, last, low, high, is_exact } = content.rewards;
+  return (
+    <Panel title="Rewards" note={is_exact ? "every step" : "least to greatest of each stretch"} className="span-8">
+      <Chart
+        name="Reward by step"
+        x={step}
+        isTime={false}
+        xLabel="step"
+        lines={[{ label: "reward", values: last, role: 1 }]}
+        band={is_exact ? undefined : { low, high, label: "min – max" }}
+        height={CHART_HEIGHT}
+        onPick={(index) => onStep(step[index] ?? 0)}
+        empty="It has no reward."
+      />
+    </Panel>
+  );
+}
+
+function Episodes({ content, onStep }: PartProps) {
+  return (
+    <Panel title="Episodes" note="as much of them as lies in the fragment" className="span-4">
+      <ul className={own.episodes} aria-label="Episodes">
+        {content.episodes.map(({ id, first, steps, reward, begins, outcome }, place) => (
+          <li key={`${first} ${id}`}>
+            <button type="button" className={own.jump} onClick={() => onStep(first)} aria-label={`Go to step ${first}, where episode ${place} begins`}>
+              {first} – {first + steps - 1}
+            </button>
+            <span className="anywhere" title={plain(id)}>{begins ? "begins" : "goes on"}{outcome ? `, ${outcome}` : ""}</span>
+            <span className={own.num}>{number(reward)}</span>
+          </li>
+        ))}
+      </ul>
+      {content.episodes_left_out > 0 && <p className="faint small">{number(content.episodes_left_out)} more.</p>}
+    </Panel>
+  );
+}
+
+function Arrays({ content }: { content: FragmentContent }) {
+  return (
+    <details className={`panel ${own.arrays}`}>
+      <summary>Arrays as they were sent</summary>
+      <div className="table-scroll">
+        <table className="table" aria-label="Arrays of the fragment">
+          <thead>
+            <tr><th scope="col">Name</th><th scope="col">Type</th><th scope="col">Shape</th><th scope="col" className="num">Size</th></tr>
+          </thead>
+          <tbody>
+            {content.arrays.map(({ name, dtype, shape, size_bytes }) => (
+              <tr key={name}>
+                <td className="mono anywhere">{plain(name)}</td>
+                <td className="mono">{dtype}</td>
+                <td className="mono">{shape.join(" × ") || "one number"}</td>
+                <td className="num">{bytes(size_bytes)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,56 @@
+import { expect, it } from "vitest";
+import type { StepWindow } from "@/api/fragments";
+import { endBeside, stepOf, vectorText, versionsText } from "./fragment";
+import { workerIndex } from "./search";
+
+const window: StepWindow = {
+  start: 10,
+  total: 12,
+  action: [[1], [0]],
+  action_size: 1,
+  obs: [],
+  obs_size: 192,
+  reward: [0.5, 0],
+  value: [20, 21],
+  logprob: [-0.1, -0.7],
+  first: [true, false],
+  terminated: [false, false],
+  truncated: [true, false],
+  is_padding: [false, true],
+  policy_step: [3, 3],
+  episode: [1, 1],
+};
+
+it("takes a step out of its window, and none that is not in it", () => {
+  expect(stepOf(window, 10)).toMatchObject({ step: 10, action: "1", reward: 0.5, mark: "begins, truncated", isPadding: false, obs: "" });
+  expect(stepOf(window, 11)).toMatchObject({ mark: "padding", isPadding: true });
+  expect(stepOf(window, 12)).toBeUndefined();
+  expect(stepOf(window, 9)).toBeUndefined();
+  expect(stepOf(undefined, 9)).toBeUndefined();
+});
+
+it("says of a long vector how much was left out", () => {
+  expect(vectorText([0.25], 1)).toBe("0.25");
+  expect(vectorText([1, -2], 2)).toBe("1, -2");
+  expect(vectorText([1, 2], 100)).toBe("1, 2 … 98 more");
+});
+
+it("names one version once", () => {
+  expect(versionsText({ version_min: 4, version_max: 4 })).toBe("4");
+  expect(versionsText({ version_min: -1, version_max: 4 })).toBe("bootstrap – 4");
+});
+
+it("walks from end of episode to end of episode", () => {
+  const episodes = [{ first: 0, steps: 4, outcome: "terminated" }, { first: 4, steps: 6, outcome: "truncated" }, { first: 10, steps: 2, outcome: "" }];
+  expect(endBeside(episodes, -1, 1)).toBe(3);
+  expect(endBeside(episodes, 3, 1)).toBe(9);
+  expect(endBeside(episodes, 9, 1)).toBeNull();
+  expect(endBeside(episodes, 9, -1)).toBe(3);
+});
+
+it("knows a fleet's workers by their names, and nobody else's", () => {
+  expect(workerIndex("w12@5f2c")).toBe(12);
+  expect(workerIndex("w3")).toBe(3);
+  expect(workerIndex("w3b")).toBeNull();
+  expect(workerIndex("evaluate")).toBeNull();
+});

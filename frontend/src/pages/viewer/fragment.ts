@@ -1,0 +1,58 @@
+/** What the viewer of a fragment says of steps and episodes. Pure. */
+
+import type { EpisodePart, StepWindow } from "@/api/fragments";
+import { number, policyStep } from "@/format";
+
+/** The versions that acted: one, or the first and the last. */
+export function versionsText({ version_min, version_max }: { version_min: number; version_max: number }): string {
+  return version_min === version_max ? policyStep(version_max) : `${policyStep(version_min)} – ${policyStep(version_max)}`;
+}
+
+/** Some numbers as a vector, or the one alone; `size` says how many there were before they were cut. */
+export function vectorText(numbers: number[] | undefined, size: number): string {
+  if (!numbers) return "";
+  if (size === 1) return number(numbers[0]);
+  const more = size > numbers.length ? ` … ${number(size - numbers.length)} more` : "";
+  return `${numbers.map((each) => number(each)).join(", ")}${more}`;
+}
+
+export type Step = {
+  step: number;
+  action: string;
+  reward: number | undefined;
+  value: number | undefined;
+  logprob: number | undefined;
+  /** What the step did to its episode, in a word or two. */
+  mark: string;
+  isPadding: boolean;
+  version: number | undefined;
+  episode: number | undefined;
+  obs: string;
+};
+
+/** One step out of a window; undefined where the window does not hold it. */
+export function stepOf(window: StepWindow | undefined, step: number): Step | undefined {
+  if (!window) return undefined;
+  const at = step - window.start;
+  if (at < 0 || at >= window.reward.length) return undefined;
+  const marks = [window.is_padding[at] && "padding", window.first[at] && "begins", window.terminated[at] && "terminated", window.truncated[at] && "truncated"];
+  return {
+    step,
+    action: vectorText(window.action[at], window.action_size),
+    reward: window.reward[at],
+    value: window.value[at],
+    logprob: window.logprob[at],
+    mark: marks.filter(Boolean).join(", "),
+    isPadding: window.is_padding[at] ?? false,
+    version: window.policy_step[at],
+    episode: window.episode[at],
+    obs: window.obs.length > 0 ? vectorText(window.obs[at], window.obs_size) : "",
+  };
+}
+
+/** The last step of the next episode that ends after `from`, or of the last one that ended before it. */
+export function endBeside(episodes: Pick<EpisodePart, "first" | "steps" | "outcome">[], from: number, direction: 1 | -1): number | null {
+  const ends = episodes.filter(({ outcome }) => outcome).map(({ first, steps }) => first + steps - 1);
+  const found = direction > 0 ? ends.find((end) => end > from) : ends.findLast((end) => end < from);
+  return found ?? null;
+}
