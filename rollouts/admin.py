@@ -19,6 +19,7 @@ from rollouts.models import (
     LessonChange,
     LessonOutcome,
     LogRequest,
+    MeasureCursor,
     MetricChunk,
     MetricSample,
     MetricSeries,
@@ -196,6 +197,15 @@ class TokenTallyAdmin(ReadOnlyAdmin):
     """How many tokens each run has handed out."""
 
     list_display = ("run_link", "ordinal", "tokens")
+    list_select_related = ("run",)
+    ordering = ("-id",)
+
+
+@admin.register(MeasureCursor)
+class MeasureCursorAdmin(ReadOnlyAdmin):
+    """How far the deck has measured each run by itself."""
+
+    list_display = ("run_link", "measured_at", "was_quiet", "accepted", "queued", "batch")
     list_select_related = ("run",)
     ordering = ("-id",)
 

@@ -47,6 +47,12 @@ def pack_metrics() -> int:
 
 
 @shared_task(ignore_result=True)
+def measure_runs() -> int:
+    """Measure what active runs do, for their charts; return how many were measured."""
+    return services.measure_runs(now=timezone.now())
+
+
+@shared_task(ignore_result=True)
 def forget_outcomes() -> int:
     """Delete how tasks of lessons ended long ago; return how many rows."""
     return services.forget_outcomes(now=timezone.now())

@@ -27,6 +27,14 @@ from buffer.selectors.admission import admission_remaining as admission_remainin
 from buffer.selectors.admission import holdings as holdings
 from buffer.selectors.admission import kind_of
 from buffer.selectors.batches_around import batches_around as batches_around
+from buffer.selectors.flows import BatchFlow as BatchFlow
+from buffer.selectors.flows import GroupFlow as GroupFlow
+from buffer.selectors.flows import Place as Place
+from buffer.selectors.flows import RunCounts as RunCounts
+from buffer.selectors.flows import batch_flow as batch_flow
+from buffer.selectors.flows import cut_flow as cut_flow
+from buffer.selectors.flows import group_flow as group_flow
+from buffer.selectors.flows import run_counts as run_counts
 from buffer.selectors.outlooks import queue_outlooks as queue_outlooks
 from buffer.selectors.rates import Rates as Rates
 from buffer.selectors.rates import rates_of as rates_of
@@ -34,6 +42,7 @@ from buffer.selectors.tokens import HandedOut as HandedOut
 from buffer.selectors.tokens import tokens_handed_out as tokens_handed_out
 from buffer.selectors.trainer_pace import TrainerPace as TrainerPace
 from buffer.selectors.trainer_pace import trainer_pace as trainer_pace
+from buffer.selectors.trainer_pace import trainers_waited as trainers_waited
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import InvalidGroup, read_msgpack
 from rolldeck.pacing import PauseRule

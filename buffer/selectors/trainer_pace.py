@@ -10,6 +10,7 @@ from django.db.models import Avg, F
 from buffer.core.fates import BatchState, ItemKind
 from buffer.core.trainer_pace import mean_versions, waiting_share
 from buffer.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
+from runs.models import Trainer
 
 WINDOW: Final = timedelta(seconds=60)
 BATCHES_AT_MOST: Final = 200
@@ -66,6 +67,35 @@ def trainer_pace(run_id: int, *, now: datetime) -> TrainerPace | None:
         age_seconds=_mean_age(found[:AGED_AT_MOST]),
         age_versions=mean_versions(batch.staleness for batch in found),
     )
+
+
+def trainers_waited(run_id: int, *, since: datetime, until: datetime) -> float | None:
+    """Return the part of a stretch of time in which a trainer had no batch; mean over trainers.
+
+    Trainers are those that held a batch in it, and those that were heard of and held none.
+
+    Returns:
+        None if there was none.
+    """
+    of_run = Batch.objects.filter(run_id=run_id, leased_at__lt=until).only(*_COLUMNS)
+    newest = of_run.order_by("-ordinal")[:BATCHES_AT_MOST]
+    held = _held([one for one in newest if (one.settled_at or until) > since], now=until)
+    there = Trainer.objects.filter(run_id=run_id, run__trainer_started_at__lt=until)
+    joined = {
+        pk: registered_at
+        for pk, registered_at, seen_at in there.values_list("pk", "registered_at", "last_seen_at")
+        if pk in held or since < seen_at
+    }
+    shares = [
+        waiting_share(
+            held.get(pk, []),
+            since=max(since, registered_at).timestamp(),
+            until=until.timestamp(),
+        )
+        for pk, registered_at in joined.items()
+    ]
+    known = [share for share in shares if share is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _held(batches: list[Batch], *, now: datetime) -> dict[int, list[tuple[float, float]]]:

@@ -10,6 +10,7 @@ import { viewerSearch } from "@/pages/viewer/search";
 import type { Asked } from "@/api/audit";
 import { SORTS, type Sort } from "@/api/runLists";
 import { metricsSearch } from "@/pages/run/metrics/search";
+import { overviewSearch } from "@/pages/run/overview/search";
 import { Shell } from "@/shell/Shell";
 
 const text = (value: unknown): string | undefined =>
@@ -89,6 +90,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "/",
     component: lazyRouteComponent(() => import("@/pages/run/overview/OverviewTab"), "OverviewTab"),
+    validateSearch: overviewSearch,
   }),
   createRoute({
     getParentRoute: () => run,

@@ -19,6 +19,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 30.0,
         "options": {"expires": 30.0},
     },
+    "measure runs": {
+        "task": "rollouts.jobs.measure_runs",
+        "schedule": 10.0,
+        "options": {"expires": 10.0},
+    },
     "forget outcomes": {
         "task": "rollouts.jobs.forget_outcomes",
         "schedule": 600.0,

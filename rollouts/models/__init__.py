@@ -21,7 +21,13 @@ from rollouts.models.lessons import (
     LessonChange,
     LessonOutcome,
 )
-from rollouts.models.metrics import MetricChunk, MetricSample, MetricSeries, TokenTally
+from rollouts.models.metrics import (
+    MeasureCursor,
+    MetricChunk,
+    MetricSample,
+    MetricSeries,
+    TokenTally,
+)
 
 __all__ = [
     "FLEET_STATES",
@@ -38,6 +44,7 @@ __all__ = [
     "LessonChange",
     "LessonOutcome",
     "LogRequest",
+    "MeasureCursor",
     "MetricChunk",
     "MetricSample",
     "MetricSeries",

@@ -103,3 +103,32 @@ class TokenTally(models.Model):
 
     def __str__(self) -> str:
         return f"tokens of run {self.run_id}"
+
+
+class MeasureCursor(models.Model):
+    """How far the deck has measured a run by itself: the next measurement begins there."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="measure_cursor")
+    measured_at = models.DateTimeField(null=True, blank=True)
+    was_quiet = models.BooleanField(
+        default=True, help_text="Nothing had happened; none is taken before something does."
+    )
+    # Counts of the run at that time: as long as they stand, there is nothing to measure.
+    accepted = models.BigIntegerField(default=0, help_text="Groups or fragments.")
+    queued = models.BigIntegerField(default=0, help_text="Sequences or fragments.")
+    without_variance = models.BigIntegerField(
+        default=0, help_text="Groups that were dropped as they came, for zero variance."
+    )
+    served_steps = models.BigIntegerField(default=0)
+    env_steps = models.BigIntegerField(default=0)
+    amount = models.BigIntegerField(default=0, help_text="Tokens handed out, or env steps made.")
+    # The last of what was looked at.
+    batch = models.BigIntegerField(default=0, help_text="Its ordinal.")
+    episode_window = models.BigIntegerField(default=0)
+    group = models.BigIntegerField(default=0)
+    group_written_in = models.BigIntegerField(default=0, help_text="Number of its transaction.")
+    digest = models.BigIntegerField(default=0, help_text="Of this group.")
+    digest_written_in = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"measurements of run {self.run_id}"

@@ -26,6 +26,7 @@ from rollouts.services.lesson_tasks import (
     next_lesson_task,
 )
 from rollouts.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
+from rollouts.services.measuring import measure_run, measure_runs
 from rollouts.services.metrics import (
     InvalidMetrics,
     pack_metrics,
@@ -65,6 +66,8 @@ __all__ = [
     "forget_outcomes",
     "give_up_recordings",
     "launch_simulation",
+    "measure_run",
+    "measure_runs",
     "next_lesson_task",
     "note_ended",
     "note_placed",

@@ -145,7 +145,7 @@ def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_t
 ) -> None:
     signed_in.goto(f"/runs/{NAME}")
     expect(signed_in.locator("dl.figures")).to_contain_text("Episodes per second")
-    expect(signed_in.get_by_role("region", name="Episode length")).to_contain_text("tokens")
+    expect(signed_in.get_by_role("region", name="Answer length")).to_contain_text("tokens")
 
     tabs = signed_in.get_by_role("navigation", name=f"Parts of {NAME}")
     tabs.get_by_role("link", name="Episodes").click()

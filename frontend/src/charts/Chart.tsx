@@ -26,6 +26,8 @@ export type ChartProps = {
   height?: number;
   /** The y axis begins here however high the values are. */
   floor?: number;
+  /** What the y axis shows at least, from its floor on: four, where whole things are counted. */
+  least?: number;
   steps?: boolean;
   /** Charts with the same key share their cursor. */
   sync?: string;
@@ -98,12 +100,12 @@ function atLeastSeconds(_u: uPlot, low: number | null, high: number | null): uPl
 }
 
 function options(props: ChartProps, width: number, onCursor: (plot: uPlot) => void): uPlot.Options {
-  const { floor, band, isTime, sync, height = 220 } = props;
+  const { floor, band, isTime, sync, height = 220, least = LEAST_COUNT } = props;
   const range: uPlot.Range.Function = (_u, low, high) => {
     const bottom = floor === undefined ? low : Math.min(floor, low);
     if (bottom === null || high === null) return [0, 1];
     // Counts of nothing: whole numbers on the axis, not hundredths.
-    if (floor !== undefined && high - bottom < LEAST_COUNT) return [bottom, bottom + LEAST_COUNT];
+    if (floor !== undefined && high - bottom < least) return [bottom, bottom + least];
     const room = (high - bottom || Math.abs(high) || 1) * 0.06;
     return [floor === undefined || low < floor ? bottom - room : bottom, high + room];
   };

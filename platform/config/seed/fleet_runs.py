@@ -64,6 +64,7 @@ def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
         for slot in range(BATCH // plan.workers + 1)
     ]
     many = story.scale.versions
+    step = story.length * 0.97 / many
     windows = list(curves.returns(random, many, best=plan.best, speed=plan.learning_speed))
     for version in range(many):
         at = story.at(0.02 + 0.97 * version / many)
@@ -72,12 +73,21 @@ def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
         found = [(SPEC, "train", windows[version])]
         if version % 5 == 4:
             found.append((SPEC, "eval", windows[version] * 1.05))
-        fleet.report(at=at, policy_step=version, returns=found, events=events, seconds=60)
+        fleet.report(
+            at=at,
+            policy_step=version,
+            returns=found,
+            events=events,
+            seconds=step.total_seconds(),
+        )
         push(run, slots, policy_step=version, now=at)
         if version < many - 1:
             lease = buffer_services.take(run_id=run.pk, identity=TRAINER)
             if lease is not None:
-                confirm(run, lease.batch)
+                train_on(
+                    run, lease.batch, at=at + step * 0.1, lasts=step * random.uniform(0.4, 0.8)
+                )
+            services.measure_run(run_id=run.pk, now=at + step * 0.95)
     buffer_services.take(run_id=run.pk, identity=TRAINER)
     date_batches(run, story)
     measure(run, story, curves.ppo_metrics(random, story.scale.metric_steps))
@@ -94,6 +104,21 @@ def push(run: Run, slots: list[Slot], *, policy_step: int, now: datetime) -> Non
 def confirm(run: Run, batch: Batch) -> None:
     """Train on a batch."""
     buffer_services.confirm(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
+
+
+def train_on(run: Run, batch: Batch, *, at: datetime, lasts: timedelta) -> None:
+    """Train on a batch at a time of the story: what is measured of the run goes by it."""
+    confirm(run, batch)
+    Batch.objects.filter(pk=batch.pk).update(
+        leased_at=at, delivered_at=at + timedelta(seconds=0.2), settled_at=at + lasts
+    )
+    Run.objects.filter(pk=run.pk, trainer_started_at__gt=at).update(trainer_started_at=at)
+
+
+def rest(run: Run, *, at: datetime) -> None:
+    """Measure what a run did last, and that it did nothing after that."""
+    for seconds in (10, 20):
+        services.measure_run(run_id=run.pk, now=at + timedelta(seconds=seconds))
 
 
 def publish(
@@ -141,6 +166,8 @@ def date_batches(run: Run, story: Story) -> None:
     """Date batches back: leases are written by the database's clock, and stories are older."""
     batches = list(Batch.objects.filter(run=run).order_by("ordinal"))
     for place, batch in enumerate(batches):
+        if batch.leased_at < story.ends_at:
+            continue
         batch.leased_at = story.at(0.03 + 0.95 * place / max(len(batches), 1))
         batch.delivered_at = batch.leased_at + timedelta(seconds=0.2)
         if batch.settled_at is not None:
@@ -164,6 +191,7 @@ def complete(run: Run, story: Story) -> None:
         now=story.ends_at,
     )
     _end_fleet(run, "the run is completed", now=story.ends_at)
+    rest(run, at=story.ends_at)
 
 
 def pause(run: Run, story: Story) -> None:
@@ -172,6 +200,7 @@ def pause(run: Run, story: Story) -> None:
     run_services.ask(
         run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=story.at(0.98)
     )
+    rest(run, at=story.ends_at)
 
 
 def fail(run: Run, story: Story) -> None:
@@ -199,6 +228,7 @@ def fail(run: Run, story: Story) -> None:
     )
     buffer_services.drop_open(run_id=run.pk, reason=DropReason.KILLED, now=story.ends_at)
     _end_fleet(run, error, now=story.ends_at)
+    rest(run, at=story.ends_at)
 
 
 def _end_fleet(run: Run, reason: str, *, now: datetime) -> None:

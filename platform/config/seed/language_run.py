@@ -7,7 +7,7 @@ from numpy.random import default_rng
 
 from buffer import services as buffer_services
 from config.seed import curves
-from config.seed.fleet_runs import TRAINER, complete, confirm, date_batches, measure, publish
+from config.seed.fleet_runs import TRAINER, complete, date_batches, measure, publish, train_on
 from config.seed.groups import scored
 from config.seed.played_fleet import PlayedFleet
 from config.seed.scale import ACTOR, Story
@@ -35,6 +35,7 @@ def write(story: Story) -> Run:
     run_services.register_trainer(run_id=run.pk, identity=TRAINER, name="grpo", now=story.at(0.02))
     random = story.random
     many = story.scale.versions
+    step = story.length * 0.95 / many
     for version in range(many):
         at, done = story.at(0.03 + 0.95 * version / many), version / (many - 1)
         publish(run, version * 5, random=random, now=at)
@@ -46,7 +47,8 @@ def write(story: Story) -> Run:
         _roll_out(run, story, version * 5, done=done, now=at)
         lease = buffer_services.take(run_id=run.pk, identity=TRAINER)
         if lease is not None:
-            confirm(run, lease.batch)
+            train_on(run, lease.batch, at=at + step * 0.2, lasts=step * random.uniform(0.5, 0.7))
+        services.measure_run(run_id=run.pk, now=at + step * 0.95)
     date_batches(run, story)
     measure(run, story, curves.grpo_metrics(random, story.scale.metric_steps // 2))
     run.refresh_from_db()

@@ -1,6 +1,6 @@
 """Write outside runs: several environments, batches in every state, and text that means harm."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -11,9 +11,10 @@ from buffer.models import Batch
 from buffer.services import Filter
 from config.seed import texts
 from config.seed.curves import grpo_metrics
-from config.seed.fleet_runs import confirm, date_batches, measure, publish
+from config.seed.fleet_runs import date_batches, measure, publish, train_on
 from config.seed.groups import scored
 from config.seed.scale import ACTOR, Story
+from rollouts import services
 from runs import services as run_services
 from runs.core.lifecycle import RunVerb
 from runs.core.registration import Registration
@@ -81,8 +82,10 @@ def write_mixed(story: Story) -> Run:
             publish(run, number // 4, random=random, identity=FIRST, now=at)
         env_id = (0, 1, 0, 2)[number % 4]
         _push(run, story, random, env_id=env_id, number=number, part=0.03 + 0.95 * number / pushes)
+        at = story.at(0.03 + 0.95 * (number + 0.5) / pushes)
         if number % 2 and number < pushes // 2:
-            _take_and_confirm(run)
+            _take_and_train(run, at=at, lasts=story.length * random.uniform(0.4, 1.4) / pushes)
+        services.measure_run(run_id=run.pk, now=at + story.length * 0.4 / pushes)
     _every_state(run, story)
     measure(run, story, grpo_metrics(random, story.scale.metric_steps // 2))
     for name in ("archive", "dashboards"):
@@ -150,10 +153,10 @@ def _push(
     buffer_services.accept_groups(run=run, groups=groups, producer=producer, now=story.at(part))
 
 
-def _take_and_confirm(run: Run) -> None:
+def _take_and_train(run: Run, *, at: datetime, lasts: timedelta) -> None:
     lease = buffer_services.take(run_id=run.pk, identity=FIRST)
     if lease is not None:
-        confirm(run, lease.batch)
+        train_on(run, lease.batch, at=at, lasts=lasts)
 
 
 def _every_state(run: Run, story: Story) -> None:

@@ -49,9 +49,14 @@ class Story:
         """Return a generator that gives the same numbers to the same run on every deck."""
         return np.random.default_rng(zlib.crc32(self.name.encode()))
 
+    @property
+    def length(self) -> timedelta:
+        """Return how long it takes."""
+        return self.ends_at - self.began_at
+
     def at(self, part: float) -> datetime:
         """Return the moment at which `part` of the story, 0 to 1, has been told."""
-        return self.began_at + (self.ends_at - self.began_at) * part
+        return self.began_at + self.length * part
 
 
 def story(

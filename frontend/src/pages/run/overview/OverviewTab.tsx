@@ -1,8 +1,9 @@
 import { useRun } from "@/pages/run/RunContext";
 import { Events } from "@/pages/run/logs/Events";
+import { CuratedCharts } from "@/pages/run/overview/CuratedCharts";
 import { Figures } from "@/pages/run/overview/Figures";
-import { RunCharts } from "@/pages/run/overview/RunCharts";
 import { Ledger } from "@/pages/run/queue/Ledger";
+import classes from "./overview.module.css";
 
 /** How the run is, on one screen. */
 export function OverviewTab() {
@@ -10,8 +11,8 @@ export function OverviewTab() {
   return (
     <>
       <Figures run={run} fleet={fleet} queue={queue} last={episodes.at(-1)} speed={speed} />
-      <div className="charts">
-        <RunCharts />
+      <CuratedCharts />
+      <div className={`charts ${classes.rest}`}>
         <Ledger run={run} ledger={ledger} />
         <Events events={events} />
       </div>

@@ -6,8 +6,8 @@ import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { PAST_ROWS } from "@/live/past";
 import { useRun } from "@/pages/run/RunContext";
+import { Legend } from "@/pages/run/overview/Legend";
 import type { History } from "@/pages/run/overview/history";
-import { QueueChart } from "@/pages/run/queue/QueueChart";
 import { type Words, wordsOf } from "@/pages/run/words";
 
 const axesOf = (words: Words): { value: Axis; label: string }[] => [
@@ -20,21 +20,9 @@ const WAITING = "No episode has ended yet. The curve begins with the first one."
 
 type EpisodeProps = { columns: EpisodeColumns; axis: Axis; words: Words };
 
-function Legend({ entries }: { entries: [number, string][] }) {
-  return (
-    <div className="legend tiny soft" aria-hidden="true">
-      {entries.map(([role, text]) => (
-        <span key={text}>
-          <span className="swatch" style={{ background: `var(--chart-${role})` }} /> {text}
-        </span>
-      ))}
-    </div>
-  );
-}
-
 function ReturnChart({ columns, axis, words, aside, rows }: EpisodeProps & { aside: ReactNode; rows: number }) {
   return (
-    <Panel title="Return" note={rows > PAST_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"} aside={aside} className="span-8">
+    <Panel title="Return" note={rows > PAST_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"} aside={aside} className="span-12">
       <Chart
         name="Return per episode"
         x={columns.x}
@@ -115,9 +103,9 @@ function SpeedChart({ history, words }: { history: History; words: Words }) {
   );
 }
 
-/** The five curves that say whether it learns and what holds it up. */
-export function RunCharts() {
-  const { run, queue, episodes, histories } = useRun();
+/** Episodes as workers report them, each as soon as it ended. */
+export function EpisodeCharts() {
+  const { run, episodes, histories } = useRun();
   const [axis, setAxis] = useState<Axis>("time");
   const columns = useMemo(() => episodeColumns(episodes, axis), [episodes, axis]);
   const words = wordsOf(run.kind);
@@ -130,14 +118,9 @@ export function RunCharts() {
       onChange={(value) => setAxis(value as Axis)}
     />
   );
-  // Environments that run elsewhere push groups and report no episodes.
-  if (run.kind === "outside" && episodes.length === 0) {
-    return <QueueChart queue={queue} history={histories.queue} className="span-12" />;
-  }
   return (
     <>
       <ReturnChart columns={columns} axis={axis} words={words} aside={choice} rows={episodes.length} />
-      <QueueChart queue={queue} history={histories.queue} className="span-4" />
       <LengthChart columns={columns} axis={axis} words={words} />
       <SpeedChart history={histories.speed} words={words} />
       <VersionChart columns={columns} axis={axis} words={words} />

@@ -1,0 +1,67 @@
+import { useInViewport } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { type MetricAxis, metricLinesQuery, type Span } from "@/api/metrics";
+import { Chart } from "@/charts/Chart";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { number } from "@/format";
+import { askAgainMs, type Curated, drawing, namesOf } from "@/pages/run/overview/curated";
+import { Legend } from "@/pages/run/overview/Legend";
+import classes from "./overview.module.css";
+
+export type Look = { run: string; axis: MetricAxis; xLabel: string; span?: Span; isLive: boolean };
+type Props = { chart: Curated; look: Look; onZoom: (span: Span | null) => void };
+
+const POINTS = 240;
+const HEIGHT = 156;
+const LARGE_HEIGHT = 268;
+
+function useLines(chart: Curated, { run, axis, span, isLive }: Look, isSeen: boolean) {
+  const asked = metricLinesQuery({ runs: [run], name: namesOf(chart), axis, span, points: POINTS, isLive });
+  return useQuery({ ...asked, enabled: isSeen, refetchInterval: (query) => isLive && isSeen && askAgainMs(query.state.data) });
+}
+
+/** One of the curves; asked for and drawn only while it is on the screen. */
+export function CuratedChart({ chart, look, onZoom }: Props) {
+  const { ref, inViewport } = useInViewport<HTMLDivElement>();
+  const { data, error } = useLines(chart, look, inViewport);
+  const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
+  // Nothing is explained that is not there.
+  const isEmpty = x.length === 0;
+  const entries = isEmpty ? [] : lines.map(({ role, label }): [typeof role, string] => [role, label]);
+  const value = (
+    <span className={classes.newest} data-newest={newest ?? ""} title="newest value">
+      {number(newest)} {newest !== null && chart.unit}
+    </span>
+  );
+  return (
+    <Panel title={chart.title} note={chart.note} aside={isEmpty ? undefined : value} className={chart.isWide ? "span-8" : "span-4"}>
+      <div ref={ref} className={chart.isTall ? classes.tall : classes.plot} data-curve={chart.key}>
+        {error && !data ? (
+          <ErrorState title="This curve cannot be read" error={error.message} />
+        ) : (
+          inViewport && (
+            <>
+              <Chart
+                name={`${chart.title}, ${chart.note}`}
+                x={x}
+                isTime={look.axis === "time"}
+                xLabel={look.xLabel}
+                lines={lines}
+                band={band}
+                height={chart.isTall ? LARGE_HEIGHT : HEIGHT}
+                floor={chart.floor}
+                least={chart.least}
+                sync="overview"
+                onZoom={onZoom}
+                empty={data ? chart.empty : "Asking for the curve…"}
+              />
+              <Legend entries={band && !isEmpty ? [...entries, [1, `band ${band.label}`]] : entries} />
+            </>
+          )
+        )}
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,57 @@
+import { Button, SegmentedControl } from "@mantine/core";
+import { getRouteApi } from "@tanstack/react-router";
+import { useMemo } from "react";
+import type { Span } from "@/api/metrics";
+import { useRun } from "@/pages/run/RunContext";
+import { spanOf } from "@/pages/run/metrics/search";
+import { CuratedChart, type Look } from "@/pages/run/overview/CuratedChart";
+import { curatedOf } from "@/pages/run/overview/curated";
+import type { OverviewSearch } from "@/pages/run/overview/search";
+import classes from "./overview.module.css";
+
+const route = getRouteApi("/shell/runs/$name/");
+const ACTIVE = new Set(["starting", "running", "paused", "draining"]);
+
+/** What the deck measures of the run by itself, over one common axis. */
+export function CuratedCharts() {
+  const { run } = useRun();
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const charts = useMemo(() => curatedOf(run.kind), [run.kind]);
+  const change = (more: OverviewSearch) => void navigate({ search: (old: OverviewSearch) => ({ ...old, ...more }), replace: true, resetScroll: false });
+  const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
+  const axis = search.x ?? "time";
+  const work = run.kind === "fleet" ? ["Env steps", "env step"] : ["Tokens served", "token"];
+  const axes = [
+    { value: "time", label: "Time" },
+    { value: "step", label: "Train steps" },
+    { value: "amount", label: work[0] ?? "" },
+  ];
+  const xLabel = { time: "time", step: "train step", amount: work[1] ?? "" }[axis];
+  const look: Look = { run: run.name, axis, xLabel, span: spanOf(search), isLive: ACTIVE.has(run.status) };
+  return (
+    <section aria-label="Curves">
+      <div className={classes.bar}>
+        <span className="small soft">Measured every ten seconds while something happens. Drag over a curve to look closer.</span>
+        <span className="spacer" />
+        {search.from !== undefined && (
+          <Button size="xs" variant="default" onClick={() => onZoom(null)}>
+            Whole range
+          </Button>
+        )}
+        <SegmentedControl
+          size="xs"
+          data={axes}
+          value={axis}
+          aria-label="Horizontal axis"
+          onChange={(value) => change({ x: value === "time" ? undefined : (value as OverviewSearch["x"]), from: undefined, to: undefined })}
+        />
+      </div>
+      <div className="charts">
+        {charts.map((chart) => (
+          <CuratedChart key={chart.key} chart={chart} look={look} onZoom={onZoom} />
+        ))}
+      </div>
+    </section>
+  );
+}

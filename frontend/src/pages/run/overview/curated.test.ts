@@ -1,0 +1,55 @@
+import { expect, it } from "vitest";
+import type { MetricLine } from "@/api/metrics";
+import { askAgainMs, type Curated, curatedOf, drawing, namesOf } from "./curated";
+import { overviewSearch } from "./search";
+
+const line = (name: string, given: Partial<MetricLine>): MetricLine => ({
+  run: "a", name: `rolldeck/${name}`, samples: 0, nans: 0, infinities: 0, bucket: 1, is_exact: true,
+  x: [], last: [], x_first: [], min: [], max: [], mean: [], count: [], gaps: [], ...given,
+});
+const chart = (kind: Parameters<typeof curatedOf>[0], key: string): Curated =>
+  curatedOf(kind).find((one) => one.key === key) as Curated;
+
+it("has eight curves for every kind of run, each with words for when it is empty", () => {
+  for (const kind of ["fleet", "language", "outside"] as const) {
+    const charts = curatedOf(kind);
+    expect(charts).toHaveLength(8);
+    expect(new Set(charts.map(({ title }) => title)).size).toBe(8);
+    expect(charts.every(({ empty }) => empty.endsWith("."))).toBe(true);
+  }
+});
+
+it("asks for the lines of a chart and of its band at once", () => {
+  expect(namesOf(chart("outside", "reward"))).toBe("rolldeck/reward/mean,rolldeck/reward/p50,rolldeck/reward/p10,rolldeck/reward/p90");
+});
+
+it("draws a band between the percentiles and tells the newest value", () => {
+  const found = ["reward/p90", "reward/mean", "reward/p10"].map((name, i) => line(name, { x: [1, 2], last: [i, i + 10] }));
+  const drawn = drawing(chart("fleet", "reward"), found);
+  expect(drawn.x).toEqual([1, 2]);
+  expect(drawn.lines.map(({ label, values }) => [label, values])).toEqual([["mean", [1, 11]]]);
+  expect(drawn.band).toEqual({ low: [2, 12], high: [0, 10], label: "p10 – p90" });
+  expect(drawn.newest).toBe(11);
+});
+
+it("shows the mean of what a point stands for, and the greatest where a spike matters", () => {
+  const wide = { is_exact: false, x: [9], last: [1], mean: [3], max: [8], min: [0] };
+  const staleness = [line("staleness/p50", wide), line("staleness/p95", wide)];
+  expect(drawing(chart("fleet", "staleness"), staleness).lines.map(({ values }) => values)).toEqual([[3], [8]]);
+});
+
+it("writes shares in percent, and leaves out a second line that was never measured", () => {
+  const drawn = drawing(chart("outside", "variance"), [line("zero_variance_share", { x: [5], last: [0.25] })]);
+  expect(drawn.lines.map(({ label, values }) => [label, values])).toEqual([["zero variance", [25]]]);
+  expect(drawing(chart("outside", "variance"), []).newest).toBeNull();
+});
+
+it("asks less often where one more sample changes little", () => {
+  expect(askAgainMs(undefined)).toBe(askAgainMs([line("a", {})]));
+  expect(askAgainMs([line("a", { is_exact: false })])).toBeGreaterThan(askAgainMs([]));
+});
+
+it("keeps the axis and the range in the address, time being the one that needs no word", () => {
+  expect(overviewSearch({ x: "amount", from: 1, to: 5, q: "loss" })).toEqual({ x: "amount", from: 1, to: 5 });
+  expect(Object.values(overviewSearch({ x: "time", from: 5, to: 1 })).filter((v) => v !== undefined)).toEqual([]);
+});

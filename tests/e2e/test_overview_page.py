@@ -1,0 +1,110 @@
+"""A person sees on one screen how a run is: eight curves that the deck measures by itself."""
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.deck import Deck, wait_until
+from tests.e2e.conftest import USERNAME, sign_in
+from tests.e2e.pushed_groups import conversation, outside_run, push
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+CURVES = {"reward", "queue", "staleness", "flow", "waits", "length", "throughput"}
+MEASURED_WITHIN_MS = 90_000
+
+
+def curve(page: Page, key: str) -> Locator:
+    return page.locator(f"[data-curve={key}]")
+
+
+def newest(page: Page, title: str) -> Locator:
+    return page.get_by_role("region", name=title, exact=True).locator("[data-newest]")
+
+
+def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
+    signed_in: Page, deck: Deck
+) -> None:
+    outside_run(deck, "measured")
+    page = signed_in
+    page.goto("/runs/measured")
+    expect(curve(page, "reward")).to_contain_text("No group has come in yet.")
+
+    push(deck, "measured", conversation("2+2?", "4", "5", scores=[1.0, 0.0]))
+    expect(newest(page, "Reward")).to_have_attribute(
+        "data-newest", "0.5", timeout=MEASURED_WITHIN_MS
+    )
+    expect(newest(page, "Queue depth")).to_have_attribute("data-newest", "2")
+    expect(curve(page, "staleness")).to_contain_text("No batch was handed out yet.")
+    curve(page, "variance").scroll_into_view_if_needed()
+    expect(newest(page, "Zero variance")).to_have_attribute("data-newest", "0")
+    curve(page, "reward").scroll_into_view_if_needed()
+
+    # More comes, and the curves move without a reload.
+    push(deck, "measured", conversation("3+3?", "6", "six", scores=[1.0, 1.0]))
+    expect(newest(page, "Reward")).to_have_attribute("data-newest", "1", timeout=MEASURED_WITHIN_MS)
+    chart = curve(page, "reward").locator(".chart")
+    wait_until(
+        lambda: int(chart.get_attribute("data-points") or 0) >= 2,
+        seconds=60,
+        what="the curve has both measurements",
+    )
+    names = deck.get("/api/runs/measured/metrics/keys?prefix=rolldeck/")["results"]
+    assert "rolldeck/accepted_per_second" in [row["name"] for row in names]
+
+
+@pytest.fixture(scope="module")
+def reader(chromium: Browser, seeded_deck: Deck) -> Page:
+    context = chromium.new_context(
+        base_url=seeded_deck.url, viewport={"width": 1440, "height": 1500}, color_scheme="dark"
+    )
+    context.set_default_timeout(30_000)
+    return sign_in(context.new_page(), USERNAME)
+
+
+@pytest.mark.parametrize(
+    ("run", "key", "title"),
+    [
+        ("seed-cartpole-sweep-0", "truncated", "Episode length"),
+        ("seed-reverse-lessons", "variance", "Answer length"),
+        ("seed-atropos-mix", "variance", "Sequence length"),
+    ],
+)
+def test_each_kind_of_run_has_all_its_curves(reader: Page, run: str, key: str, title: str) -> None:
+    reader.goto(f"/runs/{run}")
+
+    for one in CURVES | {key}:
+        expect(curve(reader, one).locator("canvas")).to_be_visible()
+    expect(newest(reader, title)).to_have_attribute("data-newest", re.compile(r"\d"))
+    assert reader.locator("[data-curve]").count() == 8
+
+
+def test_axis_and_range_live_in_the_address_and_only_what_is_in_view_is_drawn(
+    reader: Page,
+) -> None:
+    reader.goto("/runs/seed-cartpole-sweep-0")
+    axis = reader.get_by_role("radiogroup", name="Horizontal axis")
+    axis.get_by_text("Train steps").click()
+    expect(reader).to_have_url(re.compile("x=step"))
+    area = curve(reader, "reward").locator(".u-over")
+    expect(area).to_be_visible()
+    box = area.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    reader.mouse.move(box["x"] + box["width"] * 0.3, middle)
+    reader.mouse.down()
+    reader.mouse.move(box["x"] + box["width"] * 0.7, middle, steps=5)
+    reader.mouse.up()
+    expect(reader).to_have_url(re.compile(r"from=[\d.]+.*to=[\d.]+"))
+
+    reader.reload()
+    expect(reader.get_by_role("button", name="Whole range")).to_be_visible()
+    reader.get_by_role("button", name="Whole range").click()
+    expect(reader).not_to_have_url(re.compile("from="))
+
+    reader.set_viewport_size({"width": 1440, "height": 500})
+    reader.goto("/runs/seed-cartpole-sweep-0")
+    expect(curve(reader, "reward").locator("canvas")).to_be_visible()
+    assert reader.locator("[data-curve] canvas").count() < 8
+    reader.set_viewport_size({"width": 1440, "height": 1500})
