@@ -39,6 +39,8 @@ class Rates:
     """Mean time from a batch's lease to its last byte."""
     train_seconds: float | None
     """Mean time that a trainer held a batch which it confirmed."""
+    holding_seconds: float | None
+    """How long the batch that is out longest has been; of the newest batches."""
 
 
 def rates_of(run: Run, *, now: datetime) -> Rates:
@@ -46,7 +48,9 @@ def rates_of(run: Run, *, now: datetime) -> Rates:
     since = now - RATES_WINDOW
     newest = Batch.objects.filter(run=run).order_by("-ordinal")
     columns = newest.values_list("leased_at", "delivered_at", "settled_at", "state", "sequences")
-    found = [row for row in columns[:BATCHES_AT_MOST] if row[0] > since]
+    rows = list(columns[:BATCHES_AT_MOST])
+    found = [row for row in rows if row[0] > since]
+    out = [(now - leased).total_seconds() for leased, _, _, state, _ in rows if state == "leased"]
     seconds = _seconds(min((row[0] for row in found), default=now), len(found), now=now)
     sent = [(at - leased).total_seconds() for leased, at, *_ in found if at is not None]
     trained = [
@@ -60,6 +64,7 @@ def rates_of(run: Run, *, now: datetime) -> Rates:
         batches=len(found) / seconds if found else None,
         delivery_seconds=_mean(sent),
         train_seconds=_mean(trained),
+        holding_seconds=max(out, default=None),
     )
 
 

@@ -15,6 +15,8 @@ MOSTLY: Final = 0.5
 NOTABLY: Final = 0.3
 SELDOM: Final = 0.2
 """Of a trainer that waits no more than this, the trainer is the bottleneck."""
+LONG_SECONDS: Final = 60.0
+"""A trainer that holds a batch for longer may hang."""
 FULL_BATCHES: Final = 2.0
 """So many whole batches wait while a trainer does: no want of data."""
 
@@ -131,6 +133,19 @@ def _taking_turns(facts: Facts) -> Verdict | None:
     )
 
 
+def _stuck(facts: Facts) -> Verdict | None:
+    held = facts.holding_seconds or 0.0
+    if facts.handed_out is not None or held < LONG_SECONDS or facts.trainer_waits is None:
+        return None
+    return Verdict(
+        stage="train",
+        sentence=f"The trainer has held one batch for {_for(held)}.",
+        proof=["no batch was handed out in the last minute", *_waiting_batches(facts)],
+        change="If its train steps should take less, look at its own output: it may hang. When "
+        "the lease runs out the batch goes to whoever asks next.",
+    )
+
+
 def _trainer_bound(facts: Facts) -> Verdict | None:
     waits = facts.trainer_waits
     if waits is None or waits > SELDOM:
@@ -138,8 +153,7 @@ def _trainer_bound(facts: Facts) -> Verdict | None:
     proof = [f"the trainer waits {waits:.0%} of its time for data"]
     if facts.train_seconds is not None:
         proof.append(f"it holds a batch for {facts.train_seconds:.3g} s")
-    if facts.batches_waiting >= 1:
-        proof.append(f"{facts.batches_waiting:.3g} batches wait")
+    proof += _waiting_batches(facts)
     change = "Make train steps faster; more data would only wait longer."
     if facts.held_back >= NOTABLY and facts.workers > 1:
         proof.append(f"workers may not go on {facts.held_back:.0%} of their time")
@@ -192,6 +206,7 @@ _RULES: Final[tuple[Callable[[Facts], Verdict | None], ...]] = (
     _without_weights,
     _untaken,
     _taking_turns,
+    _stuck,
     _trainer_bound,
     _delivery_bound,
     _not_formed,
@@ -257,6 +272,19 @@ def _wanted(facts: Facts, waits: float) -> str:
     if not facts.handed_out or waits >= 1:
         return f"the trainer waits {waits:.0%} of its time"
     return f"the trainer could take about {facts.handed_out / (1 - waits):.3g} a second"
+
+
+def _waiting_batches(facts: Facts) -> list[str]:
+    whole = int(facts.batches_waiting)
+    return [f"{whole:,} more {'waits' if whole == 1 else 'wait'}"] if whole else []
+
+
+def _for(seconds: float) -> str:
+    """Return a time in the unit in which people say it."""
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 def _breakdown(facts: Facts) -> list[str]:

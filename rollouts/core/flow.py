@@ -48,6 +48,8 @@ class Facts:
     """Part of the time in which a trainer had no batch; None: no trainer had one."""
     train_seconds: float | None = None
     """Mean time that a trainer holds a batch."""
+    holding_seconds: float | None = None
+    """How long the trainer has held the batch that it has longest."""
     delivery_seconds: float | None = None
     """Mean time from a batch's lease to its last byte."""
     age_seconds: float | None = None

@@ -48,6 +48,7 @@ def facts_of(run: Run, *, now: datetime) -> flow.Facts:
         batch_size=depth.batch_size,
         trainer_waits=None if pace is None else pace.waiting_share,
         train_seconds=rates.train_seconds,
+        holding_seconds=rates.holding_seconds,
         delivery_seconds=rates.delivery_seconds,
         age_seconds=None if pace is None else pace.age_seconds,
         **_of_workers(run, now=now),

@@ -48,6 +48,16 @@ def outside(**known: Any) -> Facts:
         ({"shares": {"send": 0.6, "cut": 0.1}}, "push", "sending what was sampled"),
         ({"trainer_waits": 0.35}, "step", "is the slowest part"),
         ({"trainer_waits": 0.04}, "train", "The trainer is the bottleneck: it is at work 96%"),
+        (
+            {"trainer_waits": 0.0, "handed_out": None, "holding_seconds": 2100.0},
+            "train",
+            "The trainer has held one batch for 35 min.",
+        ),
+        (
+            {"trainer_waits": 0.0, "handed_out": None, "holding_seconds": 40.0},
+            "train",
+            "is at work 100%",
+        ),
         ({"shares": {"waiting_weights": 0.9}}, "infer", "no weights to act with for 90%"),
         (
             {"shares": {"waiting_weights": 0.9}, "trainer_waits": None},
@@ -162,6 +172,7 @@ rate = st.none() | st.floats(0, 1e6)
             "batch_size": st.none() | st.integers(1, 10**6),
             "trainer_waits": part,
             "train_seconds": rate,
+            "holding_seconds": rate,
             "delivery_seconds": rate,
         }
     )

@@ -110,7 +110,7 @@ function Batches({ run, moment }: { run: RunDetail; moment: Moment }) {
       <ul className={classes.batches}>
         {batches.map((batch) => (
           <li key={batch.id}>
-            <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ batch: batch.id }} className={classes.batch}>train step {number(batch.ordinal)}</Link>
+            <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ batch: batch.id }} className={classes.batch}>batch {number(batch.ordinal)}</Link>
             <BatchChip batch={batch} />
             {batch.in_hand && <span className="tag" title="A trainer had it while the samples came in">in hand</span>}
             <span className="faint small" title={utc(batch.leased_at)}>
@@ -128,7 +128,7 @@ function Batches({ run, moment }: { run: RunDetail; moment: Moment }) {
 export default function PointDrawer({ run, point, axis, unit, onClose }: Props) {
   const { data, error } = useQuery(momentQuery(run.name, { name: point.metric, axis, from: point.from, to: point.to }));
   return (
-    <Drawer opened onClose={onClose} position="right" size="md" title={titleOf(point, axis, unit)} withOverlay={false} lockScroll={false} closeButtonProps={{ "aria-label": "Close" }}>
+    <Drawer opened onClose={onClose} position="right" size="md" title={titleOf(point, axis, unit)} withOverlay={false} lockScroll={false} classNames={{ content: classes.drawer }} closeButtonProps={{ "aria-label": "Close" }}>
       {error && <ErrorState title="Nothing is known of this point" error={error} />}
       {!data && !error && <Skeletons heights={[70, 120, 220]} />}
       {data && (

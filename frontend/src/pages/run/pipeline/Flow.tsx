@@ -2,16 +2,12 @@ import { Link } from "@tanstack/react-router";
 import type { Pipeline, PipelineStage } from "@/api/pipeline";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
-import { percent } from "@/format";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
-import { heldText, lookOf, rateText, waitText } from "@/pages/run/pipeline/stages";
+import { heldText, lookOf, rateText, shareText, stillText, waitText } from "@/pages/run/pipeline/stages";
 
-const SHARE_WORDS: Partial<Record<PipelineStage["name"], string>> = { queue: "of its tolerance filled", batch: "of the time under way" };
-
-function Meter({ stage }: { stage: PipelineStage }) {
+function Meter({ stage, words }: { stage: PipelineStage; words: string }) {
   const { share, waits } = stage;
-  if (share === null) return <span className={styles.unmeasured}>not measured</span>;
-  const words = `${percent(share)} ${SHARE_WORDS[stage.name] ?? "of the time at work"}`;
+  if (share === null) return null;
   return (
     <>
       <span className={styles.meter} role="img" aria-label={words}>
@@ -23,13 +19,11 @@ function Meter({ stage }: { stage: PipelineStage }) {
   );
 }
 
-type StageProps = { run: RunDetail; stage: PipelineStage; unit: string; isSlowest: boolean };
+type StageProps = { run: RunDetail; stage: PipelineStage; pipeline: Pipeline; isSlowest: boolean };
 
-function Stage({ run, stage, unit, isSlowest }: StageProps) {
+function Stage({ run, stage, pipeline, isSlowest }: StageProps) {
   const { title, does, to } = lookOf(stage.name, run.kind);
   const { amount, unit: per } = rateText(stage.rate, stage.unit);
-  // Nobody counts passes of inference: the steps beside it are the same ones.
-  const isCounted = stage.rate !== null || stage.name !== "infer";
   return (
     <li className={styles.stage} data-stage={stage.name} data-slowest={isSlowest || undefined}>
       <div className={styles.top}>
@@ -37,11 +31,11 @@ function Stage({ run, stage, unit, isSlowest }: StageProps) {
         {isSlowest && <span className={styles.mark}>▲ holds it up</span>}
       </div>
       <div className={styles.rate}>
-        {isCounted && <b>{amount}</b>} <span className={styles.per}>{isCounted ? per : "acts for every step"}</span>
+        {stage.rate !== null && <b>{amount}</b>} <span className={styles.per}>{stage.rate === null ? stillText(stage, pipeline.workers) : per}</span>
       </div>
-      <div className={styles.share}><Meter stage={stage} /></div>
+      <div className={styles.share}><Meter stage={stage} words={shareText(stage, pipeline)} /></div>
       <div className={styles.low}>{waitText(stage)}</div>
-      <div className={styles.low}>{heldText(stage, unit)}</div>
+      <div className={styles.low}>{heldText(stage, pipeline.unit)}</div>
     </li>
   );
 }
@@ -59,7 +53,7 @@ export function Flow({ run, pipeline }: { run: RunDetail; pipeline: Pipeline }) 
           </li>
         )}
         {pipeline.stages.map((stage) => (
-          <Stage key={stage.name} run={run} stage={stage} unit={pipeline.unit} isSlowest={stage.name === pipeline.verdict.stage} />
+          <Stage key={stage.name} run={run} stage={stage} pipeline={pipeline} isSlowest={stage.name === pipeline.verdict.stage} />
         ))}
       </ol>
     </Panel>

@@ -57,7 +57,7 @@ export function StepWaterfall({ workers }: { workers: WorkerRow[] }) {
     <Panel title="One step" note={`${number(total)} ms from observation to observation, mean over workers`} className="span-12">
       <table className={`table ${styles.fall}`} aria-label="Parts of one step">
         <thead>
-          <tr><th scope="col">Part</th><th scope="col"><span className="unseen">When</span></th><th scope="col" className="num">Mean</th><th scope="col" className="num">95th percentile</th></tr>
+          <tr><th scope="col">Part</th><th scope="col"><span className="unseen">When</span></th><th scope="col" className="num">Mean</th><th scope="col" className="num wide-only">95th percentile</th></tr>
         </thead>
         <tbody>
           {stretches.map(({ part, from, width, mean, p95 }) => (
@@ -67,7 +67,7 @@ export function StepWaterfall({ workers }: { workers: WorkerRow[] }) {
                 <span data-part={part} style={{ marginLeft: `${100 * from}%`, width: `${100 * width}%` }} />
               </td>
               <td className="num">{number(mean)} ms</td>
-              <td className="num soft">{number(p95)} ms</td>
+              <td className="num soft wide-only">{number(p95)} ms</td>
             </tr>
           ))}
         </tbody>

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { barsOf, heldText, lookOf, rateText, slowestFirst, trendText, WORKERS_SHOWN, waitText, waterfallOf } from "./stages";
+import { barsOf, heldText, lookOf, rateText, shareText, slowestFirst, stillText, trendText, WORKERS_SHOWN, waitText, waterfallOf } from "./stages";
 
 const timing = (mean_ms: number, count = 10) => ({ mean_ms, p50_ms: mean_ms, p95_ms: 2 * mean_ms, count });
 
@@ -55,4 +55,16 @@ it("shows the slowest of many workers, and only those that measured", () => {
 it("calls a language worker's only stage by what it does", () => {
   expect(lookOf("infer", "language").title).toBe("The model answers");
   expect(lookOf("infer", "fleet").title).toBe("The policy acts");
+});
+
+it("says of a queue how far over its tolerance it is", () => {
+  expect(shareText({ name: "queue", share: 1 }, { queued: 224, pause_above: 96 })).toBe("233 % of its tolerance");
+  expect(shareText({ name: "train", share: 0.4 }, { queued: 0, pause_above: null })).toBe("40 % of the time at work");
+  expect(shareText({ name: "batch", share: 0.02 }, { queued: 0, pause_above: null })).toBe("2 % of the time under way");
+});
+
+it("says why a stage has no rate", () => {
+  expect(stillText({ name: "infer", share: 0.2 }, 4)).toBe("acts for every step");
+  expect(stillText({ name: "step", share: null }, 0)).toBe("no worker is running");
+  expect(stillText({ name: "push", share: null }, 0)).toBe("nothing in the last minute");
 });

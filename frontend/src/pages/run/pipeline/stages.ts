@@ -40,6 +40,21 @@ export function waitText({ waits, waits_for }: Pick<PipelineStage, "waits" | "wa
   return waits < 0.005 ? WAITS[""] : `waits ${percent(waits)} of the time ${WAITS[waits_for]}`.trimEnd();
 }
 
+/** What stands where a rate would: why there is none. */
+export function stillText({ name, share }: Pick<PipelineStage, "name" | "share">, workers: number): string {
+  if (name === "step" || name === "infer") {
+    // Nobody counts passes of inference: the steps beside it are the same ones.
+    return share === null ? (workers > 0 ? "nothing measured yet" : "no worker is running") : "acts for every step";
+  }
+  return name === "train" ? "no batch in the last minute" : "nothing in the last minute";
+}
+
+/** What the bar of a stage is a part of. */
+export function shareText({ name, share }: Pick<PipelineStage, "name" | "share">, { queued, pause_above }: Pick<Pipeline, "queued" | "pause_above">): string {
+  if (name === "queue") return `${percent(pause_above ? queued / pause_above : share)} of its tolerance`;
+  return `${percent(share)} of the time ${name === "batch" ? "under way" : "at work"}`;
+}
+
 /** What is in a stage, and for how long. */
 export function heldText({ name, held, seconds }: Pick<PipelineStage, "name" | "held" | "seconds">, unit: string): string {
   const parts: string[] = [];

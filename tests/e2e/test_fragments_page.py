@@ -1,0 +1,82 @@
+"""A researcher reads what env slots did, step by step; what is broken is said to be."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import in_the_shell
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+RUN = "seed-cartpole-live"
+
+
+def newest(deck: Deck, *, least: int = 1) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = deck.get(f"/api/runs/{RUN}/fragments?limit=100")["results"]
+    assert len(rows) >= least
+    return rows
+
+
+def ends(deck: Deck, row: dict[str, Any]) -> bool:
+    """Return whether an episode ends inside a fragment."""
+    detail = deck.get(f"/api/runs/{RUN}/fragments/{row['id']}")
+    return any(one["outcome"] for one in detail["content"]["episodes"])
+
+
+def test_a_fragment_is_found_and_walked_through_from_end_to_end(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/{RUN}/trajectories")
+    rows = page.locator("[data-fragment]")
+    expect(rows.first).to_be_visible()
+    page.get_by_label("Find an env slot").fill("w1-")
+    expect(page).to_have_url(re.compile("q=w1-"))
+    expect(rows.first).to_contain_text("w1-")
+    expect(rows.filter(has_text=re.compile("^w0-"))).to_have_count(0)
+    rows.first.get_by_role("link").first.click()
+
+    expect(page.get_by_role("article", name=re.compile("^Fragment"))).to_be_visible()
+    expect(page.locator("[data-return]")).to_have_text("32")
+    expect(page.get_by_role("region", name="Rewards").locator("canvas")).to_be_visible()
+    steps = page.get_by_role("region", name=re.compile("^Steps, 32"))
+    expect(steps.locator('[data-step="0"]')).to_contain_text(re.compile(r"^0[01]1"))
+    steps.focus()
+    steps.press("End")
+    expect(page).to_have_url(re.compile("step=31"))
+    expect(steps.locator('[data-step="31"]')).to_have_attribute("aria-current", "true")
+    page.get_by_role("link", name="worker 1", exact=True).click()
+    expect(page.locator('[data-worker="1"]')).to_have_attribute("aria-current", "true")
+
+
+def test_ends_of_episodes_and_neighbours_are_a_key_away(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    row = next(row for row in newest(seeded_deck) if row["number"] > 0 and ends(seeded_deck, row))
+    page.goto(f"/runs/{RUN}/fragments/{row['id']}")
+    page.get_by_role("article").wait_for()
+    page.keyboard.press("n")
+    expect(page).to_have_url(re.compile(r"step=\d+"))
+    expect(page.locator("[data-step][aria-current]")).to_contain_text("terminated")
+
+    page.keyboard.press("[")
+    expect(page).not_to_have_url(re.compile(f"/fragments/{row['id']}"))
+    expect(page.get_by_role("heading", name=re.compile(f"· {row['number'] - 1}$"))).to_be_visible()
+
+
+def test_bytes_that_are_no_fragment_are_said_to_be_none(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    broken = newest(seeded_deck)[-1]["id"]
+    in_the_shell(
+        seeded_deck,
+        "from buffer.models import Payload;"
+        f"Payload.objects.filter(kind='fragments', item_id={broken})"
+        f".update(content=b'\\xc1' * {newest(seeded_deck)[-1]['size_bytes']})",
+    )
+
+    page.goto(f"/runs/{RUN}/fragments/{broken}")
+
+    expect(page.get_by_role("article", name=f"Fragment {broken}")).to_be_visible()
+    expect(page.get_by_text("these bytes are no fragment")).to_be_visible()
+    expect(page.get_by_role("region", name="Steps")).to_have_count(0)

@@ -1,0 +1,131 @@
+"""An operator sees what holds a run up; a researcher follows a point of a curve to its tokens."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.deck import Deck
+from tests.e2e.pushed_groups import conversation, outside_run, push
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+LIVE = "seed-cartpole-live"
+FOLLOWED = "followed"
+STEPS = 6
+
+
+def stage(page: Page, name: str) -> Locator:
+    return page.locator(f'ol [data-stage="{name}"]')
+
+
+def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/{LIVE}/fleet")
+    page.get_by_role("link", name="Pipeline", exact=True).click()
+    expect(page).to_have_url(re.compile("/pipeline$"))
+
+    for name in ("step", "infer", "push", "queue", "batch", "train"):
+        expect(stage(page, name)).to_be_visible()
+    expect(stage(page, "step")).to_contain_text("env steps a second")
+    told = seeded_deck.get(f"/api/runs/{LIVE}/pipeline")
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict.get_by_role("heading", level=2)).not_to_be_empty()
+    assert told["workers"] > 0
+    # What it says and what is marked are the same, however often it changes meanwhile.
+    slowest = page.locator("ol [data-slowest]")
+    named = verdict.get_attribute("data-stage")
+    if named != "none":
+        expect(slowest).to_have_attribute("data-stage", named or "")
+        expect(slowest).to_contain_text("holds it up")
+
+    worker = page.get_by_role("list", name="Workers").get_by_role("link", name="worker 1")
+    worker.click()
+    expect(page).to_have_url(re.compile("/fleet.*worker=1"))
+    chosen = page.locator('[data-worker="1"]')
+    expect(chosen).to_have_attribute("aria-current", "true")
+    expect(page.get_by_role("button", name="Slots of worker 1")).to_have_attribute(
+        "aria-expanded", "true"
+    )
+
+
+@pytest.fixture(scope="module")
+def followed(deck: Deck) -> list[int]:
+    """An outside run with four groups, and a loss that was measured step by step."""
+    outside_run(deck, FOLLOWED)
+    groups = push(
+        deck,
+        FOLLOWED,
+        *(conversation("Which one?", "this", "that", scores=[0.0, 1.0]) for _ in range(4)),
+    )
+    for step in range(STEPS):
+        samples: list[dict[str, Any]] = [
+            {"name": "train/loss", "step": step, "value": 1 / (1 + step)}
+        ]
+        deck.post(f"/api/runs/{FOLLOWED}/metrics", {"samples": samples})
+        time.sleep(0.05)
+    return groups
+
+
+def test_of_an_outside_run_the_way_begins_where_the_deck_sees_it(
+    signed_in: Page, followed: list[int]
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/{FOLLOWED}/pipeline")
+
+    expect(stage(page, "elsewhere")).to_contain_text("outside of the deck")
+    expect(stage(page, "push")).to_be_visible()
+    expect(stage(page, "infer")).to_have_count(0)
+    expect(page.get_by_role("region", name="Where workers' time goes")).to_have_count(0)
+
+
+def test_a_point_is_chosen_with_the_keyboard_and_kept_in_the_address(
+    signed_in: Page, followed: list[int]
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/{FOLLOWED}/metrics?q=loss")
+    slider = page.get_by_role("slider", name="Points of train/loss")
+    slider.focus()
+    expect(slider).to_have_value(str(STEPS - 1))
+    slider.press("ArrowLeft")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("^train step 4: "))
+    slider.press("Enter")
+
+    drawer = page.get_by_role("dialog", name="train/loss at train step 4")
+    expect(drawer).to_be_visible()
+    expect(page).to_have_url(re.compile(r"pick=.*at=4"))
+    page.reload()
+    expect(drawer).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(drawer).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("pick="))
+
+
+def test_a_point_leads_to_its_batch_a_group_of_it_and_its_tokens(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/runs/seed-reverse-lessons/metrics")
+    card = page.locator("[data-metric]").first
+    expect(card.locator("canvas")).to_be_visible()
+    area = card.locator(".u-over")
+    box = area.bounding_box()
+    assert box is not None
+    area.click(position={"x": box["width"] * 0.9, "y": box["height"] / 2})
+
+    drawer = page.get_by_role("dialog")
+    expect(drawer.get_by_role("link", name=re.compile("^version 1\\."))).to_be_visible()
+    batch = drawer.get_by_role("link", name=re.compile("^batch ")).first
+    expect(batch).to_have_attribute("href", re.compile(r"/queue\?batch="))
+    drawer.get_by_role("table", name="Groups of the batch").get_by_role("link").first.click()
+
+    page.get_by_role("article", name=re.compile("^Group")).wait_for()
+    expect(page.get_by_role("link", name=re.compile("^worker 0$"))).to_have_attribute(
+        "href", re.compile(r"/fleet\?worker=0")
+    )
+    page.get_by_role("link", name=re.compile("^version ")).click()
+    expect(page).to_have_url(re.compile(r"/weights\?version="))
+    expect(page.get_by_role("region", name="Versions")).to_be_visible()
