@@ -1,5 +1,7 @@
 /** Write numbers, ages and times the way every screen shows them. */
 
+import { preferences } from "@/preferences";
+
 const NOTHING = "–";
 
 /** A number rounded to three meaningful digits: 6.98e-6, 0.0123, 4.57, 182, 12,400. */
@@ -61,11 +63,12 @@ export function ageSeconds(iso: string | null | undefined, nowMs: number): numbe
   return Number.isNaN(at) ? null : Math.max(0, (nowMs - at) / 1000);
 }
 
-/** The ISO time in the reader's zone, seconds shown. */
+/** The ISO time in the zone that the reader chose, seconds shown. */
 export function clock(iso: string | null | undefined): string {
   const at = iso ? new Date(iso) : null;
   if (!at || Number.isNaN(at.getTime())) return NOTHING;
-  return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  const timeZone = preferences().time === "utc" ? "UTC" : undefined;
+  return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone });
 }
 
 /** The ISO time in UTC, for tooltips. */

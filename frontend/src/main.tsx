@@ -6,9 +6,11 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiProblem } from "@/api/problems";
+import { applyPreferences } from "@/preferences";
 import { router } from "@/router";
 import { theme } from "@/theme/theme";
 
+applyPreferences();
 const queries = new QueryClient({
   defaultOptions: {
     queries: {

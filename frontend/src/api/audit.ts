@@ -3,6 +3,7 @@
 import { infiniteQueryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
+import { preferences } from "@/preferences";
 
 export type AuditRow = components["schemas"]["AuditRow"];
 export type Asked = { text?: string; actor?: string; run?: string; kind?: string; request?: string; people?: string };
@@ -13,7 +14,7 @@ export function auditQuery(asked: Asked) {
   return infiniteQueryOptions({
     queryKey: ["audit", asked],
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/audit", { params: { query: { ...asked, limit: 50, before: pageParam ?? undefined } } })),
+      body(api.GET("/api/audit", { params: { query: { ...asked, limit: preferences().rows, before: pageParam ?? undefined } } })),
     initialPageParam: null as number | null,
     getNextPageParam: (page) => page.next_before ?? undefined,
     refetchInterval: REREAD_MS,

@@ -3,6 +3,7 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
+import { preferences } from "@/preferences";
 
 type Schemas = components["schemas"];
 export type ListedRun = Schemas["RunRow"];
@@ -14,7 +15,6 @@ export const SORTS = ["created", "changed", "name", "step", "policy", "planned"]
 export type SortName = (typeof SORTS)[number];
 export type Sort = SortName | `-${SortName}`;
 export const NEWEST: Sort = "-created";
-const PAGE_ROWS = 50;
 const REREAD_MS = 5_000;
 
 export const qualifiersQuery = queryOptions({
@@ -39,10 +39,25 @@ export function runsQuery(q: string, sort: Sort) {
   return infiniteQueryOptions({
     queryKey: ["runs", q, sort],
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/runs", { params: { query: { q, sort, limit: PAGE_ROWS, after: pageParam } } })),
+      body(api.GET("/api/runs", { params: { query: { q, sort, limit: preferences().rows, after: pageParam } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REREAD_MS,
+    placeholderData: (before) => before,
+  });
+}
+
+const FOUND_AT_MOST = 8;
+
+/** Runs by a part of their name, the last changed first; without one those that changed last. */
+export function foundRunsQuery(typed: string) {
+  // Quotes keep a word from being read as a question of the filter.
+  const q = typed.split(/\s+/).filter(Boolean).map((word) => `"${word.replaceAll('"', "")}"`).join(" ");
+  return queryOptions({
+    queryKey: ["found-runs", q],
+    queryFn: async () =>
+      (await body(api.GET("/api/runs", { params: { query: { q, sort: "-changed", limit: FOUND_AT_MOST } } }))).results,
+    staleTime: 5_000,
     placeholderData: (before) => before,
   });
 }

@@ -1,6 +1,6 @@
-import { ActionIcon, Button, Menu, useMantineColorScheme } from "@mantine/core";
+import { ActionIcon, Button, Kbd, Menu, useMantineColorScheme } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { Menu as MenuIcon } from "lucide-react";
+import { Menu as MenuIcon, Search } from "lucide-react";
 import { useSession, useSignOut } from "@/api/session";
 import { LiveIndicator } from "@/shell/LiveIndicator";
 import { Mark } from "@/shell/Mark";
@@ -72,7 +72,9 @@ function PlacesMenu() {
   );
 }
 
-export function Header({ onHelp }: { onHelp: () => void }) {
+const IS_APPLE = /Mac|iPhone|iPad/.test(navigator.platform);
+
+export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: () => void }) {
   return (
     <header className="header">
       <PlacesMenu />
@@ -81,6 +83,11 @@ export function Header({ onHelp }: { onHelp: () => void }) {
         <span className="wide-only">Rolldeck</span>
       </Link>
       <span className="spacer" />
+      <button type="button" className="seek" aria-label="Go to, or do" aria-keyshortcuts="Control+K Meta+K" onClick={onPalette}>
+        <Search size={16} aria-hidden="true" />
+        <span className="wide-only">Go to, or do…</span>
+        <Kbd size="xs" className="wide-only">{IS_APPLE ? "⌘K" : "Ctrl K"}</Kbd>
+      </button>
       <LiveIndicator />
       <UserMenu onHelp={onHelp} />
     </header>

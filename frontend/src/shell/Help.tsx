@@ -3,6 +3,7 @@ import { PLACES } from "@/shell/places";
 
 const KEYS: [string[], string][] = [
   [["?"], "This help"],
+  [["⌘ K"], "Go to anything, or do it; Ctrl K where there is no ⌘"],
   ...PLACES.map(({ key, label }): [string[], string] => [["g", key], `Go to: ${label}`]),
   [["/"], "Filter the list"],
   [["j"], "Next row, or group"],

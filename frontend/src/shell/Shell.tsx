@@ -1,7 +1,7 @@
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Outlet, useNavigate } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { whenSignedOut } from "@/api/client";
 import { sessionQuery } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
@@ -10,7 +10,11 @@ import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
 import { Rail } from "@/shell/Rail";
 import { focusFilter, moveRow, useShortcuts } from "@/shell/keyboard";
+import { usePalette } from "@/shell/palette/usePalette";
 import { PLACES } from "@/shell/places";
+
+// Loaded when it is first asked for.
+const Palette = lazy(async () => ({ default: (await import("@/shell/palette/Palette")).Palette }));
 
 /** Read anew what the page shows as soon as a server that was away is back. */
 function useFreshAfterAbsence(): void {
@@ -32,6 +36,7 @@ export function Shell() {
   const session = useQuery(sessionQuery);
   const navigate = useNavigate();
   const [help, setHelp] = useState(false);
+  const palette = usePalette();
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme("dark");
   const authenticated = session.data?.authenticated;
@@ -72,13 +77,18 @@ export function Shell() {
       <a href="#main" className="skip">
         Skip to the content
       </a>
-      <Header onHelp={() => setHelp(true)} />
+      <Header onHelp={() => setHelp(true)} onPalette={palette.open} />
       <div className="deck">
         <Rail />
         <main className="page" id="main">
           <Outlet />
         </main>
       </div>
+      {palette.isOpen && (
+        <Suspense fallback={null}>
+          <Palette onClose={palette.close} onHelp={() => setHelp(true)} />
+        </Suspense>
+      )}
       <Help opened={help} onClose={() => setHelp(false)} />
     </>
   );

@@ -1,10 +1,26 @@
-import { Link, useLocation } from "@tanstack/react-router";
+import { Link, useLocation, useNavigate } from "@tanstack/react-router";
+import { useEffect } from "react";
 import type { RunDetail } from "@/api/types";
 import { tabsOf } from "@/pages/run/tabs";
+import { useCommands } from "@/shell/palette/commands";
+import { remember } from "@/shell/palette/recent";
 
 /** The parts of the run's page, one line that scrolls where it does not fit. */
 export function RunTabs({ run }: { run: RunDetail }) {
   const { pathname } = useLocation();
+  const navigate = useNavigate();
+  const { name } = run;
+  useEffect(() => remember(`run:${name}`), [name]);
+  useCommands(
+    tabsOf(run.kind).map(({ to, label }) => ({
+      id: `tab:${name}:${label}`,
+      group: "Tabs",
+      title: label,
+      words: `${name} ${label}`,
+      note: name,
+      act: () => void navigate({ to, params: { name } }),
+    })),
+  );
   return (
     <nav className="tabs" aria-label={`Parts of ${run.name}`}>
       {tabsOf(run.kind).map(({ to, label, holds }) => (

@@ -1,5 +1,5 @@
 import { Button, Group, Tooltip } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Asked, type useAsk, useReset } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
@@ -8,10 +8,22 @@ import { ErrorState } from "@/components/ErrorState";
 import { ConfirmVerb } from "@/pages/run/ConfirmVerb";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 import { useShortcuts } from "@/shell/keyboard";
+import { type Command, useCommands } from "@/shell/palette/commands";
 
 type Ask = ReturnType<typeof useAsk>;
 
 const MAIN: Verb[] = ["start", "pause", "resume"];
+
+/** The same for the palette, where each one is asked about first. */
+function useVerbCommands(run: RunSummary, allowed: Verb[], onAsk: (verb: Verb) => void): Command[] {
+  const navigate = useNavigate();
+  const verbs = allowed.map(
+    (verb): Command => ({ id: `verb:${verb}`, group: "This page", title: `${VERBS[verb].label} ${run.name}…`, note: VERBS[verb].does, act: () => onAsk(verb) }),
+  );
+  if (run.kind === "outside") return verbs;
+  const clone = () => void navigate({ to: "/runs/new", search: { from: run.name } });
+  return [...verbs, { id: "verb:clone", group: "This page", title: `Clone ${run.name}`, note: "Opens the launch form with its configuration.", act: clone }];
+}
 
 /** What may be asked of the run now; each button says what it does. */
 export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
@@ -21,6 +33,7 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
   const allowed: Verb[] = run.kind === "outside" ? [...run.allowed_verbs, "reset"] : run.allowed_verbs;
   const toggle = allowed.includes("resume") ? "resume" : allowed.includes("pause") ? "pause" : null;
   useShortcuts({ p: () => toggle && mayOperate && setConfirming(toggle) });
+  useCommands(useVerbCommands(run, mayOperate ? allowed : [], setConfirming));
 
   const begin = (verb: Verb) => (VERBS[verb].destroys ? setConfirming(verb) : ask.mutate({ verb: verb as RunVerb, reason: "" }));
   const asked: Verb | null = ask.isPending ? ask.variables.verb : reset.isPending ? "reset" : null;

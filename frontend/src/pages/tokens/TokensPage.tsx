@@ -12,6 +12,7 @@ import { Inspector } from "@/pages/tokens/Inspector";
 import { MintForm } from "@/pages/tokens/MintForm";
 import { quickStarts } from "@/pages/tokens/quickStarts";
 import { TokenTable } from "@/pages/tokens/TokenTable";
+import { useCommands } from "@/shell/palette/commands";
 import css from "./tokens.module.css";
 
 function QuickStarts({ token, run }: { token: string | null; run: string }) {
@@ -49,6 +50,9 @@ export function TokensPage() {
   const tokens = useQuery({ ...tokensQuery, enabled: role === "admin" });
   const [isMinting, setMinting] = useState(false);
   const [minted, setMinted] = useState<{ token: string; run: string | null } | null>(null);
+  useCommands(
+    role === "admin" ? [{ id: "token:new", group: "This page", title: "Create a token…", words: "mint secret key", act: () => setMinting(true) }] : [],
+  );
   return (
     <>
       <div className="page-title">

@@ -1,0 +1,77 @@
+/** Put commands into the order in which somebody who typed this wants them. Pure. */
+
+import type { Command } from "@/shell/palette/commands";
+import { fit } from "@/shell/palette/fuzzy";
+
+export type Shown = {
+  command: Command;
+  /** Letters of the title to mark. */
+  at: number[];
+  /** Heading above it, while nothing is typed. */
+  heading: string;
+};
+
+const GROUPS: Command["group"][] = ["This page", "Tabs", "Go to", "Runs", "Deck"];
+/** What is found only by its further words comes behind what is found by its title. */
+const WORDS_WEIGHT = 0.5;
+const RECENT_BONUS = 5;
+
+function bonus(id: string, recent: string[]): number {
+  const place = recent.indexOf(id);
+  return place < 0 ? 0 : RECENT_BONUS * (1 - place / recent.length);
+}
+
+function scored(command: Command, typed: string, recent: string[]): { shown: Shown; score: number } | null {
+  const byTitle = fit(typed, command.title);
+  const byWords = command.words ? fit(typed, command.words) : null;
+  if (!byTitle && !byWords) return null;
+  const score = Math.max(byTitle?.score ?? -Infinity, WORDS_WEIGHT * (byWords?.score ?? -Infinity));
+  return {
+    shown: { command, at: byTitle?.at ?? [], heading: "" },
+    score: score + bonus(command.id, recent),
+  };
+}
+
+/** Nothing typed: the recent ones first, then each group in its order. Typed: the best fit first. */
+export function ranked(commands: Command[], typed: string, recent: string[]): Shown[] {
+  if (typed.trim() === "") {
+    const again = recent.flatMap((id) => commands.find((command) => command.id === id) ?? []);
+    const rest = GROUPS.flatMap((group) => commands.filter((command) => command.group === group && !recent.includes(command.id)));
+    return [
+      ...again.map((command) => ({ command, at: [], heading: "Recent" })),
+      ...rest.map((command) => ({ command, at: [], heading: command.group })),
+    ];
+  }
+  return commands
+    .flatMap((command) => scored(command, typed, recent) ?? [])
+    .sort((a, b) => b.score - a.score)
+    .map(({ shown }) => shown);
+}
+
+export type Section = { heading: string; rows: { one: Shown; place: number }[] };
+
+/** The same in sections of one heading each; `place` counts on over all of them. */
+export function sections(shown: Shown[]): Section[] {
+  const found: Section[] = [];
+  shown.forEach((one, place) => {
+    const last = found.at(-1);
+    if (last?.heading === one.heading) last.rows.push({ one, place });
+    else found.push({ heading: one.heading, rows: [{ one, place }] });
+  });
+  return found;
+}
+
+export type Piece = { text: string; isMarked: boolean };
+
+/** A title in pieces, so that the letters that fit can be marked. */
+export function pieces(title: string, at: number[]): Piece[] {
+  const marked = new Set(at);
+  const found: Piece[] = [];
+  [...title].forEach((letter, place) => {
+    const last = found.at(-1);
+    const isMarked = marked.has(place);
+    if (last && last.isMarked === isMarked) last.text += letter;
+    else found.push({ text: letter, isMarked });
+  });
+  return found;
+}

@@ -1,0 +1,42 @@
+import { useMantineColorScheme } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { foundRunsQuery } from "@/api/runLists";
+import { useSignOut } from "@/api/session";
+import { type Command, offered } from "@/shell/palette/commands";
+import { recentRuns } from "@/shell/palette/recent";
+import { PLACES } from "@/shell/places";
+
+const THEMES = [
+  ["light", "Light theme", "bright day"],
+  ["dark", "Dark theme", "night"],
+  ["auto", "Theme of the system", "automatic light dark"],
+] as const;
+
+type Deeds = { onHelp: () => void; onCopied: () => void };
+
+/** Everything that may be chosen now; runs are looked for on the server by what was typed. */
+export function useDeckCommands(typed: string, { onHelp, onCopied }: Deeds): { commands: Command[]; isLooking: boolean } {
+  const navigate = useNavigate();
+  const signOut = useSignOut();
+  const { setColorScheme } = useMantineColorScheme();
+  const runs = useQuery(foundRunsQuery(typed));
+
+  const places = PLACES.map(
+    ({ to, label, key }): Command => ({ id: `place:${to}`, group: "Go to", title: label, keys: ["g", key], act: () => void navigate({ to }) }),
+  );
+  const known = new Map((runs.data ?? []).map(({ name, status }) => [name, status as string]));
+  for (const name of recentRuns()) if (!known.has(name)) known.set(name, "");
+  const named = [...known].map(
+    ([name, status]): Command => ({ id: `run:${name}`, group: "Runs", title: name, note: status, act: () => void navigate({ to: "/runs/$name", params: { name } }) }),
+  );
+  const deck: Command[] = [
+    ...THEMES.map(([value, title, words]): Command => ({ id: `theme:${value}`, group: "Deck", title, words, act: () => setColorScheme(value) })),
+    { id: "deck:copy", group: "Deck", title: "Copy the link to this page", words: "share address url", act: onCopied },
+    { id: "deck:keys", group: "Deck", title: "Keyboard", words: "help shortcuts keys", keys: ["?"], act: onHelp },
+    { id: "deck:docs", group: "Deck", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
+    { id: "deck:admin", group: "Deck", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
+    { id: "deck:out", group: "Deck", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
+  ];
+  return { commands: [...offered(), ...places, ...named, ...deck], isLooking: runs.isFetching };
+}
