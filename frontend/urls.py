@@ -8,6 +8,9 @@ urlpatterns = [
     path("login", index, name="login"),
     path("runs", index, name="runs"),
     path("runs/<path:place>", index, name="run"),
+    path("cluster", index, name="cluster"),
+    path("settings", index, name="settings"),
+    path("environments", index, name="environments"),
     path("tokens", index, name="tokens"),
     path("audit", index, name="audit"),
 ]

@@ -26,6 +26,12 @@ ANSWER_SECONDS: Final = 5.0
 
 
 _NONE: Final[Mapping[str, Any]] = {}
+# What is told of a node as a total and as what is reserved, and Ray's word for it.
+_SHOWN: Final = {
+    ("cpus", "cpus_used"): "CPU",
+    ("gpus", "gpus_used"): "GPU",
+    ("memory_bytes", "memory_used_bytes"): "memory",
+}
 
 
 class ClusterUnreachable(Exception):
@@ -61,6 +67,13 @@ class Cluster(Protocol):
 
     def managers(self, *, platform_url: str) -> list[str]:
         """Return the managers that answer and report to the platform at `platform_url`."""
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return what each node has, and what actors have reserved of it.
+
+        Each has `node`, `host`, `is_head`, `alive`, and as totals and reserved parts `cpus`,
+        `cpus_used`, `gpus`, `gpus_used`, `memory_bytes`, `memory_used_bytes`.
+        """
 
 
 class RayCluster:
@@ -113,6 +126,11 @@ class RayCluster:
         """
         found = self._visit(lambda: _managers(self._namespace))
         return [name for name, reports_to in found.items() if reports_to == platform_url]
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return what each node has, and what actors have reserved of it."""
+        found: list[dict[str, Any]] = self._visit(_nodes)
+        return found
 
     def _launch(self, order: LaunchOrder) -> None:
         try:
@@ -252,6 +270,28 @@ def _managers(namespace: str) -> dict[str, str]:
         with suppress(ray.exceptions.RayError):
             answers[name] = ray.get(answer, timeout=0.1)
     return answers
+
+
+def _nodes() -> list[dict[str, Any]]:
+    import ray
+    from ray._private import state as ray_state  # there is no public way to what is free by node
+
+    free = ray_state.available_resources_per_node()
+    found = []
+    for node in ray.nodes():
+        total, left = node["Resources"], free.get(node["NodeID"], {})
+        row: dict[str, Any] = {
+            "node": node["NodeID"],
+            "host": node.get("NodeManagerHostname") or node.get("NodeManagerAddress", ""),
+            "is_head": "node:__internal_head__" in total,
+            "alive": bool(node["Alive"]),
+        }
+        for (name, used), resource in _SHOWN.items():
+            row[name] = float(total.get(resource, 0.0))
+            reserved = row[name] - float(left.get(resource, 0.0))
+            row[used] = max(0.0, reserved) if row["alive"] else 0.0
+        found.append(row)
+    return found
 
 
 def _kill(name: str, namespace: str) -> None:

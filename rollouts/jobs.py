@@ -14,6 +14,8 @@ from rollouts.cluster import ClusterUnreachable, RayCluster
 logger = logging.getLogger(__name__)
 
 NUDGE_EXPIRES_SECONDS: Final = 30
+FRESH_SECONDS: Final = 4.0
+"""A look at the cluster that is not older needs no other one."""
 # Celery's own connections try for six seconds before they give up, inside somebody's request.
 _IN_A_HURRY: Final[dict[str, Any]] = {
     "max_retries": 1,
@@ -83,12 +85,43 @@ def end_orphans() -> list[str]:
         return []
 
 
+@shared_task(ignore_result=True)
+def look_at_cluster() -> None:
+    """Write down which nodes the cluster has, for whoever looks at the deck."""
+    if not settings.RAY_ADDRESS or not selectors.has_launched():
+        return  # and no reason to ask a cluster that may not be there
+    services.note_cluster(cluster=_cluster(), address=settings.RAY_ADDRESS, now=timezone.now())
+
+
 def _cluster() -> RayCluster:
     return RayCluster(
         settings.RAY_ADDRESS,
         namespace=settings.RAY_NAMESPACE,
         runtime_env=settings.RAY_RUNTIME_ENV,
     )
+
+
+@shared_task(ignore_result=True)
+def look_at_cluster_now() -> None:
+    """The same because somebody is looking, whether or not there ever was a fleet."""
+    if not settings.RAY_ADDRESS:
+        return
+    services.note_cluster(
+        cluster=_cluster(),
+        address=settings.RAY_ADDRESS,
+        unless_newer_than_seconds=FRESH_SECONDS,
+        now=timezone.now(),
+    )
+
+
+def ask_for_nodes() -> None:
+    """Ask a worker to look at the cluster; somebody is looking at the deck.
+
+    Raises:
+        OperationalError: If the broker is away.
+    """
+    with current_app.connection_for_write(transport_options=_IN_A_HURRY) as broker:
+        look_at_cluster_now.apply_async(retry=False, expires=FRESH_SECONDS, connection=broker)
 
 
 def nudge(run_id: int) -> bool:

@@ -10,3 +10,9 @@ from runs import services
 def forget_calls() -> int:
     """Forget the recorded calls of clients that have been silent for long; return how many."""
     return services.forget_calls(now=timezone.now())
+
+
+@shared_task(name="runs.jobs.forget_silent_parts")
+def forget_silent_parts() -> int:
+    """Forget processes of the deck that have said nothing for an hour; return how many."""
+    return services.forget_silent_parts(now=timezone.now())

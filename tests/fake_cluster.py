@@ -1,5 +1,7 @@
 """A cluster in memory, held to the real one by tests/contract/test_cluster.py."""
 
+from typing import Any
+
 from rollouts.cluster import ClusterUnreachable, LaunchRefused
 from rollouts.core.launch import LaunchOrder
 from rollouts.core.reconcile import ActorState
@@ -44,6 +46,12 @@ class FakeCluster:
         self.reach()
         answering = (name for name, state in self.actors.items() if state is ActorState.ALIVE)
         return [name for name in answering if name not in self.elsewhere]
+
+    def nodes(self) -> list[dict[str, Any]]:
+        self.reach()
+        head = {"node": "a1", "host": "head", "is_head": True, "alive": True}
+        cpus = {"cpus": 4.0, "cpus_used": float(len(self.actors)), "gpus": 0.0, "gpus_used": 0.0}
+        return [head | cpus | {"memory_bytes": 8e9, "memory_used_bytes": 0.0}]
 
     def lose(self, name: str) -> None:
         """Let a manager die on its own."""

@@ -8,6 +8,7 @@ import { LoginPage } from "@/pages/LoginPage";
 import { listSearch } from "@/pages/run/trajectories/search";
 import { viewerSearch } from "@/pages/viewer/search";
 import type { Asked } from "@/api/audit";
+import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/api/environments";
 import { SORTS, type Sort } from "@/api/runLists";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
@@ -69,6 +70,27 @@ const audit = createRoute({
     request: text(search.request),
     people: text(search.people),
   }),
+});
+const environments = createRoute({
+  getParentRoute: () => shell,
+  path: "/environments",
+  component: lazyRouteComponent(() => import("@/pages/environments/EnvironmentsPage"), "EnvironmentsPage"),
+  validateSearch: (search): { q?: string; kind?: EnvironmentKind; of?: EnvironmentKind; name?: string } => ({
+    q: text(search.q),
+    kind: oneOf(search.kind, ...ENVIRONMENT_KINDS),
+    of: oneOf(search.of, ...ENVIRONMENT_KINDS),
+    name: text(search.name),
+  }),
+});
+const cluster = createRoute({
+  getParentRoute: () => shell,
+  path: "/cluster",
+  component: lazyRouteComponent(() => import("@/pages/cluster/ClusterPage"), "ClusterPage"),
+});
+const settings = createRoute({
+  getParentRoute: () => shell,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("@/pages/settings/SettingsPage"), "SettingsPage"),
 });
 const launch = createRoute({
   getParentRoute: () => shell,
@@ -190,7 +212,7 @@ function NotFound() {
 }
 
 export const router = createRouter({
-  routeTree: root.addChildren([login, shell.addChildren([home, runs, tokens, audit, launch, run.addChildren(runTabs)])]),
+  routeTree: root.addChildren([login, shell.addChildren([home, runs, environments, cluster, tokens, audit, settings, launch, run.addChildren(runTabs)])]),
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeletons heights={[64, 330, 230]} />,
 });

@@ -31,6 +31,7 @@ from rollouts import services as rollout_services
 from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from rollouts.selectors import NoCurriculum, NoFilm, NoSuchMetric
+from rollouts.selectors.environments import EnvironmentUnknown
 from rollouts.trials import TooManyTrials
 from runs import selectors
 from runs.api.bodies import InvalidBody
@@ -41,7 +42,14 @@ from runs.core.places import InvalidPlace
 from runs.core.run_config import InvalidRunConfig
 from runs.core.tags import InvalidTag
 from runs.selectors.run_table import UnknownSort
-from runs.services import environment_settings, lifecycle, registry, run_settings, tokens
+from runs.services import (
+    environment_settings,
+    lifecycle,
+    registry,
+    run_settings,
+    sessions,
+    tokens,
+)
 from runs.services import weights as run_weights
 from runs.wire import FieldProblem, Problem
 
@@ -95,6 +103,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     selectors.RunNotFound: ApiError(404, "not_found", "Not found"),
     environment_settings.EnvironmentNotFound: ApiError(404, "not_found", "Not found"),
     selectors.NoWeights: ApiError(404, "no_weights", "No such weights"),
+    sessions.SessionNotFound: ApiError(404, "not_found", "Not found"),
     tokens.TokenNotFound: ApiError(404, "not_found", "Not found"),
     lifecycle.RunExists: ApiError(409, "run_exists", "Name taken"),
     MoveNotAllowed: ApiError(409, "move_not_allowed", "Not possible in this state"),
@@ -168,6 +177,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     rollout_services.NothingToEvaluate: ApiError(
         409, "nothing_to_evaluate", "There is nothing to evaluate"
     ),
+    EnvironmentUnknown: ApiError(404, "not_found", "Not found"),
     NoCurriculum: ApiError(409, "no_curriculum", "The run has no lessons"),
     InvalidCurriculum: ApiError(409, "curriculum_unusable", "The curriculum cannot be used"),
     TooManyTrials: ApiError(

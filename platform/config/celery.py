@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from celery import Celery
-from celery.signals import worker_process_init
+from celery.signals import beat_init, worker_process_init, worker_ready
 
 from config.schedule import SCHEDULE
 
@@ -42,3 +42,21 @@ def die_with_the_worker(**_: Any) -> None:
     """Let a pool process end with its worker, even when that is killed; a job may end anywhere."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+@worker_ready.connect
+def prove_that_the_worker_lives(sender: Any, **_: Any) -> None:
+    """Let the deck show this worker: what it listens to, and how much it does at once."""
+    from config import pulse  # Django's applications load first
+
+    queues = sorted(sender.app.amqp.queues.consume_from)
+    told = {"queues": queues, "concurrency": sender.controller.concurrency}
+    pulse.begin("worker", name=str(sender.hostname), tell=lambda: told, forks=True)
+
+
+@beat_init.connect
+def prove_that_the_clock_ticks(**_: Any) -> None:
+    """Let the deck show the process that starts the periodic jobs."""
+    from config import pulse
+
+    pulse.begin("clock", forks=True)

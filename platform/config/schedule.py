@@ -34,6 +34,16 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
+    "forget silent parts": {
+        "task": "runs.jobs.forget_silent_parts",
+        "schedule": 600.0,
+        "options": {"expires": 600.0},
+    },
+    "look at the cluster": {
+        "task": "rollouts.jobs.look_at_cluster",
+        "schedule": 60.0,
+        "options": {"expires": 60.0},
+    },
     "end orphans": {
         "task": "rollouts.jobs.end_orphans",
         "schedule": 60.0,

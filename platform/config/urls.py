@@ -5,6 +5,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
 from config import health
+from config.cluster.view import ClusterView, DeckView
 from config.root import root
 from runs.api.permissions import Anyone
 from runs.api.sessions import OneTimeLogin
@@ -22,6 +23,8 @@ urlpatterns = [
     path("docs", SpectacularSwaggerView.as_view(permission_classes=[Anyone])),
     path("login/once/<str:token>", OneTimeLogin.as_view()),
     path("admin/", admin.site.urls),
+    path("api/cluster", ClusterView.as_view()),
+    path("api/deck", DeckView.as_view()),
     path("api/", include("runs.api.urls")),
     path("api/", include("buffer.api.urls")),
     path("api/", include("rollouts.api.urls")),

@@ -21,7 +21,7 @@ MAX_SOCKET_MESSAGE_BYTES: Final = 64 * 1024
 def serve(listener: socket.socket, *, workers: int) -> None:
     """Serve until SIGTERM or SIGINT."""
     config = uvicorn.Config(
-        "config.asgi:application",
+        "config.served:application",
         workers=workers,
         access_log=False,
         log_level="warning",

@@ -2,9 +2,21 @@
 
 from django.urls import path
 
-from rollouts.api import attempts, checks, deliveries, lessons, logs, metrics, recordings, views
+from rollouts.api import (
+    attempts,
+    checks,
+    deliveries,
+    environments,
+    lessons,
+    logs,
+    metrics,
+    recordings,
+    views,
+)
 
 urlpatterns = [
+    path("environments", environments.KnownEnvironmentsView.as_view()),
+    path("environments/one", environments.KnownEnvironmentView.as_view()),
     path("run-checks", checks.RunChecksView.as_view()),
     path("runs/<slug:run>/weights/deliveries", deliveries.DeliveriesView.as_view()),
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),

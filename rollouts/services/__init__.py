@@ -1,5 +1,6 @@
 """Change what the platform remembers about fleets."""
 
+from rollouts.services.cluster_looks import note_cluster
 from rollouts.services.evaluation_requests import (
     NothingToEvaluate,
     forget_outcomes,
@@ -69,6 +70,7 @@ __all__ = [
     "measure_run",
     "measure_runs",
     "next_lesson_task",
+    "note_cluster",
     "note_ended",
     "note_placed",
     "note_trouble",

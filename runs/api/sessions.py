@@ -6,6 +6,7 @@ from django.contrib.auth import authenticate, login, logout
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import get_token
+from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
@@ -20,6 +21,7 @@ from runs.api.bodies import answer, read
 from runs.api.login_attempts import attempts
 from runs.api.openapi import problems
 from runs.api.permissions import Anyone
+from runs.services import sessions
 from runs.wire import Session, SignIn
 
 
@@ -29,6 +31,15 @@ class LoginFailed(Exception):
 
 class TooManyLogins(Exception):
     """Too many sign-ins failed in the last minute."""
+
+
+def _come_in(request: HttpRequest, user: Any, **backend: str) -> None:
+    """Sign in, and let the session remember which browser it is of."""
+    login(request, user, **backend)
+    browser, address = request.headers.get("User-Agent", ""), request.META.get("REMOTE_ADDR", "")
+    request.session.update(
+        sessions.note_of(browser=browser, address=str(address), now=timezone.now())
+    )
 
 
 def _session(user: Any) -> Session:
@@ -73,7 +84,7 @@ class SessionView(APIView):
             attempts.failed(key)
             raise LoginFailed("the user name or the password is wrong")
         attempts.succeeded(key)
-        login(django_request, user)
+        _come_in(django_request, user)
         return answer(_session(user))
 
     @extend_schema(
@@ -101,7 +112,7 @@ class OneTimeLogin(View):
         user = services.user_of_one_time_token(token)
         if user is None:
             return HttpResponseRedirect("/login?reason=link")
-        login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+        _come_in(request, user, backend="django.contrib.auth.backends.ModelBackend")
         target = request.GET.get("next", "/")
         if not url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}):
             target = "/"

@@ -23,7 +23,14 @@ from runs.api.sessions import SessionView
 from runs.api.steering import EnvironmentView, ResetView
 from runs.api.tokens import TokensView, TokenView
 from runs.api.trainers import TrainersView
-from runs.api.watching import AuditCsvView, AuditView, CallsView, ClientsView, SessionsView
+from runs.api.watching import (
+    AuditCsvView,
+    AuditView,
+    BrowserView,
+    CallsView,
+    ClientsView,
+    SessionsView,
+)
 from runs.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
 from runs.core.lifecycle import RunVerb
 
@@ -53,6 +60,7 @@ register_converter(Step, "step")
 urlpatterns = [
     path("session", SessionView.as_view()),
     path("sessions", SessionsView.as_view()),
+    path("sessions/<slug:browser>", BrowserView.as_view()),
     path("api-clients", ClientsView.as_view()),
     path("api-calls", CallsView.as_view()),
     path("audit", AuditView.as_view()),

@@ -16,7 +16,7 @@ from runs.api.openapi import problems
 from runs.api.permissions import Admins, Known, Readers
 from runs.selectors import watching
 from runs.services import sessions
-from runs.wire.watching import AuditList, CallList, ClientList, SessionRow
+from runs.wire.watching import AuditList, BrowserRow, CallList, ClientList, SessionRow
 
 QUESTIONS = ("actor", "run", "kind", "request", "text", "people")
 AUDIT_PARAMETERS = [
@@ -116,10 +116,8 @@ class SessionsView(APIView):
         tags=["session"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Count them; 0 for a machine."""
-        person = person_of(request)
-        found = sessions.sessions_of(person, now=timezone.now()) if person else []
-        return answer(SessionRow(sessions=len(found)))
+        """List them, the latest first; none for a machine."""
+        return answer(_browsers(request))
 
     @extend_schema(
         operation_id="sessions_end",
@@ -137,7 +135,48 @@ class SessionsView(APIView):
                 actor=identity_of(request),
                 now=timezone.now(),
             )
-        return answer(SessionRow(sessions=1 if person else 0))
+        return answer(_browsers(request))
+
+
+class BrowserView(APIView):
+    """One browser on which a person is signed in."""
+
+    permission_classes = [Known]
+
+    @extend_schema(
+        operation_id="sessions_end_one",
+        responses={200: SessionRow, **problems(401, 403, 404)},
+        tags=["session"],
+    )
+    def delete(self, request: Request, browser: str) -> HttpResponse:
+        """Sign out there; people end their own sessions only."""
+        person = person_of(request)
+        if person is None:
+            raise sessions.SessionNotFound("machines have no sessions")
+        sessions.end_session(
+            user=person, public_id=browser, actor=identity_of(request), now=timezone.now()
+        )
+        return answer(_browsers(request))
+
+
+def _browsers(request: Request) -> SessionRow:
+    person = person_of(request)
+    found = sessions.sessions_of(person, now=timezone.now()) if person else []
+    here = getattr(request.session, "session_key", None)
+    return SessionRow(
+        sessions=len(found),
+        results=[
+            BrowserRow(
+                id=one.public_id,
+                is_current=one.key == here,
+                browser=one.browser,
+                address=one.address,
+                signed_in_at=one.signed_in_at,
+                expires_at=one.expires_at,
+            )
+            for one in found
+        ],
+    )
 
 
 def _audit(request: Request, *, default: int) -> AuditList:

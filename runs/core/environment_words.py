@@ -13,10 +13,15 @@ def words_of(names: Iterable[str]) -> list[str]:
     return sorted(word[:LONGEST_WORD] for word in whole | parts if word)
 
 
-def names_in(config: dict[str, Any]) -> list[str]:
-    """Return the environments, or the lessons and theirs, of a run configuration."""
+def specs_in(config: dict[str, Any]) -> list[str]:
+    """Return the environments of a run configuration: its own, or those of its lessons."""
     language = config.get("language")
     if not language:
         return [str(config.get("environment", {}).get("spec", ""))]
-    lessons = language.get("lessons", {})
-    return [*lessons, *(str(lesson.get("spec", "")) for lesson in lessons.values())]
+    return [str(lesson.get("spec", "")) for lesson in language.get("lessons", {}).values()]
+
+
+def names_in(config: dict[str, Any]) -> list[str]:
+    """Return the environments, or the lessons and theirs, of a run configuration."""
+    language = config.get("language") or {}
+    return [*language.get("lessons", {}), *specs_in(config)]

@@ -2,6 +2,7 @@
 
 from runs.models.calls import ApiCall
 from runs.models.events import RunEvent
+from runs.models.parts import PART_KINDS, DeckPart
 from runs.models.runs import (
     AdvantageRule,
     ApiToken,
@@ -14,9 +15,11 @@ from runs.models.runs import (
 )
 
 __all__ = [
+    "PART_KINDS",
     "AdvantageRule",
     "ApiCall",
     "ApiToken",
+    "DeckPart",
     "Environment",
     "PolicyVersion",
     "Run",

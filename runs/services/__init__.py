@@ -1,6 +1,12 @@
 """Change what the platform remembers about runs."""
 
 from runs.services.calls import forget_calls, keep_calls
+from runs.services.deck_parts import (
+    doubt_part,
+    forget_dead_parts,
+    forget_silent_parts,
+    prove_part,
+)
 from runs.services.environment_settings import EnvironmentNotFound, change_environment
 from runs.services.events import record_event
 from runs.services.lifecycle import (
@@ -44,11 +50,15 @@ __all__ = [
     "create_and_start",
     "default_run",
     "disconnect_environment",
+    "doubt_part",
     "forget_calls",
+    "forget_dead_parts",
+    "forget_silent_parts",
     "keep_calls",
     "mint_token",
     "move",
     "one_time_login_path",
+    "prove_part",
     "publish_weights",
     "record_event",
     "register_environment",

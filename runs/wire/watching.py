@@ -72,7 +72,22 @@ class AuditList(Struct, frozen=True, kw_only=True):
     next_before: int | None
 
 
+class BrowserRow(Struct, frozen=True, kw_only=True):
+    """A browser on which a person is signed in, as it called itself then."""
+
+    id: str
+    """Of the session, and no way into it."""
+    is_current: bool
+    browser: str
+    """Its own word, unchecked; empty when it came in through the admin."""
+    address: str
+    signed_in_at: datetime | None
+    expires_at: datetime
+
+
 class SessionRow(Struct, frozen=True, kw_only=True):
     """How many browsers a person is signed in on, this one included."""
 
     sessions: int
+    results: list[BrowserRow] = []
+    """The latest first."""

@@ -89,6 +89,79 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * @description Show processes, workers, Ray, database, broker and storage; addresses to administrators.
+         *
+         *     Parts are looked at side by side for at most a second; one that does not answer is
+         *     `unknown`, with what it said when it last did.
+         */
+        get: operations["cluster_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/deck": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Show the deck's version, its name, and how people come in. */
+        get: operations["deck_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/environments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List environments by name: what runs use, and what they may ask for. */
+        get: operations["environments_known"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/environments/one": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Show an environment, the newest runs that use it, and what to launch it with. */
+        get: operations["environments_known_one"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/limits": {
         parameters: {
             query?: never;
@@ -1671,12 +1744,29 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Count them; 0 for a machine. */
+        /** @description List them, the latest first; none for a machine. */
         get: operations["sessions_show"];
         put?: never;
         post?: never;
         /** @description Sign out everywhere but here. */
         delete: operations["sessions_end"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/sessions/{browser}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** @description Sign out there; people end their own sessions only. */
+        delete: operations["sessions_end_one"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2217,6 +2307,14 @@ export interface components {
             left: number;
         };
         /**
+         * ActiveJob
+         * @description A background job under way.
+         */
+        ActiveJob: {
+            name: string;
+            started_at: string | null;
+        };
+        /**
          * Answer
          * @description One choice of a call.
          */
@@ -2478,6 +2576,45 @@ export interface components {
             };
         };
         /**
+         * BrokerPart
+         * @description Valkey, or Redis; figures are those of its last answer.
+         */
+        BrokerPart: {
+            /** @enum {unknown} */
+            state: "absent" | "down" | "unknown" | "up";
+            proven_at: string | null;
+            problem: string;
+            took_ms: number | null;
+            /** @default null */
+            address: string | null;
+            /** @default null */
+            product: string | null;
+            /** @default null */
+            version: string | null;
+            /** @default null */
+            memory_bytes: number | null;
+            /** @default null */
+            memory_at_most_bytes: number | null;
+            /** @default null */
+            clients: number | null;
+            /** @default null */
+            uptime_seconds: number | null;
+            /** @default null */
+            waiting_jobs: number | null;
+        };
+        /**
+         * BrowserRow
+         * @description A browser on which a person is signed in, as it called itself then.
+         */
+        BrowserRow: {
+            id: string;
+            is_current: boolean;
+            browser: string;
+            address: string;
+            signed_in_at: string | null;
+            expires_at: string;
+        };
+        /**
          * CallList
          * @description Calls, newest first.
          */
@@ -2609,6 +2746,25 @@ export interface components {
             replayed: number;
         };
         /**
+         * Cluster
+         * @description Everything that the deck is made of.
+         */
+        Cluster: {
+            at: string;
+            process_word_seconds: number;
+            web: components["schemas"]["ProcessRow"][];
+            workers: components["schemas"]["WorkerRow"][];
+            clocks: components["schemas"]["ProcessRow"][];
+            jobs: components["schemas"]["Part"];
+            ray: components["schemas"]["RayPart"];
+            database: components["schemas"]["DatabasePart"];
+            broker: components["schemas"]["BrokerPart"];
+            storage: components["schemas"]["StoragePart"];
+            versions: {
+                [key: string]: string;
+            };
+        };
+        /**
          * Conversation
          * @description The messages of a sequence.
          */
@@ -2654,6 +2810,49 @@ export interface components {
             entropy: number;
             effective_lessons: number;
             mean_success: number | null;
+        };
+        /**
+         * DatabasePart
+         * @description PostgreSQL; figures are those of its last answer.
+         */
+        DatabasePart: {
+            /** @enum {unknown} */
+            state: "absent" | "down" | "unknown" | "up";
+            proven_at: string | null;
+            problem: string;
+            took_ms: number | null;
+            /** @default null */
+            address: string | null;
+            /** @default null */
+            version: string | null;
+            /** @default null */
+            connections: number | null;
+            /** @default null */
+            connections_at_most: number | null;
+            /** @default null */
+            active: number | null;
+            /** @default null */
+            idle_in_transaction: number | null;
+            /** @default null */
+            oldest_transaction_seconds: number | null;
+            /** @default null */
+            size_bytes: number | null;
+            /** @default null */
+            replicas: number | null;
+        };
+        /**
+         * Deck
+         * @description Which deck this is.
+         */
+        Deck: {
+            version: string;
+            deployment: string;
+            /** @enum {unknown} */
+            colour: "danger" | "info" | "success" | "warning";
+            /** @enum {unknown} */
+            auth: "open" | "required";
+            time_zone: string;
+            password_address: string | null;
         };
         /**
          * Deliveries
@@ -2773,6 +2972,19 @@ export interface components {
             connected: boolean;
             registered_at: string;
             last_seen_at: string;
+        };
+        /**
+         * EnvironmentRun
+         * @description A run that uses an environment.
+         */
+        EnvironmentRun: {
+            name: string;
+            status: string;
+            status_changed_at: string;
+            created_at: string;
+            last_seen_at: string | null;
+            lessons: string[];
+            instances: number;
         };
         /**
          * EnvironmentState
@@ -3360,6 +3572,54 @@ export interface components {
             balanced: boolean;
         };
         /**
+         * KnownEnvironment
+         * @description An environment that runs name or may name.
+         *
+         *         Rates, rewards and shares are of the newest runs that use it, and of the newest data of each:
+         *         see :class:`KnownEnvironments`.
+         */
+        KnownEnvironment: {
+            name: string;
+            /** @enum {unknown} */
+            kind: "outside" | "steps" | "tokens";
+            runs: number;
+            active_runs: number;
+            last_seen_at: string | null;
+            newest_run: string | null;
+            registered: boolean;
+            presets: string[];
+            /** @default null */
+            per_hour: number | null;
+            /** @default null */
+            reward_mean: number | null;
+            /** @default null */
+            zero_variance_share: number | null;
+            /** @default 0 */
+            looked_at: number;
+        };
+        /**
+         * KnownEnvironmentDetail
+         * @description An environment, the newest runs that use it, and what to launch it with.
+         */
+        KnownEnvironmentDetail: {
+            environment: components["schemas"]["KnownEnvironment"];
+            runs: components["schemas"]["EnvironmentRun"][];
+            config: Record<string, unknown>;
+        };
+        /**
+         * KnownEnvironments
+         * @description A page of environments, by name.
+         */
+        KnownEnvironments: {
+            results: components["schemas"]["KnownEnvironment"][];
+            next: string | null;
+            looked_at_runs: number;
+            has_older_runs: boolean;
+            runs_each: number;
+            groups_each: number;
+            windows_each: number;
+        };
+        /**
          * LeaseRenewal
          * @description Body of ``PUT /api/runs/{run}/evaluations/{evaluation}/lease``: it is still worked on.
          */
@@ -3795,6 +4055,17 @@ export interface components {
             };
         };
         /**
+         * Part
+         * @description How a part was found when it was last looked at.
+         */
+        Part: {
+            /** @enum {unknown} */
+            state: "absent" | "down" | "unknown" | "up";
+            proven_at: string | null;
+            problem: string;
+            took_ms: number | null;
+        };
+        /**
          * ChangeEnvironment
          * @description Settings of an environment to change; those left out stay.
          */
@@ -3982,6 +4253,19 @@ export interface components {
             errors: components["schemas"]["FieldProblem"][];
         };
         /**
+         * ProcessRow
+         * @description A process of the deck, by its own last word.
+         */
+        ProcessRow: {
+            name: string;
+            host: string;
+            pid: number | null;
+            started_at: string;
+            proven_at: string;
+            version: string;
+            memory_bytes: number | null;
+        };
+        /**
          * PushAnswer
          * @description Answer to a push; buffer sizes count sequences that wait for others.
          */
@@ -4070,6 +4354,37 @@ export interface components {
             trained_per_second: number | null;
             resumes_in_seconds: number | null;
             environments: components["schemas"]["EnvironmentQueueRow"][];
+        };
+        /**
+         * RayNode
+         * @description One node of the Ray cluster; what is used is what actors have reserved.
+         */
+        RayNode: {
+            node: string;
+            host: string;
+            is_head: boolean;
+            alive: boolean;
+            cpus: number;
+            cpus_used: number;
+            gpus: number;
+            gpus_used: number;
+            memory_bytes: number;
+            memory_used_bytes: number;
+        };
+        /**
+         * RayPart
+         * @description The Ray cluster, as a job of the deck last saw it.
+         */
+        RayPart: {
+            /** @enum {unknown} */
+            state: "absent" | "down" | "unknown" | "up";
+            proven_at: string | null;
+            problem: string;
+            took_ms: number | null;
+            /** @default null */
+            address: string | null;
+            /** @default [] */
+            nodes: components["schemas"]["RayNode"][];
         };
         /**
          * RecordingOrder
@@ -4567,6 +4882,8 @@ export interface components {
          */
         SessionRow: {
             sessions: number;
+            /** @default [] */
+            results: components["schemas"]["BrowserRow"][];
         };
         /**
          * SetTags
@@ -4652,6 +4969,28 @@ export interface components {
          */
         StockBatch: {
             batch: components["schemas"]["ScoredData"][] | null;
+        };
+        /**
+         * StoragePart
+         * @description Where payloads are kept.
+         */
+        StoragePart: {
+            /** @enum {unknown} */
+            state: "absent" | "down" | "unknown" | "up";
+            proven_at: string | null;
+            problem: string;
+            took_ms: number | null;
+            /** @enum {unknown} */
+            kind: "files" | "s3";
+            /** @default null */
+            place: string | null;
+            /** @default null */
+            free_bytes: number | null;
+            /** @default null */
+            total_bytes: number | null;
+            keep_free_bytes: number;
+            /** @default null */
+            kept_bytes: number | null;
         };
         /**
          * TaskEpisodes
@@ -4942,6 +5281,22 @@ export interface components {
             transfers: components["schemas"]["WeightsTransfers"];
         };
         /**
+         * WorkerRow
+         * @description A process that runs background jobs.
+         */
+        WorkerRow: {
+            name: string;
+            host: string;
+            pid: number | null;
+            started_at: string;
+            proven_at: string;
+            version: string;
+            memory_bytes: number | null;
+            queues: string[];
+            concurrency: number | null;
+            active: components["schemas"]["ActiveJob"][] | null;
+        };
+        /**
          * WorkerState
          * @description State of one rollout worker; `unknown` when it has not been heard of for 5 seconds.
          */
@@ -5191,6 +5546,182 @@ export interface operations {
                 };
             };
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cluster_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cluster"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deck_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deck"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    environments_known: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                after?: string;
+                kind?: "outside" | "steps" | "tokens";
+                /** @description 1 to 100; 50 if absent. */
+                limit?: number;
+                /** @description Part of the name. */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KnownEnvironments"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    environments_known_one: {
+        parameters: {
+            query: {
+                kind: "outside" | "steps" | "tokens";
+                /** @description Its whole name. */
+                name: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KnownEnvironmentDetail"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11415,6 +11946,51 @@ export interface operations {
                 };
             };
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sessions_end_one: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                browser: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -25,6 +25,9 @@ const LOOKS: Record<string, Look> = {
   active: { tone: "good", sign: "●", meaning: "Sampled and evaluated." },
   graduated: { tone: "quiet", sign: "✓", meaning: "Learnt: not sampled any more, still evaluated." },
   degraded: { tone: "held", sign: "▲", meaning: "Some of its workers are down." },
+  up: { tone: "good", sign: "●", meaning: "It answers." },
+  down: { tone: "bad", sign: "✕", meaning: "It does not answer, or refuses." },
+  absent: { tone: "quiet", sign: "○", meaning: "This deck has none." },
   unknown: { tone: "quiet", sign: "?", meaning: "No proof of life for too long." },
 };
 
@@ -37,7 +40,7 @@ export function lookOf(state: string): Look {
 export const WORKER_PROOF_SECONDS = 5;
 /** After this long without a report nobody claims that a run rolls out. */
 export const RUN_PROOF_SECONDS = 15;
-const CLAIMS_LIFE = new Set(["starting", "running", "paused", "draining", "respawning", "waiting", "stepping"]);
+const CLAIMS_LIFE = new Set(["starting", "running", "paused", "draining", "respawning", "waiting", "stepping", "up"]);
 
 /** The state that may be claimed: `unknown` when its last proof is older than allowed. */
 export function honest(state: string, proofAgeSeconds: number | null, allowedSeconds: number): string {

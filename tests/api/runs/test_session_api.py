@@ -6,7 +6,7 @@ from django.test import Client
 
 from runs import services
 from runs.api.login_attempts import FAILURES, attempts
-from tests.factories import make_user
+from tests.factories import bearer, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -116,3 +116,36 @@ def test_a_one_time_link_never_leads_to_another_host(browser: Client, target: st
     path = services.one_time_login_path(make_user())
 
     assert browser.get(path, {"next": target})["Location"] == "/"
+
+
+def test_a_person_sees_where_they_are_signed_in_and_ends_one_of_them() -> None:
+    make_user()
+    make_user(username="bob")
+    browsers = [
+        Client(headers={"User-Agent": agent}) for agent in ("Firefox/140.0", "Chrome/131.0")
+    ]
+    here, there = browsers
+    stranger = Client()
+    for browser, name in ((here, "alice"), (there, "alice"), (stranger, "bob")):
+        assert sign_in(browser, name).status_code == 200
+
+    shown = here.get("/api/sessions").json()["results"]
+    other = next(one for one in shown if not one["is_current"])
+    assert {one["browser"] for one in shown} == {"Firefox/140.0", "Chrome/131.0"}
+    assert (other["browser"], other["address"]) == ("Chrome/131.0", "127.0.0.1")
+    assert other["signed_in_at"] < other["expires_at"]
+    assert there.cookies["sessionid"].value not in str(shown)
+
+    path = f"/api/sessions/{other['id']}"
+    assert stranger.delete(path).status_code == 404
+    assert there.get("/api/runs").status_code == 200
+    assert here.delete(path).json()["sessions"] == 1
+    assert there.get("/api/runs").status_code == 401
+    assert here.delete(path).status_code == 404
+
+
+def test_a_machine_has_no_sessions() -> None:
+    assert Client().get("/api/sessions", headers=bearer("trainer")).json() == {
+        "sessions": 0,
+        "results": [],
+    }

@@ -1,0 +1,46 @@
+/** Ask what the deck is made of, which one it is, and where one is signed in. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type Cluster = Schemas["Cluster"];
+export type Part = Schemas["Part"];
+export type DatabasePart = Schemas["DatabasePart"];
+export type BrokerPart = Schemas["BrokerPart"];
+export type StoragePart = Schemas["StoragePart"];
+export type RayPart = Schemas["RayPart"];
+export type RayNode = Schemas["RayNode"];
+export type ProcessRow = Schemas["ProcessRow"];
+export type JobWorker = Schemas["WorkerRow"];
+export type BrowserRow = Schemas["BrowserRow"];
+
+const REREAD_MS = 5_000;
+
+export const clusterQuery = queryOptions({
+  queryKey: ["cluster"],
+  queryFn: () => body(api.GET("/api/cluster")),
+  refetchInterval: REREAD_MS,
+});
+
+export const deckQuery = queryOptions({
+  queryKey: ["deck"],
+  queryFn: () => body(api.GET("/api/deck")),
+  staleTime: 60_000,
+});
+
+export const browsersQuery = queryOptions({
+  queryKey: ["browsers"],
+  queryFn: async () => (await body(api.GET("/api/sessions"))).results,
+});
+
+/** Sign out on one browser, or on all but this one. */
+export function useEndSessions() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (browser: string | null) =>
+      browser === null ? body(api.DELETE("/api/sessions")) : body(api.DELETE("/api/sessions/{browser}", { params: { path: { browser } } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: browsersQuery.queryKey }),
+  });
+}

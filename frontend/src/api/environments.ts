@@ -1,0 +1,34 @@
+/** Ask which environments the deck knows. */
+
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type KnownEnvironment = Schemas["KnownEnvironment"];
+export type KnownEnvironments = Schemas["KnownEnvironments"];
+export type KnownEnvironmentDetail = Schemas["KnownEnvironmentDetail"];
+export type EnvironmentRun = Schemas["EnvironmentRun"];
+export type EnvironmentKind = KnownEnvironment["kind"];
+
+export const ENVIRONMENT_KINDS = ["outside", "steps", "tokens"] as const;
+const REREAD_MS = 10_000;
+
+export function knownEnvironmentsQuery(q: string, kind: EnvironmentKind | undefined, limit: number) {
+  return infiniteQueryOptions({
+    queryKey: ["known-environments", q, kind, limit],
+    queryFn: ({ pageParam }) => body(api.GET("/api/environments", { params: { query: { q, kind, limit, after: pageParam } } })),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next ?? undefined,
+    refetchInterval: REREAD_MS,
+    placeholderData: (before) => before,
+  });
+}
+
+export function knownEnvironmentQuery(kind: EnvironmentKind, name: string) {
+  return queryOptions({
+    queryKey: ["known-environments", "one", kind, name],
+    queryFn: () => body(api.GET("/api/environments/one", { params: { query: { kind, name } } })),
+    refetchInterval: REREAD_MS,
+  });
+}

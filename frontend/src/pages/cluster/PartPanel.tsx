@@ -1,0 +1,39 @@
+import type { ReactNode } from "react";
+import type { Part } from "@/api/deck";
+import { Panel } from "@/components/Panel";
+import { StateChip } from "@/components/StateChip";
+import { visible } from "@/format";
+import css from "./cluster.module.css";
+
+/** Between two looks of the page, and a look that hangs. */
+const PROOF_SECONDS = 20;
+
+type Fact = [term: string, value: ReactNode];
+type Props = { title: string; part: Part; address?: string | null; facts: Fact[]; proofSeconds?: number; className?: string; children?: ReactNode };
+
+/** One server that the deck uses: how it is, since when that is known, and its figures. */
+export function PartPanel({ title, part, address, facts, proofSeconds = PROOF_SECONDS, className, children }: Props) {
+  const isOld = part.state !== "up" && part.proven_at !== null;
+  return (
+    <Panel
+      title={title}
+      note={address ? visible(address) : undefined}
+      className={className}
+      aside={<StateChip state={part.state} provenAt={part.proven_at} allowedSeconds={proofSeconds} reason={part.problem} />}
+    >
+      {part.problem && <p className={`small ${part.state === "absent" ? "soft" : "held"} ${css.problem}`}>{visible(part.problem)}</p>}
+      {isOld && facts.length > 0 && <p className="small faint">As it was when it last answered:</p>}
+      {facts.length > 0 && (part.state === "up" || isOld) && (
+        <dl className={css.facts} data-old={isOld || undefined}>
+          {facts.map(([term, value]) => (
+            <div key={term}>
+              <dt>{term}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {children}
+    </Panel>
+  );
+}

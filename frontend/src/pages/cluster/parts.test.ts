@@ -1,0 +1,55 @@
+import { expect, it } from "vitest";
+import type { Part, ProcessRow } from "@/api/deck";
+import { isHeard, jobName, type Judged, share, verdict } from "./parts";
+
+const AT = "2026-03-01T12:00:00Z";
+const part = (state: Part["state"]): Part => ({ state, proven_at: AT, problem: "", took_ms: 1 });
+const process = (secondsAgo: number): ProcessRow => ({
+  name: "here:1",
+  host: "here",
+  pid: 1,
+  started_at: AT,
+  proven_at: new Date(Date.parse(AT) - 1000 * secondsAgo).toISOString(),
+  version: "",
+  memory_bytes: null,
+});
+const cluster = (given: Partial<Judged>): Judged => ({
+  at: AT,
+  process_word_seconds: 15,
+  web: [process(3)],
+  workers: [],
+  clocks: [process(3)],
+  jobs: part("up"),
+  ray: part("absent"),
+  database: part("up"),
+  broker: part("up"),
+  storage: part("up"),
+  ...given,
+});
+
+it("says that all is well only when it is; a deck may have no Ray", () => {
+  expect(verdict(cluster({})).text).toBe("Every part answers.");
+});
+
+it("names what is down before what was not heard of", () => {
+  const found = verdict(cluster({ broker: part("down"), jobs: part("down"), ray: part("unknown") }));
+  expect(found.tone).toBe("bad");
+  expect(found.text).toBe("Down: the broker and the workers of background jobs. Not heard of lately: the Ray cluster.");
+});
+
+it("counts processes that fell silent, and misses the clock", () => {
+  expect(verdict(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "Not heard of lately: 1 process." });
+  expect(verdict(cluster({ clocks: [] })).text).toBe("Down: the clock of background jobs.");
+});
+
+it("hears a process that missed two of its words, and no longer", () => {
+  expect([37, 38].map((seconds) => isHeard(process(seconds), cluster({})))).toEqual([true, false]);
+});
+
+it("knows no share of nothing", () => {
+  expect([share(1, 4), share(9, 4), share(null, 4), share(1, 0)]).toEqual([0.25, 1, null, null]);
+});
+
+it("reads a job's name as words", () => {
+  expect(jobName("buffer.jobs.audit_ledgers")).toBe("audit ledgers");
+});

@@ -1,0 +1,62 @@
+/** Say how the parts of a deck are, in words and in one sentence. Pure. */
+
+import type { Cluster, Part, ProcessRow } from "@/api/deck";
+import { ageSeconds } from "@/format";
+
+/** A process that has missed two of its words is not claimed to live. */
+const WORDS_MISSED = 2.5;
+
+export function processProofSeconds(cluster: Pick<Cluster, "process_word_seconds">): number {
+  return WORDS_MISSED * cluster.process_word_seconds;
+}
+
+/** Whether a process has said lately that it lives; by the server's clock. */
+export function isHeard(process: ProcessRow, cluster: Pick<Cluster, "at" | "process_word_seconds">): boolean {
+  const age = ageSeconds(process.proven_at, Date.parse(cluster.at));
+  return age !== null && age <= processProofSeconds(cluster);
+}
+
+type PartName = "database" | "broker" | "jobs" | "ray" | "storage";
+/** What a verdict is of. */
+export type Judged = Pick<Cluster, "at" | "process_word_seconds" | "web" | "clocks"> & { workers: ProcessRow[] } & Record<PartName, Part>;
+
+const NAMES: [PartName, string][] = [
+  ["database", "the database"],
+  ["broker", "the broker"],
+  ["jobs", "the workers of background jobs"],
+  ["ray", "the Ray cluster"],
+  ["storage", "the storage of payloads"],
+];
+
+export type Verdict = { tone: "good" | "held" | "bad"; sign: string; text: string };
+
+function list(words: string[]): string {
+  return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : (words[0] ?? "");
+}
+
+/** One sentence: all is well, or what is not. */
+export function verdict(cluster: Judged): Verdict {
+  const parts: [string, Part["state"]][] = NAMES.map(([key, name]) => [name, cluster[key].state]);
+  const down = parts.filter(([, state]) => state === "down").map(([name]) => name);
+  const unsure = parts.filter(([, state]) => state === "unknown").map(([name]) => name);
+  const silent = [...cluster.web, ...cluster.workers, ...cluster.clocks].filter((process) => !isHeard(process, cluster));
+  if (silent.length > 0) unsure.push(`${silent.length} ${silent.length === 1 ? "process" : "processes"}`);
+  if (!cluster.clocks.some((process) => isHeard(process, cluster))) down.push("the clock of background jobs");
+  const sentences = [
+    down.length > 0 ? `Down: ${list(down)}.` : "",
+    unsure.length > 0 ? `Not heard of lately: ${list(unsure)}.` : "",
+  ].filter(Boolean);
+  if (sentences.length === 0) return { tone: "good", sign: "●", text: "Every part answers." };
+  return { tone: down.length > 0 ? "bad" : "held", sign: down.length > 0 ? "✕" : "▲", text: sentences.join(" ") };
+}
+
+/** How much of a whole is used, 0 to 1; null where there is none of it. */
+export function share(used: number | null | undefined, total: number | null | undefined): number | null {
+  if (used === null || used === undefined || !total) return null;
+  return Math.min(1, Math.max(0, used / total));
+}
+
+/** The last part of a job's name; the whole one is in the tooltip. */
+export function jobName(name: string): string {
+  return (name.split(".").at(-1) ?? name).replaceAll("_", " ");
+}

@@ -1,0 +1,105 @@
+import { Button, CopyButton, Drawer, Group } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/api/environments";
+import { useMayOperate } from "@/api/session";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { StateChip } from "@/components/StateChip";
+import { number, percent, visible } from "@/format";
+import { KINDS, launchCommand } from "@/pages/environments/words";
+import css from "./environments.module.css";
+
+type Props = { kind: EnvironmentKind; name: string; onClose: () => void };
+
+function Facts({ shown: { environment } }: { shown: KnownEnvironmentDetail }) {
+  const { unit } = KINDS[environment.kind];
+  const facts: [string, string][] = [
+    [`${unit} in the last hour`, number(environment.per_hour)],
+    ["Mean reward", number(environment.reward_mean)],
+    ["Zero variance", percent(environment.zero_variance_share)],
+    ["Runs, active", `${number(environment.runs)}, ${number(environment.active_runs)}`],
+    ["Figures are of", environment.looked_at > 0 ? `${number(environment.looked_at)} ${unit}` : "nothing yet"],
+  ];
+  return (
+    <dl className={css.facts}>
+      {facts.map(([term, value]) => (
+        <div key={term}>
+          <dt>{term}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Launch({ shown: { environment, config } }: { shown: KnownEnvironmentDetail }) {
+  const mayOperate = useMayOperate();
+  const command = launchCommand(environment, config, location.origin);
+  const [preset] = environment.presets;
+  const from = environment.newest_run;
+  return (
+    <>
+      <h3>{environment.kind === "outside" ? "Let it push here" : "Launch it"}</h3>
+      <div className={css.command}>
+        <pre tabIndex={0}>{command}</pre>
+        <CopyButton value={command}>
+          {({ copied, copy }) => <Button size="compact-xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>}
+        </CopyButton>
+      </div>
+      {environment.kind !== "outside" && !environment.registered && (
+        <p className="held small">No run may name it now: an administrator must add it to ROLLDECK_ENVIRONMENTS.</p>
+      )}
+      {mayOperate && environment.kind !== "outside" && (preset || from) && (
+        <Group gap="xs" mt="xs">
+          {preset && <Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/runs/new" search={{ preset }} {...props} />}>{`Launch form: ${preset}`}</Button>}
+          {from && <Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/runs/new" search={{ from }} {...props} />}>{`Clone ${from}`}</Button>}
+        </Group>
+      )}
+    </>
+  );
+}
+
+function Runs({ runs, kind }: { runs: EnvironmentRun[]; kind: EnvironmentKind }) {
+  if (runs.length === 0) return <p className="faint">No run has used it yet.</p>;
+  return (
+    <div className="table-scroll">
+      <table className="table" aria-label="Runs that use it, newest first">
+        <tbody>
+          {runs.map((run) => (
+            <tr key={run.name}>
+              <td className="anywhere">
+                <Link to="/runs/$name" params={{ name: run.name }} className="strong">{run.name}</Link>
+                {run.lessons.length > 0 && <div className="faint small">{run.lessons.map(visible).join(", ")}</div>}
+                {kind === "outside" && <div className="faint small">{number(run.instances)} registered</div>}
+              </td>
+              <td><StateChip state={run.status} since={run.status_changed_at} /></td>
+              <td className="num soft wide-only">{run.last_seen_at ? <>seen <Age at={run.last_seen_at} suffix=" ago" /></> : "–"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** One environment: how it does, how it is launched, and who uses it. */
+export function EnvironmentDrawer({ kind, name, onClose }: Props) {
+  const { data, error } = useQuery(knownEnvironmentQuery(kind, name));
+  return (
+    <Drawer opened onClose={onClose} position="right" size="lg" title={visible(name)} closeButtonProps={{ "aria-label": "Close" }}>
+      <p className={css.meaning}><span className="tag">{KINDS[kind].label}</span> {KINDS[kind].meaning}</p>
+      {error && <ErrorState title="It cannot be shown" error={error} />}
+      {!data && !error && <Skeletons heights={[90, 70, 160]} />}
+      {data && (
+        <>
+          <Facts shown={data} />
+          <Launch shown={data} />
+          <h3>Runs</h3>
+          <Runs runs={data.runs} kind={kind} />
+        </>
+      )}
+    </Drawer>
+  );
+}

@@ -1,0 +1,112 @@
+import { Button, SegmentedControl, TextInput } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/api/environments";
+import { Age } from "@/components/Age";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { number, percent, visible } from "@/format";
+import { EnvironmentDrawer } from "@/pages/environments/EnvironmentDrawer";
+import { KINDS, windowWords } from "@/pages/environments/words";
+import { preferences } from "@/preferences";
+import css from "./environments.module.css";
+
+function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
+  return (
+    <tr className="opens" data-row data-environment={row.name}>
+      <td className={css.name}>
+        <button type="button" className={css.open} data-open onClick={onOpen}>{visible(row.name)}</button>
+        {row.presets.map((preset) => <span key={preset} className="tag" title="Preset that launches it">{preset}</span>)}
+      </td>
+      <td><span className="tag" title={KINDS[row.kind].meaning}>{KINDS[row.kind].label}</span></td>
+      <td className="num">
+        {row.runs === 0 ? <span className="faint">none yet</span> : number(row.runs)}
+        {row.active_runs > 0 && <span className="faint small"> · {number(row.active_runs)} active</span>}
+      </td>
+      <td className="nowrap soft wide-only">{row.last_seen_at ? <Age at={row.last_seen_at} suffix=" ago" /> : "–"}</td>
+      <td className="num">
+        {number(row.per_hour)}
+        {row.per_hour !== null && <span className="faint small"> {KINDS[row.kind].unit}</span>}
+      </td>
+      <td className="num">{number(row.reward_mean)}</td>
+      <td className="num wide-only">{percent(row.zero_variance_share)}</td>
+    </tr>
+  );
+}
+
+export function EnvironmentsPage() {
+  const { q = "", kind, of, name } = useSearch({ from: "/shell/environments" });
+  const navigate = useNavigate({ from: "/environments" });
+  const list = useInfiniteQuery(knownEnvironmentsQuery(q, kind, preferences().rows));
+  const rows = list.data?.pages.flatMap(({ results }) => results) ?? [];
+  const look = (changes: { q?: string; kind?: EnvironmentKind }) =>
+    void navigate({ search: (now) => ({ ...now, ...changes }), replace: true });
+  const [first] = list.data?.pages ?? [];
+  return (
+    <>
+      <div className="page-title">
+        <h1>Environments</h1>
+        <span className="soft small">What runs use, and what they may ask for.</span>
+      </div>
+      <section className="panel" aria-label="Environments by name">
+        <div className={css.bar}>
+          <TextInput
+            size="xs"
+            aria-label="Part of the name"
+            placeholder="Part of the name"
+            value={q}
+            data-filter
+            onChange={(event) => look({ q: event.currentTarget.value || undefined })}
+          />
+          <SegmentedControl
+            size="xs"
+            aria-label="Kind"
+            value={kind ?? "all"}
+            data={["all", ...ENVIRONMENT_KINDS]}
+            onChange={(value) => look({ kind: ENVIRONMENT_KINDS.find((each) => each === value) })}
+          />
+          <span className="spacer" />
+          {first && <span className={`faint tiny ${css.window}`}>Figures are {windowWords(first)}.</span>}
+        </div>
+        {list.isPending && <Skeletons heights={[320]} />}
+        {list.isError && <ErrorState title="The environments cannot be shown" error={list.error} onRetry={() => void list.refetch()} />}
+        {list.isSuccess && rows.length === 0 && (
+          <EmptyState title="No environment is called so" command="export ROLLDECK_ENVIRONMENTS=module:my_lab.mazes:Maze" action={<Link to="/environments">All environments</Link>}>
+            One of your own can be asked for once an administrator registers it; one from outside appears when it registers itself.
+          </EmptyState>
+        )}
+        {rows.length > 0 && (
+          <div className="table-scroll">
+            <table className="table">
+              <thead>
+                <tr>
+                  <th scope="col">Environment</th>
+                  <th scope="col">Kind</th>
+                  <th scope="col" className="num">Runs</th>
+                  <th scope="col" className="wide-only">Last seen</th>
+                  <th scope="col" className="num">Per hour</th>
+                  <th scope="col" className="num">Mean reward</th>
+                  <th scope="col" className="num wide-only" title="Part of the groups whose scores are all equal: there is nothing to learn from them.">Zero variance</th>
+                </tr>
+              </thead>
+              <tbody>
+                {rows.map((row) => (
+                  <Line key={`${row.kind} ${row.name}`} row={row} onOpen={() => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) })} />
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+        {list.hasNextPage && (
+          <div className={css.foot}>
+            <Button size="compact-sm" variant="default" loading={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>Show more</Button>
+          </div>
+        )}
+      </section>
+      {of && name && (
+        <EnvironmentDrawer kind={of} name={name} onClose={() => void navigate({ search: ({ of: _of, name: _name, ...rest }) => rest })} />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,50 @@
+import { expect, it } from "vitest";
+import type { KnownEnvironment } from "@/api/environments";
+import { launchCommand, runName, windowWords } from "./words";
+
+const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
+  name: "gymnasium:CartPole-v1",
+  kind: "steps",
+  runs: 0,
+  active_runs: 0,
+  last_seen_at: null,
+  newest_run: null,
+  registered: true,
+  presets: [],
+  per_hour: null,
+  reward_mean: null,
+  zero_variance_share: null,
+  looked_at: 0,
+  ...given,
+});
+
+it("launches by a preset where one steps it, else by its configuration", () => {
+  expect(launchCommand(known({ presets: ["cartpole"] }), { environment: {} }, "http://deck")).toBe(
+    "rolldeck launch --name cartpole-v1 --preset cartpole",
+  );
+  expect(launchCommand(known({}), { environment: { spec: "gymnasium:CartPole-v1" } }, "http://deck")).toBe(
+    `rolldeck launch --name cartpole-v1 --config '{"environment":{"spec":"gymnasium:CartPole-v1"}}'`,
+  );
+});
+
+it("keeps a lesson a lesson, also where a preset has it among others", () => {
+  const task = known({ name: "task:sort", kind: "tokens", presets: ["curriculum"] });
+  expect(launchCommand(task, { language: { lessons: { sort: { spec: "task:sort" } } } }, "http://deck")).toContain("--config");
+});
+
+it("points an environment from outside at its newest run, with the scheme of this deck", () => {
+  expect(launchCommand(known({ kind: "outside", name: "gsm8k", newest_run: "mix" }), {}, "https://deck:8443")).toContain(
+    '"https://env:$ROLLDECK_TOKEN@deck:8443/atropos/mix"',
+  );
+});
+
+it("makes a name that a run may have of any name", () => {
+  expect(["module:my_lab.mazes:Maze", "ALE/Pong-v5", "<script>", "‮évil"].map(runName)).toEqual(["maze", "pong-v5", "script", "vil"]);
+  expect(runName("💥")).toBe("my-run");
+});
+
+it("says what the figures are of, and what they leave out", () => {
+  const page = { results: [], next: null, looked_at_runs: 10_000, has_older_runs: true, runs_each: 3, groups_each: 300, windows_each: 200 };
+  expect(windowWords(page)).toContain("runs beyond the newest 10,000 are not counted");
+  expect(windowWords({ ...page, has_older_runs: false })).not.toContain("beyond");
+});

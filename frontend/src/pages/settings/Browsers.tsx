@@ -1,0 +1,72 @@
+import { Button, Group, Modal } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { type BrowserRow, browsersQuery, useEndSessions } from "@/api/deck";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { Skeletons } from "@/components/Skeletons";
+import { visible } from "@/format";
+import { browserName } from "@/pages/settings/browsers";
+
+type Ending = { id: string | null; name: string };
+
+function Confirm({ ending, onClose }: { ending: Ending; onClose: () => void }) {
+  const end = useEndSessions();
+  return (
+    <Modal opened onClose={onClose} title={`Sign out: ${ending.name}?`}>
+      <p>Whoever uses it must sign in again. Tokens are not touched. The audit keeps that you did this.</p>
+      {end.error && <ErrorState title="It was refused" error={end.error} />}
+      <Group justify="flex-end" mt="lg">
+        <Button variant="default" onClick={onClose}>Leave it as it is</Button>
+        <Button color="red.8" loading={end.isPending} onClick={() => end.mutate(ending.id, { onSuccess: onClose })}>Sign out</Button>
+      </Group>
+    </Modal>
+  );
+}
+
+function Row({ row, onEnd }: { row: BrowserRow; onEnd: () => void }) {
+  const name = browserName(row.browser);
+  return (
+    <tr data-browser={row.is_current ? "this" : "other"}>
+      <td className="anywhere">
+        <span title={visible(row.browser)}>{visible(name)}</span>
+        {row.address && <div className="faint small">from {visible(row.address)}</div>}
+      </td>
+      <td className="soft nowrap wide-only">{row.signed_in_at ? <>signed in <Age at={row.signed_in_at} suffix=" ago" /></> : "–"}</td>
+      <td className="num">
+        {row.is_current ? (
+          <span className="tag">this one</span>
+        ) : (
+          <Button size="compact-sm" variant="default" aria-label={`Sign out ${name}`} onClick={onEnd}>Sign out</Button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+/** Where this person is signed in, and the way out of there. */
+export function Browsers() {
+  const { data, error } = useQuery(browsersQuery);
+  const [ending, setEnding] = useState<Ending | null>(null);
+  const others = data?.filter(({ is_current }) => !is_current) ?? [];
+  return (
+    <Panel
+      title="Signed in on"
+      aside={others.length > 1 && <Button size="compact-sm" variant="default" onClick={() => setEnding({ id: null, name: "every browser but this one" })}>Sign out everywhere else</Button>}
+    >
+      {error && <ErrorState title="The sessions cannot be shown" error={error} />}
+      {!data && !error && <Skeletons heights={[60]} />}
+      {data && (
+        <div className="table-scroll">
+          <table className="table" aria-label="Browsers">
+            <tbody>
+              {data.map((row) => <Row key={row.id} row={row} onEnd={() => setEnding({ id: row.id, name: browserName(row.browser) })} />)}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {ending && <Confirm ending={ending} onClose={() => setEnding(null)} />}
+    </Panel>
+  );
+}

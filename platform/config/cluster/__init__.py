@@ -1,0 +1,1 @@
+"""Show of what the deck is made, and whether each part of it lives."""

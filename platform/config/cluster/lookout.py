@@ -1,0 +1,105 @@
+"""Look at a part of the deck without ever waiting for it longer than one is told to."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from config.cluster.messages import PartState
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight(Generic[T]):
+    """What is known of a part: how it is, and what it said when it last answered."""
+
+    state: PartState
+    found: T | None = None
+    proven_at: datetime | None = None
+    took_ms: float | None = None
+    problem: str = ""
+
+
+class Lookout(Generic[T]):
+    """Looks at one part, in a thread of its own, one look at a time.
+
+        lookout.begin()                      # of several parts, one after the other
+        sight = lookout.sight(by=deadline)   # whatever there is by then
+
+    A look that hangs keeps its thread; nobody waits for it, and no second one is begun beside
+    it, however many people ask.
+    """
+
+    def __init__(
+        self, look: Callable[[], T], *, clock: Callable[[], datetime], fresh_seconds: float = 2.0
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            look: Returns what the part says, or raises when it does not answer.
+            clock: Says when a part was proven to live.
+            fresh_seconds: For so long a sight is not looked at again.
+        """
+        self._look = look
+        self._clock = clock
+        self._fresh_seconds = fresh_seconds
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._is_looking = False
+        self._began = 0.0
+        self._ended: float | None = None
+        self._last: Sight[T] = Sight(state="unknown", problem="not looked at yet")
+
+    def begin(self) -> None:
+        """Begin to look, unless somebody does already, or has just done."""
+        with self._lock:
+            fresh = self._ended is not None and (
+                time.monotonic() - self._ended < self._fresh_seconds
+            )
+            if self._is_looking or fresh:
+                return
+            self._is_looking, self._began = True, time.monotonic()
+            self._done.clear()
+        threading.Thread(target=self._go, name="rolldeck-lookout", daemon=True).start()
+
+    def sight(self, *, by: float) -> Sight[T]:
+        """Return what was seen; `unknown` if the look has not ended by then.
+
+        Args:
+            by: Until when to wait at most, on :func:`time.monotonic`'s clock.
+        """
+        self._done.wait(max(0.0, by - time.monotonic()))
+        with self._lock:
+            if not self._is_looking:
+                return self._last
+            waited = time.monotonic() - self._began
+            return replace(self._last, state="unknown", problem=f"no answer for {waited:.1f} s")
+
+    def _go(self) -> None:
+        try:
+            found = self._look()
+        except Exception as error:
+            logger.debug("a part of the deck does not answer", exc_info=True)
+            seen = replace(self._last, state="down", problem=_first_line(error))
+        else:
+            seen = Sight(
+                state="up",
+                found=found,
+                proven_at=self._clock(),
+                took_ms=(time.monotonic() - self._began) * 1000,
+            )
+        with self._lock:
+            self._last = seen
+            self._ended = time.monotonic()
+            self._is_looking = False
+        self._done.set()
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,26 @@
+"""Say which versions a deck is made of, without importing any of them."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+OURS: Final = "rolldeck"
+_SHOWN: Final = ("django", "djangorestframework", "celery", "channels", "psycopg", "redis", "ray")
+
+
+def own_version() -> str:
+    """Return the version of Rolldeck itself; empty where it was not installed."""
+    return _version(OURS)
+
+
+def versions() -> dict[str, str]:
+    """Return the version of each library that matters here and is installed, and of Python."""
+    found = {name: _version(name) for name in (OURS, *_SHOWN)}
+    return {"python": platform.python_version()} | {name: at for name, at in found.items() if at}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,95 @@
+"""Sum up how an environment does, from the newest data of the newest runs that use it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import ClassVar, Final
+
+SHORTEST: Final = timedelta(minutes=1)
+"""No rate is told from less time: three groups in one second are not ten thousand an hour."""
+
+Member = tuple[int, Sequence[int | None], Sequence[str | None]]
+"""A run that uses an environment, as which of its environments, and as which of its lessons."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The newest data of one environment, or one lesson, of one run; counts groups or episodes."""
+
+    run_id: int
+    env_id: int | None
+    lesson: str | None
+    recent: int
+    """That came in within :attr:`Figures.WINDOW`."""
+    oldest_at: datetime
+    reward_sum: float
+    rewarded: int
+    """With a reward that is a number."""
+    compared: int
+    """Groups of two or more sequences."""
+    equal: int
+    """Of these, those whose scores are all equal."""
+    is_cut: bool
+    """Of this run no more was looked at than a bound allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """How an environment does; None where no data says so."""
+
+    WINDOW: ClassVar[timedelta] = timedelta(hours=1)
+
+    per_hour: float | None
+    reward_mean: float | None
+    zero_variance_share: float | None
+    looked_at: int
+
+
+def figures_of(samples: Iterable[Sample], *, members: Sequence[Member], now: datetime) -> Figures:
+    """Return the figures of the environment that is `members` of these runs.
+
+    Means and shares weigh each group (or episode) alike, whatever run it is of; rates of runs add
+    up.
+    """
+    all_samples = list(samples)
+    began = _beginnings(all_samples)
+    mine = [sample for sample in all_samples if any(_is_of(sample, member) for member in members)]
+    rewarded = sum(sample.rewarded for sample in mine)
+    compared = sum(sample.compared for sample in mine)
+    return Figures(
+        per_hour=sum(_per_hour(sample, began[sample.run_id], now=now) for sample in mine)
+        if mine
+        else None,
+        reward_mean=sum(sample.reward_sum for sample in mine) / rewarded if rewarded else None,
+        zero_variance_share=sum(sample.equal for sample in mine) / compared if compared else None,
+        looked_at=rewarded,
+    )
+
+
+def _beginnings(samples: Sequence[Sample]) -> dict[int, datetime]:
+    """Return since when the data of each run was looked at."""
+    began: dict[int, datetime] = {}
+    for sample in samples:
+        before = began.get(sample.run_id, sample.oldest_at)
+        began[sample.run_id] = min(before, sample.oldest_at)
+    return began
+
+
+def _is_of(sample: Sample, member: Member) -> bool:
+    """Return whether a sample is of a member; where it names no parts of the run, all are meant."""
+    run_id, env_ids, lessons = member
+    return (
+        sample.run_id == run_id
+        and _covers(env_ids, sample.env_id)
+        and _covers(lessons, sample.lesson)
+    )
+
+
+def _covers(names: Sequence[int | None] | Sequence[str | None], name: int | str | None) -> bool:
+    return all(each is None for each in names) or name in names
+
+
+def _per_hour(sample: Sample, began: datetime, *, now: datetime) -> float:
+    """Return a rate over the window, or over the shorter time that was looked at."""
+    seen = max(min(now - began, Figures.WINDOW), SHORTEST) if sample.is_cut else Figures.WINDOW
+    return sample.recent * (timedelta(hours=1) / seen)

@@ -1,0 +1,36 @@
+"""What the platform remembers about its own processes, and about the cluster that it uses."""
+
+from typing import Final
+
+from django.db import models
+
+PART_KINDS: Final = ("web", "worker", "clock", "ray")
+
+
+class DeckPart(models.Model):
+    """A part of the deck, and the last proof that it lives: its own word, every few seconds.
+
+    Nothing here decides anything. A part that has ended keeps its row for a while, so that
+    people see what is gone and since when.
+    """
+
+    kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in PART_KINDS])
+    name = models.CharField(max_length=255, help_text="One of its kind: host and process id.")
+    host = models.CharField(max_length=255, blank=True)
+    pid = models.PositiveBigIntegerField(null=True, blank=True)
+    started_at = models.DateTimeField()
+    proven_at = models.DateTimeField(help_text="When it last said, or showed, that it lives.")
+    version = models.CharField(max_length=40, blank=True)
+    details = models.JSONField(default=dict, blank=True)
+    problem = models.TextField(blank=True, help_text="What the last look at it found wrong.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "name"], name="deck_part_is_one"),
+            models.CheckConstraint(
+                condition=models.Q(kind__in=PART_KINDS), name="deck_part_kind_is_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"

@@ -1,0 +1,249 @@
+"""What the deck is made of: each part by its own proof, and none hides the others."""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from kombu.exceptions import OperationalError
+from pytest_django import Settings
+
+from config import celery_app, pulse
+from config.cluster import looks
+from config.cluster.lookout import Lookout
+from rollouts.services import note_cluster
+from runs import services
+from runs.models import DeckPart
+from tests.factories import NOON, bearer, make_user
+from tests.fake_cluster import FakeCluster
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    """A port that refuses: somebody holds it and does not listen."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        yield silent.getsockname()[1]
+
+
+def cluster(client: Client, *, role: str = "viewer") -> dict[str, Any]:
+    client.force_login(make_user(username=f"a-{role}", role=role))
+    answer = client.get("/api/cluster")
+    assert answer.status_code == 200, answer.content
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_every_part_that_answers_says_what_it_is(client: Client) -> None:
+    found = cluster(client)
+
+    database, broker, storage = found["database"], found["broker"], found["storage"]
+    assert (database["state"], broker["state"], storage["state"]) == ("up", "up", "up")
+    assert int(database["version"].split(".")[0]) >= 14
+    assert 1 <= database["connections"] <= database["connections_at_most"]
+    assert database["size_bytes"] > 1_000_000
+    assert database["replicas"] == 0
+    assert (broker["product"], broker["clients"] >= 1) == ("Valkey", True)
+    assert 0 < storage["free_bytes"] <= storage["total_bytes"]
+    assert found["versions"]["python"]
+    assert (found["ray"]["state"], found["ray"]["problem"][:11]) == ("absent", "RAY_ADDRESS")
+
+
+def test_addresses_are_for_administrators(client: Client) -> None:
+    shown = [cluster(client, role=role) for role in ("viewer", "admin")]
+
+    viewer, admin = (
+        [part["database"]["address"], part["broker"]["address"], part["storage"]["place"]]
+        for part in shown
+    )
+    assert viewer == [None, None, None]
+    assert all(admin)
+
+
+def test_a_dead_broker_hides_nothing_else(
+    client: Client, settings: Settings, dead_port: int
+) -> None:
+    settings.REDIS_URL = f"redis://:secret@127.0.0.1:{dead_port}/0"
+
+    found = cluster(client)
+
+    assert (found["broker"]["state"], found["broker"]["problem"]) == ("down", "it does not answer")
+    assert found["broker"]["version"] is None
+    assert found["database"]["state"] == "up"
+
+
+def test_why_a_part_is_down_is_told_to_administrators_without_its_password(
+    client: Client, settings: Settings, dead_port: int
+) -> None:
+    settings.REDIS_URL = f"redis://:secret@127.0.0.1:{dead_port}/0"
+
+    broker = cluster(client, role="admin")["broker"]
+
+    assert str(dead_port) in broker["problem"]
+    assert broker["address"] == f"redis://127.0.0.1:{dead_port}/0"
+    assert "secret" not in str(broker)
+
+
+def test_a_broker_that_says_nothing_holds_nobody_up(
+    client: Client, settings: Settings, silent_port: int
+) -> None:
+    settings.REDIS_URL = f"redis://127.0.0.1:{silent_port}/0"
+    began = time.monotonic()
+
+    found = cluster(client)
+
+    assert found["broker"]["state"] in {"down", "unknown"}
+    assert found["database"]["state"] == "up"
+    # A second for all parts; the rest is a slow machine.
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("port", ["dead_port", "silent_port"])
+def test_a_database_that_is_away_is_told_within_libpq_s_patience(
+    port: str, request: pytest.FixtureRequest
+) -> None:
+    params = {"host": "127.0.0.1", "port": request.getfixturevalue(port), "user": "x"}
+    lookout: Lookout[Any] = Lookout(lambda: looks.database_figures(params), clock=lambda: NOON)
+
+    lookout.begin()
+    assert lookout.sight(by=time.monotonic() + 0.01).state in {"down", "unknown"}
+    sight = lookout.sight(by=time.monotonic() + 60)
+
+    assert (sight.state, sight.found) == ("down", None)
+
+
+def test_no_worker_is_told_apart_from_no_broker(dead_port: int, settings: Settings) -> None:
+    with pytest.raises(looks.NoWorkerAnswers):
+        looks.active_jobs(celery_app)
+
+    away = celery_app.conf.broker_url
+    celery_app.conf.broker_url = f"redis://127.0.0.1:{dead_port}/0"
+    try:
+        with pytest.raises(OperationalError):
+            looks.active_jobs(celery_app)
+    finally:
+        celery_app.conf.broker_url = away
+
+
+def test_a_process_shows_its_own_last_word(client: Client) -> None:
+    now = datetime.now(UTC)
+    services.prove_part(
+        kind="worker",
+        name="jobs@here",
+        host="here",
+        pid=7,
+        started_at=NOON,
+        version="1.2",
+        details={"queues": ["celery"], "concurrency": 2, "memory_bytes": 4096},
+        now=now,
+    )
+    services.prove_part(kind="web", name="here:8", started_at=NOON, now=now)
+
+    found = cluster(client)
+
+    (worker,) = found["workers"]
+    assert (worker["name"], worker["queues"], worker["concurrency"]) == ("jobs@here", ["celery"], 2)
+    assert worker["active"] is None  # nobody answers to that name
+    assert [process["name"] for process in found["web"]] == ["here:8"]
+    assert found["clocks"] == []
+
+
+def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
+    for minutes in (0, 1):
+        services.prove_part(
+            kind="web",
+            name="here:8",
+            started_at=NOON,
+            details={"memory_bytes": minutes},
+            now=NOON + timedelta(minutes=minutes),
+        )
+
+    part = DeckPart.objects.get()
+    assert (part.proven_at, part.details) == (NOON + timedelta(minutes=1), {"memory_bytes": 1})
+
+
+def test_processes_that_are_gone_are_forgotten_by_their_own_host() -> None:
+    gone = 2**22 + 1  # more than Linux ever gives
+    for name, host, pid in (("a", "here", os.getpid()), ("b", "here", gone), ("c", "there", gone)):
+        services.prove_part(kind="web", name=name, host=host, pid=pid, started_at=NOON, now=NOON)
+
+    assert services.forget_dead_parts(host="here", is_alive=pulse.is_alive) == 1
+    assert sorted(DeckPart.objects.values_list("name", flat=True)) == ["a", "c"]
+
+    assert services.forget_silent_parts(now=NOON + timedelta(minutes=59)) == 0
+    assert services.forget_silent_parts(now=NOON + timedelta(minutes=61)) == 2
+
+
+class TestRay:
+    ADDRESS = "10.0.0.7:6379"
+
+    def look(self, fake: FakeCluster, **more: Any) -> bool:
+        return note_cluster(cluster=fake, address=self.ADDRESS, now=datetime.now(UTC), **more)
+
+    def test_nodes_are_shown_with_the_age_of_the_look(
+        self, client: Client, settings: Settings
+    ) -> None:
+        settings.RAY_ADDRESS = self.ADDRESS
+        fake = FakeCluster()
+        assert self.look(fake)
+        assert not self.look(fake, unless_newer_than_seconds=60)
+
+        ray = cluster(client)["ray"]
+
+        assert (ray["state"], ray["address"]) == ("up", None)
+        assert [(node["host"], node["cpus"], node["is_head"]) for node in ray["nodes"]] == [
+            ("head", 4.0, True)
+        ]
+
+    def test_a_cluster_that_went_away_keeps_what_it_last_had(
+        self, client: Client, settings: Settings
+    ) -> None:
+        settings.RAY_ADDRESS = self.ADDRESS
+        fake = FakeCluster()
+        self.look(fake)
+        fake.is_reachable = False
+        self.look(fake)
+
+        ray = cluster(client, role="admin")["ray"]
+
+        assert (ray["state"], len(ray["nodes"]), ray["address"]) == ("down", 1, self.ADDRESS)
+        assert "refused" in ray["problem"]
+        assert ray["proven_at"]
+
+    def test_a_cluster_that_never_answered_has_no_proof(
+        self, client: Client, settings: Settings
+    ) -> None:
+        settings.RAY_ADDRESS = self.ADDRESS
+        fake = FakeCluster()
+        fake.is_reachable = False
+        self.look(fake)
+
+        ray = cluster(client)["ray"]
+
+        assert (ray["state"], ray["proven_at"], ray["nodes"]) == ("down", None, [])
+        assert ray["problem"] == "it does not answer"
+
+
+def test_the_deck_says_which_one_it_is(client: Client, settings: Settings) -> None:
+    settings.ROLLDECK_DEPLOYMENT = "staging"
+    client.force_login(make_user(role="admin"))
+
+    deck = client.get("/api/deck").json()
+
+    assert (deck["deployment"], deck["auth"], deck["time_zone"]) == ("staging", "open", "UTC")
+    assert deck["password_address"] == "/admin/password_change/"
+    machine = client.get("/api/deck", headers=bearer("trainer"))
+    assert machine.status_code == 200

@@ -1,0 +1,202 @@
+"""Every environment that the deck knows, with the runs that use it and how it does."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from rollouts.models import Fleet
+from runs.models import Run
+from runs.services.lifecycle import configured
+from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
+from tests.factories import NOON, make_run, make_token
+from tests.lesson_factories import language, lesson
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Deck:
+    """Runs, and somebody who looks at their environments."""
+
+    def __init__(self) -> None:
+        self.http = Client()
+        self.token = {"Authorization": f"Bearer {make_token('trainer')[1]}"}
+
+    def registers(self, run: str, **environment: Any) -> int:
+        """Let an environment join an outside run; return its id."""
+        found: int = self.post(run, "/register-env", ENVIRONMENT | environment)["env_id"]
+        return found
+
+    def post(self, run: str, path: str, content: Any) -> Any:
+        answer = self.http.post(
+            f"/atropos/{run}{path}",
+            data=body(content),
+            content_type="application/json",
+            headers=self.token,
+        )
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    def opens(self, run: str) -> None:
+        """A trainer registers and asks for its first batch: from now on environments may join."""
+        self.post(run, "/register", REGISTRATION)
+        assert b"".join(self.http.get(f"/atropos/{run}/batch", headers=self.token))
+
+    def get(self, path: str = "", **query: Any) -> Any:
+        answer = self.http.get(f"/api/environments{path}", query, headers=self.token)
+        return answer.json() | {"status": answer.status_code}
+
+    def names(self, **query: Any) -> list[str]:
+        return [row["name"] for row in self.get(**query)["results"]]
+
+
+@pytest.fixture
+def deck() -> Deck:
+    return Deck()
+
+
+def test_what_runs_may_ask_for_is_listed_before_anybody_has(deck: Deck, settings: Settings) -> None:
+    settings.ROLLDECK_ENVIRONMENTS = ["module:my_lab:Maze"]
+
+    rows = {row["name"]: row for row in deck.get()["results"]}
+
+    assert {"gymnasium:CartPole-v1", "task:reverse", "module:my_lab:Maze"} <= set(rows)
+    assert rows["gymnasium:CartPole-v1"]["presets"] == ["cartpole"]
+    assert rows["task:reverse"]["kind"] == "tokens"
+    maze = rows["module:my_lab:Maze"]
+    assert (maze["registered"], maze["runs"], maze["per_hour"]) == (True, 0, None)
+
+
+def test_an_environment_from_outside_brings_its_figures(deck: Deck) -> None:
+    for name in ("one", "two"):
+        make_run(name=name, kind="outside", status="running")
+        deck.opens(name)
+        deck.registers(name)
+        deck.registers(name, desired_name="code")
+    deck.post(
+        "two",
+        "/scored_data_list",
+        [
+            group(env_id=0, scores=[1.0, 0.0]),
+            group(env_id=0, scores=[1.0, 1.0], mark=2),
+            group(env_id=1, scores=[0.0, 0.0], mark=3),
+        ],
+    )
+
+    (math,) = deck.get(kind="outside", q="MAT")["results"]
+
+    assert (math["name"], math["runs"], math["active_runs"]) == ("math", 2, 2)
+    assert math["newest_run"] in {"one", "two"}
+    assert math["last_seen_at"]
+    assert (math["per_hour"], math["reward_mean"], math["zero_variance_share"]) == (2.0, 0.75, 0.5)
+    assert (math["looked_at"], math["registered"]) == (2, False)
+
+
+def test_a_fleet_s_environment_shows_the_returns_of_its_episodes(deck: Deck) -> None:
+    run = make_run(name="pole")
+    Fleet.objects.create(run=run, observed_at=NOON)
+    window = {
+        "at": NOON,
+        "environment": "gymnasium:CartPole-v1",
+        "worker": 0,
+        "seconds": 1.0,
+        "return_min": 0,
+        "return_max": 9,
+        "return_p10": 0,
+        "return_p50": 5,
+        "return_p90": 9,
+        "discounted_return_mean": 1,
+        "length_mean": 5,
+        "length_max": 9,
+        "terminated": 4,
+        "truncated": 0,
+        "aborted": 0,
+        "return_mean": 5,
+    }
+    run.episode_windows.create(**window, mode="train", count=4, return_sum=20.0)
+    run.episode_windows.create(**window, mode="eval", count=90, return_sum=900.0)
+
+    (found,) = deck.get(q="cartpole")["results"]
+
+    assert (found["runs"], found["reward_mean"], found["looked_at"]) == (1, 5.0, 4)
+    assert (found["per_hour"], found["zero_variance_share"]) == (0.0, None)
+    assert found["last_seen_at"] == "2026-03-01T12:00:00Z"
+
+
+def test_a_lesson_s_environment_is_found_by_its_spec(deck: Deck) -> None:
+    make_run(name="words", config=language({"easy": lesson(), "hard": lesson("easy")}))
+
+    shown = deck.get("/one", kind="tokens", name="task:reverse")
+
+    assert [(run["name"], run["lessons"]) for run in shown["runs"]] == [("words", ["easy", "hard"])]
+    assert shown["environment"]["runs"] == 1
+    assert shown["config"] == {
+        "language": {"lessons": {"easy": {"spec": "task:reverse", "kwargs": {"length": 2}}}}
+    }
+
+
+def test_what_it_is_launched_with_is_a_configuration_that_the_deck_takes(deck: Deck) -> None:
+    for row in deck.get()["results"]:
+        shown = deck.get("/one", kind=row["kind"], name=row["name"])
+        parsed = configured(preset="", config=shown["config"])
+        specs = [one.spec for one in parsed.language.lessons.values()] if parsed.language else []
+        assert row["name"] in {*specs, parsed.environment.spec}
+
+
+def test_pages_follow_one_another_without_gap_or_repetition(deck: Deck) -> None:
+    make_run(name="outside", kind="outside", status="running")
+    deck.opens("outside")
+    for name in ("zebra", "Äpfel", "gymnasium:CartPole-v1"):
+        deck.registers("outside", desired_name=name)
+    whole = [(row["name"], row["kind"]) for row in deck.get()["results"]]
+
+    found: list[Any] = []
+    after = ""
+    while True:
+        page = deck.get(limit=2, after=after)
+        found += [(row["name"], row["kind"]) for row in page["results"]]
+        if page["next"] is None:
+            break
+        after = page["next"]
+
+    assert found == whole
+    assert len(set(found)) == len(found)
+    assert ("gymnasium:CartPole-v1", "outside") in found
+    assert ("gymnasium:CartPole-v1", "steps") in found
+
+
+def test_archived_runs_are_not_counted(deck: Deck) -> None:
+    make_run(name="old", kind="outside", status="running")
+    deck.opens("old")
+    deck.registers("old", desired_name="gone")
+    assert deck.names(q="gone") == ["gone"]
+
+    Run.objects.update(archived_at=NOON)
+
+    assert deck.names(q="gone") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "field"),
+    [
+        ("", {"kind": "odd"}, 400, "kind"),
+        ("", {"q": "a\x00"}, 400, "q"),
+        ("", {"after": "nowhere"}, 400, "after"),
+        ("", {"limit": "0"}, 400, "limit"),
+        ("/one", {"kind": "steps"}, 400, "name"),
+        ("/one", {"name": "x"}, 400, "kind"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused_by_its_field(
+    deck: Deck, path: str, query: dict[str, str], status: int, field: str
+) -> None:
+    answer = deck.get(path, **query)
+
+    assert (answer["status"], answer["errors"][0]["field"]) == (status, field)
+
+
+def test_an_environment_that_nobody_knows_is_not_found(deck: Deck) -> None:
+    answer = deck.get("/one", kind="steps", name="gymnasium:Nowhere")
+
+    assert (answer["status"], answer["code"]) == (404, "not_found")

@@ -1,0 +1,79 @@
+"""A part that hangs is never waited for, and never asked twice at a time."""
+
+import threading
+import time
+
+from config.cluster.lookout import Lookout
+from tests.deck import wait_until
+from tests.factories import NOON
+
+
+def soon() -> float:
+    return time.monotonic() + 30
+
+
+def test_what_answers_is_up_with_the_time_of_its_proof() -> None:
+    lookout = Lookout(lambda: 7, clock=lambda: NOON)
+    lookout.begin()
+
+    sight = lookout.sight(by=soon())
+
+    assert (sight.state, sight.found, sight.problem) == ("up", 7, "")
+    assert sight.proven_at == NOON
+    assert sight.took_ms is not None
+
+
+def test_what_fails_is_down_and_keeps_what_it_said_last() -> None:
+    answers = iter([1])
+    lookout = Lookout(lambda: next(answers), fresh_seconds=0.0, clock=lambda: NOON)
+    lookout.begin()
+    first = lookout.sight(by=soon())
+    lookout.begin()
+
+    sight = lookout.sight(by=soon())
+
+    assert (sight.state, sight.found, sight.problem) == ("down", 1, "StopIteration")
+    assert sight.proven_at == first.proven_at == NOON
+
+
+def test_what_hangs_is_unknown_at_once_when_the_time_is_over() -> None:
+    hangs = threading.Event()
+    lookout = Lookout(lambda: hangs.wait(60), clock=lambda: NOON)
+    lookout.begin()
+
+    began = time.monotonic()
+    sight = lookout.sight(by=began + 0.05)
+
+    assert sight.state == "unknown"
+    assert "no answer" in sight.problem
+    assert time.monotonic() - began < 20
+    hangs.set()
+
+
+def test_a_look_that_hangs_has_no_second_one_beside_it() -> None:
+    goes_on, looks = threading.Event(), []
+
+    def look() -> None:
+        looks.append(1)
+        goes_on.wait(60)
+
+    lookout = Lookout(look, fresh_seconds=0, clock=lambda: NOON)
+    for _ in range(5):
+        lookout.begin()
+    assert lookout.sight(by=time.monotonic()).state == "unknown"
+    goes_on.set()
+    assert lookout.sight(by=soon()).state == "up"
+    assert len(looks) == 1
+
+    lookout.begin()
+    wait_until(lambda: len(looks) == 2, seconds=30, what="it is looked at again")
+
+
+def test_a_fresh_sight_is_not_looked_at_again() -> None:
+    looks: list[int] = []
+    lookout = Lookout(lambda: looks.append(1), fresh_seconds=3600, clock=lambda: NOON)
+    for _ in range(3):
+        lookout.begin()
+        lookout.sight(by=soon())
+
+    assert looks == [1]

@@ -1,0 +1,79 @@
+"""What is told of an environment from the newest data of a few runs."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rollouts.core.environment_figures import Figures, Sample, figures_of
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def sample(**given: Any) -> Sample:
+    plain: dict[str, Any] = {
+        "run_id": 1,
+        "env_id": 0,
+        "lesson": None,
+        "recent": 30,
+        "oldest_at": NOON - timedelta(hours=2),
+        "reward_sum": 15.0,
+        "rewarded": 30,
+        "compared": 20,
+        "equal": 5,
+        "is_cut": False,
+    }
+    return Sample(**(plain | given))
+
+
+def test_an_environment_is_what_its_runs_call_so() -> None:
+    samples = [sample(), sample(env_id=1, reward_sum=900.0), sample(run_id=2, reward_sum=0.0)]
+
+    found = figures_of(samples, members=[(1, [0], [None]), (2, [0], [None])], now=NOON)
+
+    assert found == Figures(per_hour=60, reward_mean=0.25, zero_variance_share=0.25, looked_at=60)
+
+
+def test_a_lesson_is_told_from_the_other_lessons_of_its_run() -> None:
+    samples = [sample(env_id=None, lesson="sort"), sample(env_id=None, lesson="reverse", recent=4)]
+
+    assert figures_of(samples, members=[(1, [None], ["reverse"])], now=NOON).per_hour == 4
+
+
+def test_a_fleet_steps_nothing_but_its_environment() -> None:
+    samples = [sample(env_id=None), sample(run_id=7, env_id=None)]
+
+    assert figures_of(samples, members=[(7, [None], [None])], now=NOON).looked_at == 30
+
+
+def test_a_rate_is_of_the_time_that_was_looked_at() -> None:
+    ten_minutes = sample(is_cut=True, oldest_at=NOON - timedelta(minutes=10))
+    members = [(1, [0], [None])]
+
+    assert figures_of([ten_minutes], members=members, now=NOON).per_hour == 180
+    # The stretch that was looked at is the run's, not the environment's.
+    other = sample(env_id=1, is_cut=True, oldest_at=NOON - timedelta(minutes=30))
+    assert figures_of([ten_minutes, other], members=members, now=NOON).per_hour == 60
+
+
+def test_a_burst_is_no_rate_of_millions() -> None:
+    burst = sample(is_cut=True, oldest_at=NOON - timedelta(milliseconds=3))
+
+    assert figures_of([burst], members=[(1, [0], [None])], now=NOON).per_hour == 1800
+
+
+@pytest.mark.parametrize("samples", [[], [sample(run_id=9)]])
+def test_without_data_nothing_is_told(samples: list[Sample]) -> None:
+    assert figures_of(samples, members=[(1, [0], [None])], now=NOON) == Figures(
+        per_hour=None, reward_mean=None, zero_variance_share=None, looked_at=0
+    )
+
+
+def test_figures_that_no_group_supports_are_left_out() -> None:
+    found = figures_of(
+        [sample(rewarded=0, reward_sum=0.0, compared=0, equal=0)],
+        members=[(1, [0], [None])],
+        now=NOON,
+    )
+
+    assert (found.reward_mean, found.zero_variance_share) == (None, None)
