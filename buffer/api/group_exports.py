@@ -1,11 +1,7 @@
 """Hand out whole selections of groups, never all in memory."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
-from django.core.handlers.asgi import ASGIRequest
-from django.db import connections
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -14,6 +10,7 @@ from rest_framework.views import APIView
 
 from buffer.api.archives import PARQUET
 from buffer.api.group_lists import FILTERS, filter_of
+from buffer.api.streaming import streamed
 from buffer.selectors import group_exports
 from runs import selectors as runs_selectors
 from runs.api.bodies import InvalidBody, whole_number
@@ -23,24 +20,6 @@ from runs.api.permissions import Readers
 JSON_LINES: Final = "application/jsonl"
 MOST_GROUPS: Final = 1_000_000
 _FORMATS: Final = {"jsonl": JSON_LINES, "parquet": PARQUET}
-
-
-class _LoopParts:
-    """Parts for an asynchronous server, which would collect a plain iterator in memory."""
-
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        self._parts = parts
-
-    def _next(self) -> bytes | None:
-        try:
-            return next(self._parts, None)
-        finally:
-            # The next part may be made in another thread, which has a connection of its own.
-            connections.close_all()
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while (part := await asyncio.to_thread(self._next)) is not None:
-            yield part
 
 
 class GroupExportView(APIView):
@@ -71,12 +50,6 @@ class GroupExportView(APIView):
         found = runs_selectors.run_named(run)
         write = group_exports.parquet if form == "parquet" else group_exports.json_lines
         parts = write(found.pk, filter_of(request), limit=limit or MOST_GROUPS)
-        is_async = isinstance(request._request, ASGIRequest)  # noqa: SLF001 the only way to it
-        return StreamingHttpResponse(
-            _LoopParts(parts) if is_async else parts,
-            content_type=_FORMATS[form],
-            headers={
-                "Content-Disposition": f'attachment; filename="{found.name}-groups.{form}"',
-                "Cache-Control": "private, no-store",
-            },
+        return streamed(
+            request, parts, content_type=_FORMATS[form], filename=f"{found.name}-groups.{form}"
         )

@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from rolldeck.downloads import save
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 
@@ -39,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with Connection(url, token, retry_for_seconds=args.retry_for) as connection:
             command: Callable[[Connection, argparse.Namespace], object] = args.command
             answer = command(connection, args)
-    except RolldeckError as error:
+    except (RolldeckError, OSError) as error:
         print(f"rolldeck: {error}", file=sys.stderr)
         return 1
     print(json.dumps(answer, indent=2) if args.json else args.shown(answer))
@@ -80,6 +82,12 @@ def _parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     events = command("events", "show what happened", command=_list_events, shown=_events_table)
     events.add_argument("run", metavar="RUN")
     events.add_argument("--limit", type=int, default=50)
+    bundle = command(
+        "bundle", "save a run as one page that opens offline", command=_bundle, shown=_saved_line
+    )
+    bundle.add_argument("run", metavar="RUN")
+    bundle.add_argument("--groups", type=int, default=20, help="newest groups to take along")
+    bundle.add_argument("--out", type=Path, metavar="FILE", help="where to (default RUN.html)")
     return parser
 
 
@@ -143,6 +151,16 @@ def _list_events(connection: Connection, args: argparse.Namespace) -> object:
     path = f"/api/runs/{quote(args.run, safe='')}/events"
     call = Call(method="GET", path=path, params={"limit": args.limit})
     return list(reversed(connection.json(call)["results"]))
+
+
+def _bundle(connection: Connection, args: argparse.Namespace) -> object:
+    path = f"/api/runs/{quote(args.run, safe='')}/bundle?groups={args.groups}"
+    target: Path = args.out or Path(f"{args.run}.html")
+    return {"file": str(target), "bytes": save(connection, path, target)}
+
+
+def _saved_line(saved: Row) -> str:
+    return f"{saved['file']}: {saved['bytes']:,} bytes; open it in a browser"
 
 
 def _run_line(run: Row) -> str:

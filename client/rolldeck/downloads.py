@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import time
+from pathlib import Path
 from typing import Final
 
 import httpx
@@ -51,6 +52,25 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
     if hashlib.sha256(kept).hexdigest() != sha256:
         raise InvalidMessage(f"{path} is not what its manifest says: another checksum")
     return memoryview(kept).toreadonly()
+
+
+def save(connection: Connection, path: str, target: Path) -> int:
+    """Write what is at `path` into a file, however large it is; return its length in bytes.
+
+    The file appears under its name when all of it is there.
+
+    Raises:
+        OSError: If it cannot be written.
+        RolldeckError: A subclass for what the server refused, or when the connection breaks.
+    """
+    begun = target.with_name(f"{target.name}.part")
+    try:
+        with connection.opened(path, {}) as answer, begun.open("wb") as file:
+            size_bytes = sum(file.write(part) for part in answer.iter_bytes())
+        begun.replace(target)
+    finally:
+        begun.unlink(missing_ok=True)
+    return size_bytes
 
 
 class _BrokenOff(Exception):

@@ -28,6 +28,7 @@ urlpatterns = [
     path("api/", include("runs.api.urls")),
     path("api/", include("buffer.api.urls")),
     path("api/", include("rollouts.api.urls")),
+    path("api/", include("frontend.api_urls")),
     # The routes of the Atropos trajectory API: at the root for the default run, and by name.
     path("atropos/<slug:run>/", include("buffer.api.atropos_urls")),
     path("", root),

@@ -82,6 +82,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("POST", "runs/<slug:run>/drain"): OPERATE,
     ("POST", "runs/<slug:run>/stop"): OPERATE,
     ("POST", "runs/<slug:run>/kill"): OPERATE,
+    ("GET", "runs/<slug:run>/bundle"): READ_RUN,
     ("GET", "runs/<slug:run>/events"): READ_RUN,
     ("GET", "runs/<slug:run>/environments"): READ_RUN,
     ("PATCH", "runs/<slug:run>/environments/<small:env_id>"): OPERATE,

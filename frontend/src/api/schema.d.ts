@@ -561,6 +561,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Download a page that shows the run without a server: facts, ledger, metrics, groups. */
+        get: operations["runs_bundle"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/capture-scores": {
         parameters: {
             query?: never;
@@ -7121,6 +7138,79 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BiasAnswer"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_bundle: {
+        parameters: {
+            query?: {
+                batch?: string;
+                env?: string[];
+                flag?: string[];
+                /** @description Groups that go along; 0 to 500, 20 if absent. */
+                groups?: number;
+                length_max?: number;
+                length_min?: number;
+                lesson?: string[];
+                q?: string;
+                reason?: string[];
+                score_max?: number;
+                score_min?: number;
+                sort?: string;
+                state?: string[];
+                step_max?: number;
+                step_min?: number;
+                version_max?: number;
+                version_min?: number;
+                worker?: string[];
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
                 };
             };
             400: {

@@ -1,12 +1,13 @@
 """A download is one file to its last byte, however often the connection breaks."""
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from breaking_server import BreakingFile, serving
 
-from rolldeck.downloads import MOST_SILENT_ATTEMPTS, download
+from rolldeck.downloads import MOST_SILENT_ATTEMPTS, download, save
 from rolldeck.errors import Unreachable
 from rolldeck.http import Connection
 from rolldeck.wire import InvalidMessage
@@ -64,3 +65,18 @@ def test_a_server_that_sends_nothing_any_more_is_given_up() -> None:
         fetched(file)
 
     assert len(file.requests) == 1 + MOST_SILENT_ATTEMPTS
+
+
+def test_a_file_is_there_when_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "run.html"
+    file = BreakingFile(OLD)
+    file.breaks_after = [1000]
+    with serving(file) as url, Connection(url) as connection:
+        with pytest.raises(Unreachable):
+            save(connection, "/file", target)
+        assert list(tmp_path.iterdir()) == []
+
+        assert save(connection, "/file", target) == len(OLD)
+
+    assert target.read_bytes() == OLD
+    assert list(tmp_path.iterdir()) == [target]

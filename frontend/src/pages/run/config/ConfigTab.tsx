@@ -12,6 +12,7 @@ import { ChangeList } from "@/pages/launch/ChangeList";
 import { changesOf } from "@/pages/launch/changes";
 import { sectionsFor } from "@/pages/launch/useLaunch";
 import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
+import { CopyToKeep } from "@/pages/run/config/CopyToKeep";
 import { useRun } from "@/pages/run/RunContext";
 
 /** What the run was told beyond what every run would be: the difference from the defaults. */
@@ -79,6 +80,7 @@ export function ConfigTab() {
         <Configuration run={run} />
       )}
       <ChangeHistory run={run} />
+      <CopyToKeep run={run} />
     </div>
   );
 }

@@ -1,0 +1,1 @@
+"""A run as one file that a browser opens without a server."""

@@ -1,0 +1,267 @@
+"""Put a run's record into the parts of a bundle, each bounded, one at a time in memory."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from buffer import selectors as buffer_selectors
+from buffer.core.conversations import Conversation, conversation
+from buffer.core.fates import ItemKind
+from buffer.core.group_filter import GroupFilter
+from buffer.core.ledger import Ledger
+from buffer.core.sequence_views import Pieces, SequenceSummary, SequenceWindow, summaries, window
+from buffer.selectors import group_contents, group_exports, group_provenance, ledgers, token_text
+from buffer.selectors.group_contents import GroupUnreadable
+from buffer.selectors.group_lists import GroupRow
+from buffer.storage import PayloadMissing
+from frontend.bundles import page
+from rolldeck.groups import GroupArrays
+from rollouts import selectors as rollouts_selectors
+from rollouts.selectors import Asked
+from runs import selectors as runs_selectors
+from runs.models import Run
+from runs.wire import Event, RunDetail
+
+GROUPS: Final = 20
+GROUPS_AT_MOST: Final = 500
+METRICS_AT_MOST: Final = 500
+POINTS: Final = 300
+"""Buckets of a line; least and greatest value of each are kept."""
+LINES_AT_ONCE: Final = 25
+EVENTS: Final = 200
+SEQUENCES: Final = 64
+TOKENS: Final = 4096
+"""Of a sequence."""
+CHARACTERS: Final = (20_000, 2_000, 200)
+"""Of a message; less where a conversation would be too large."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How large what is written may get; bytes of JSON."""
+
+    group_bytes: int = 1 << 20
+    """Of a group; sequences beyond it are only summed up."""
+    groups_bytes: int = 64 << 20
+    """Of all groups; further ones are left out."""
+
+
+USUAL: Final = Bounds()
+
+
+class KindLedger(Struct, frozen=True, kw_only=True):
+    """Where the items of one kind are."""
+
+    kind: str
+    environment: str
+    """Empty for all of the run."""
+    accepted: int
+    queued: int
+    waiting: int
+    leased: int
+    served: int
+    quarantined: int
+    dropped: dict[str, int]
+    balanced: bool
+
+
+class RunPart(Struct, frozen=True, kw_only=True):
+    """What is known of the run."""
+
+    written_at: datetime
+    run: RunDetail
+    ledgers: list[KindLedger]
+    events: list[Event]
+    """The newest, newest first."""
+    metrics: int
+    """Names that it has samples of; the bundle holds the first ones."""
+
+
+class SequencePart(Struct, frozen=True, kw_only=True):
+    """A sequence and its beginning."""
+
+    summary: SequenceSummary
+    conversation: Conversation | None
+    window: SequenceWindow | None
+    """Both are null where the group was too large for it."""
+
+
+class GroupPart(Struct, frozen=True, kw_only=True):
+    """A group and what is in it."""
+
+    id: int
+    environment: str
+    lesson: str
+    state: str
+    drop_reason: str
+    received_at: datetime
+    policy_step: int | None
+    step: int | None
+    tokens: int
+    missing: str
+    """Why its content is not here; empty when it is."""
+    sequences: list[SequencePart]
+    total_sequences: int
+
+
+class EndPart(Struct, frozen=True, kw_only=True):
+    """The last part: without it, the file is not whole."""
+
+    metrics: int
+    groups: int
+    is_cut: bool
+    """Further groups were found and are left out: the file would be too large."""
+
+
+def bundle(
+    run: Run, wanted: GroupFilter, *, groups: int, now: datetime, bounds: Bounds = USUAL
+) -> Iterator[bytes]:
+    """Yield the parts of a page that shows a run without a server.
+
+    Args:
+        run: The run.
+        wanted: Which groups go along; the first `groups` of the list.
+        groups: At most.
+        now: When this is.
+        bounds: Of what is written.
+    """
+    yield page.head(title=f"{run.name} · Rolldeck")
+    about = about_run(run, now=now)
+    yield page.block("run", about)
+    drawn = 0
+    for block in metric_blocks(run):
+        drawn += 1
+        yield block
+    written, size_bytes, is_cut = 0, 0, False
+    for block in group_blocks(run, wanted, groups=groups, bounds=bounds):
+        if size_bytes + len(block) > bounds.groups_bytes:
+            is_cut = True
+            break
+        written, size_bytes = written + 1, size_bytes + len(block)
+        yield block
+    yield page.block("end", EndPart(metrics=drawn, groups=written, is_cut=is_cut))
+    yield page.foot()
+
+
+def about_run(run: Run, *, now: datetime) -> RunPart:
+    """Return what is known of a run: state, configuration, ledger, events."""
+    whole = [(kind, "", buffer_selectors.ledger(run.pk, kind)) for kind in ItemKind]
+    names = group_provenance.environment_names(run.pk)
+    parts = [
+        (one.kind, one.environment or _environment(one.env_id, names), one.ledger)
+        for one in ledgers.ledgers_by_environment(run.pk)
+    ]
+    return RunPart(
+        written_at=now,
+        run=runs_selectors.run_detail(run),
+        ledgers=[_ledger(*side) for side in [*whole, *parts] if side[2].accepted],
+        events=runs_selectors.events(run_id=run.pk, limit=EVENTS),
+        metrics=rollouts_selectors.metric_keys(run.pk, limit=1).total,
+    )
+
+
+def _environment(env_id: int | None, names: dict[int, str]) -> str:
+    return "no environment" if env_id is None else names.get(env_id, f"environment {env_id}")
+
+
+def _ledger(kind: ItemKind, environment: str, found: Ledger) -> KindLedger:
+    return KindLedger(
+        kind=kind.value, environment=environment, balanced=found.balanced, **asdict(found)
+    )
+
+
+def metric_blocks(run: Run) -> Iterator[bytes]:
+    """Yield a line over all of a run's steps for each of its first metrics."""
+    after, left = "", METRICS_AT_MOST
+    while left > 0:
+        keys = rollouts_selectors.metric_keys(run.pk, after=after, limit=min(LINES_AT_ONCE, left))
+        names = [key.name for key in keys.results]
+        if names:
+            asked = Asked(axis="step", at_most=POINTS)
+            for line in rollouts_selectors.lines([(run.name, run.pk)], names, asked):
+                yield page.block("metric", line)
+        left -= LINES_AT_ONCE
+        if keys.next is None:
+            return
+        after = keys.next
+
+
+def group_blocks(run: Run, wanted: GroupFilter, *, groups: int, bounds: Bounds) -> Iterator[bytes]:
+    """Yield the first groups of a list with their content."""
+    if not groups:
+        return
+    names = group_provenance.environment_names(run.pk)
+    pieces = token_text.pieces_of(run)
+    for row in group_exports.rows(run.pk, wanted, limit=groups):
+        part = group_part(row, environments=names, pieces=pieces, most_bytes=bounds.group_bytes)
+        yield page.block("group", part)
+
+
+def group_part(
+    row: GroupRow, *, environments: dict[int, str], pieces: Pieces | None, most_bytes: int
+) -> GroupPart:
+    """Return a group with as much of its content as fits."""
+    sequences: list[SequencePart] = []
+    missing = ""
+    try:
+        sequences = _sequences(group_contents.opened(row), pieces, most_bytes)
+    except (PayloadMissing, GroupUnreadable) as error:
+        missing = str(error)
+    return GroupPart(
+        id=row.id,
+        environment=_environment(row.env_id, environments),
+        lesson=row.lesson,
+        state=row.state,
+        drop_reason=row.drop_reason,
+        received_at=row.received_at,
+        policy_step=row.policy_step,
+        step=row.step,
+        tokens=row.tokens,
+        missing=missing,
+        sequences=sequences,
+        total_sequences=row.sequences,
+    )
+
+
+def _sequences(opened: GroupArrays, pieces: Pieces | None, most_bytes: int) -> list[SequencePart]:
+    found, left_bytes = [], most_bytes
+    for summary in summaries(opened, has_text=pieces is not None).results[:SEQUENCES]:
+        part = SequencePart(
+            summary=summary,
+            conversation=_conversation(opened, summary.index, most_bytes // 4),
+            window=window(opened, summary.index, start=0, count=TOKENS, pieces=pieces),
+        )
+        left_bytes -= _size(part)
+        if left_bytes < 0:
+            part = SequencePart(summary=summary, conversation=None, window=None)
+        found.append(part)
+    return found
+
+
+def _conversation(opened: GroupArrays, index: int, most_bytes: int) -> Conversation:
+    for characters in CHARACTERS:
+        found = _without_pictures(conversation(opened, index, characters=characters))
+        if _size(found) <= most_bytes:
+            break
+    return found
+
+
+def _without_pictures(found: Conversation) -> Conversation:
+    """Leave pictures out; how many there were is still told."""
+    messages = [
+        msgspec.structs.replace(
+            message,
+            pictures=[msgspec.structs.replace(one, data=None) for one in message.pictures],
+        )
+        for message in found.results
+    ]
+    pictures = [msgspec.structs.replace(one, data=None) for one in found.pictures]
+    return msgspec.structs.replace(found, results=messages, pictures=pictures)
+
+
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value))

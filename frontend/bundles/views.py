@@ -1,0 +1,53 @@
+"""Hand out bundles."""
+
+from typing import Final
+
+from django.http import StreamingHttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.api.group_lists import FILTERS, filter_of
+from buffer.api.streaming import streamed
+from frontend.bundles.parts import GROUPS, GROUPS_AT_MOST, bundle
+from runs import selectors as runs_selectors
+from runs.api.bodies import whole_number
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+
+HTML: Final = "text/html; charset=utf-8"
+
+
+class BundleView(APIView):
+    """A run as one file."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="runs_bundle",
+        parameters=[
+            *FILTERS,
+            OpenApiParameter(
+                "groups",
+                int,
+                description=f"Groups that go along; 0 to {GROUPS_AT_MOST}, {GROUPS} if absent.",
+            ),
+        ],
+        responses={
+            (200, "text/html"): OpenApiTypes.BINARY,
+            **problems(400, 401, 403, 404),
+        },
+        tags=["runs"],
+    )
+    def get(self, request: Request, run: str) -> StreamingHttpResponse:
+        """Download a page that shows the run without a server: facts, ledger, metrics, groups."""
+        groups = whole_number(request, "groups", default=GROUPS, at_least=0, at_most=GROUPS_AT_MOST)
+        wanted, found = filter_of(request), runs_selectors.run_named(run)
+        return streamed(
+            request,
+            bundle(found, wanted, groups=groups or 0, now=timezone.now()),
+            content_type=HTML,
+            filename=f"{found.name}.html",
+        )

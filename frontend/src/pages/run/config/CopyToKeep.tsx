@@ -1,0 +1,35 @@
+import { Button, NumberInput } from "@mantine/core";
+import { useState } from "react";
+import type { RunDetail } from "@/api/types";
+import { Panel } from "@/components/Panel";
+
+const GROUPS = 20;
+const GROUPS_AT_MOST = 500;
+
+/** The run as one file that opens in any browser, without this server. */
+export function CopyToKeep({ run }: { run: RunDetail }) {
+  const [groups, setGroups] = useState<number | string>(GROUPS);
+  const wanted = typeof groups === "number" ? groups : GROUPS;
+  return (
+    <Panel title="A copy to keep" note="one file; opens offline" className="span-12">
+      <p className="soft copy-about">
+        Facts, ledger, metrics, events, this configuration, and the newest groups with their messages and tokens: a page that
+        asks no server. Or <code className="mono tiny">rolldeck bundle {run.name} --groups {wanted}</code>
+      </p>
+      <div className="copy-actions">
+        <NumberInput
+          label="Groups to take along"
+          size="xs"
+          min={0}
+          max={GROUPS_AT_MOST}
+          clampBehavior="strict"
+          value={groups}
+          onChange={setGroups}
+        />
+        <Button size="xs" variant="default" component="a" href={`/api/runs/${encodeURIComponent(run.name)}/bundle?groups=${wanted}`} download>
+          Save the copy
+        </Button>
+      </div>
+    </Panel>
+  );
+}

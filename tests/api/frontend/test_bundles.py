@@ -1,0 +1,216 @@
+"""A run as one page: its data is all there, bounded, and can do nothing but be read."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pytest
+from django.test import Client
+
+from buffer.core.group_filter import GroupFilter
+from frontend.bundles import parts
+from runs.models import Run
+from tests.buffer_factories import group
+from tests.factories import NOON, bearer, make_run
+from tests.live_server import serving
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HOSTILE = "</script><script>document.title='owned'</script><!--<script>\u2028 &amp; \u202e"
+
+
+class Opened(HTMLParser):
+    """What a browser finds in a page: scripts by their attributes, and everything loaded."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.loads: list[str] = []
+        self.policy = ""
+        self._is_inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag == "script":
+            self._is_inside = True
+            self.scripts.append((named, ""))
+        if named.get("http-equiv") == "Content-Security-Policy":
+            self.policy = named["content"] or ""
+        self.loads += [value or "" for name, value in attrs if name in {"src", "href"}]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_inside &= tag != "script"
+
+    def handle_data(self, data: str) -> None:
+        if self._is_inside:
+            named, before = self.scripts[-1]
+            self.scripts[-1] = (named, before + data)
+
+    def parts(self, kind: str) -> list[Any]:
+        return [json.loads(text) for named, text in self.scripts if named.get("data-part") == kind]
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_run(name="demo", kind="outside", status="running")
+
+
+def push(run: Run, *groups: dict[str, Any]) -> None:
+    answer = Client().post(
+        "/atropos/demo/scored_data_list",
+        json.dumps(list(groups)).encode(),
+        "application/json",
+        headers=bearer("env", run=run),
+    )
+    assert answer.status_code == 200, answer.content
+
+
+def write_down(run: Run, name: str, *values: float | str) -> None:
+    samples = [{"name": name, "step": step, "value": value} for step, value in enumerate(values)]
+    answer = Client().post(
+        "/api/runs/demo/metrics",
+        json.dumps({"samples": samples}),
+        "application/json",
+        headers=bearer("trainer", run=run),
+    )
+    assert answer.status_code == 201, answer.content
+
+
+def asked(run: Run, **query: Any) -> Any:
+    return Client().get("/api/runs/demo/bundle", query, headers=bearer("trainer", run=run))
+
+
+def bundled(run: Run, **query: Any) -> Opened:
+    answer = asked(run, **query)
+    assert answer.status_code == 200, answer.content
+    return Opened(b"".join(answer.streaming_content).decode())
+
+
+def talk(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": text}]
+
+
+def test_the_page_has_what_the_api_says_of_the_run(run: Run) -> None:
+    push(run, group(mark=5) | {"scores": [0.0, 1.0], "messages": [talk("because"), talk("so")]})
+    write_down(run, "loss", 3.0, 0.5, "NaN", 1.25)
+
+    page = bundled(run)
+
+    (about,), (line,), (one,), (end,) = (
+        page.parts(kind) for kind in ("run", "metric", "group", "end")
+    )
+    shown = Client().get("/api/runs/demo", headers=bearer("trainer", run=run)).json()
+    assert about["run"] == shown
+    whole = next(row for row in about["ledgers"] if not row["environment"])
+    assert (whole["kind"], whole["accepted"], whole["balanced"]) == ("groups", 1, True)
+    assert (line["name"], line["samples"], line["nans"]) == ("loss", 4, 1)
+    assert line["last"] == [3.0, 0.5, None, 1.25]
+    first, second = one["sequences"]
+    assert [part["summary"]["score"] for part in (first, second)] == [0.0, 1.0]
+    assert first["conversation"]["results"][1]["text"] == "because"
+    assert first["window"]["tokens"] == [5, 1, 2]
+    assert end == {"metrics": 1, "groups": 1, "is_cut": False}
+
+
+def test_what_a_run_wrote_cannot_leave_its_block(run: Run) -> None:
+    push(run, group(mark=5) | {"messages": [talk(HOSTILE), talk("x")]})
+
+    page = bundled(run)
+
+    runs_something = [text for named, text in page.scripts if "type" not in named]
+    assert len(runs_something) == 1
+    assert {named.get("type") for named, _ in page.scripts} == {None, "application/json"}
+    (one,) = page.parts("group")
+    said = one["sequences"][0]["conversation"]["results"][1]["text"]
+    assert said == HOSTILE
+
+
+def test_the_page_allows_itself_its_own_script_and_nothing_else(run: Run) -> None:
+    page = bundled(run)
+
+    (script,) = (text for named, text in page.scripts if "type" not in named)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in page.policy
+    assert page.policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in page.policy
+    assert page.loads == []
+    assert re.findall(r"\b(?:innerHTML|outerHTML|insertAdjacentHTML|eval|fetch)\b", script) == []
+
+
+def test_only_so_many_groups_go_along(run: Run) -> None:
+    push(run, *(group(mark=mark) | {"scores": [0.0, 1.0]} for mark in range(5)))
+
+    assert len(bundled(run, groups=2).parts("group")) == 2
+    assert bundled(run, groups=0).parts("group") == []
+    assert bundled(run, score_min=0.9).parts("group") == []
+    assert asked(run, groups=parts.GROUPS_AT_MOST + 1).status_code == 400
+
+
+def test_of_what_is_large_a_part_goes_along(run: Run) -> None:
+    long = group(mark=5, tokens=parts.TOKENS + 500)
+    push(run, long | {"messages": [talk("y" * 400_000), talk("short")]}, group(mark=6))
+
+    _, found = bundled(run).parts("group")
+
+    first, _ = found["sequences"]
+    assert len(first["window"]["tokens"]) == parts.TOKENS
+    assert first["window"]["total"] == parts.TOKENS + 500
+    answer = first["conversation"]["results"][1]
+    assert (len(answer["text"]), answer["characters"]) == (parts.CHARACTERS[0], 400_000)
+
+
+def bounded(run: Run, **bounds: int) -> Opened:
+    made = parts.bundle(run, GroupFilter(), groups=5, now=NOON, bounds=parts.Bounds(**bounds))
+    return Opened(b"".join(made).decode())
+
+
+def test_a_group_and_a_page_have_an_end(run: Run) -> None:
+    push(run, group(mark=5, tokens=2000), group(mark=6))
+
+    small, large = bounded(run, group_bytes=4000).parts("group")
+    assert {part["window"] for part in large["sequences"]} == {None}
+    assert {part["summary"]["tokens"] for part in large["sequences"]} == {2000}
+    assert [len(part["window"]["tokens"]) for part in small["sequences"]] == [3, 3]
+
+    page = bounded(run, groups_bytes=4000)
+    assert [one["id"] for one in page.parts("group")] == [small["id"]]
+    assert page.parts("end")[0]["is_cut"]
+
+
+def test_a_group_whose_bytes_were_not_kept_says_so(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(drop_zero_variance=True)
+    push(run, group(mark=5))
+
+    (one,) = bundled(run).parts("group")
+
+    assert (one["state"], one["sequences"]) == ("dropped", [])
+    assert one["missing"].endswith("they were never kept")
+
+
+def test_more_metrics_than_are_drawn_at_once_all_come(run: Run) -> None:
+    names = [f"metric-{number:03d}" for number in range(parts.LINES_AT_ONCE + 3)]
+    for name in names:
+        write_down(run, name, 1.0, 2.0)
+
+    page = bundled(run)
+
+    assert [line["name"] for line in page.parts("metric")] == names
+    assert page.parts("run")[0]["metrics"] == len(names)
+
+
+def test_a_real_server_streams_it_as_a_file(run: Run) -> None:
+    push(run, group(mark=5))
+
+    with serving() as address:
+        answer = httpx.get(
+            f"{address}/api/runs/demo/bundle", headers=bearer("trainer", run=run), timeout=60
+        )
+
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="demo.html"'
+    assert answer.text.endswith("</body>\n</html>\n")
+    assert len(Opened(answer.text).parts("group")) == 1

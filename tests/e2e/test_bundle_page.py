@@ -1,0 +1,136 @@
+"""A run is saved as one file, which opens from the disk with no network and no server."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.deck import Deck
+from tests.e2e import pages
+from tests.e2e.pushed_groups import HOSTILE, UNSEEN, conversation, outside_run, push
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+RUN = "taken-along"
+SPIKE = 1234.5
+
+
+@pytest.fixture(scope="module")
+def group(deck: Deck) -> int:
+    outside_run(deck, RUN)
+    # One high value among thousands: what is condensed must keep it.
+    values = [SPIKE if step == 777 else 1 / (step + 1) for step in range(3000)]
+    for begin in range(0, len(values), 1000):
+        samples = [
+            {"name": "loss", "step": step, "value": values[step]}
+            for step in range(begin, begin + 1000)
+        ]
+        deck.post(f"/api/runs/{RUN}/metrics", {"samples": samples})
+    deck.post(f"/api/runs/{RUN}/metrics", {"samples": [{"name": "lr", "step": 3, "value": 0.25}]})
+    (found,) = push(
+        deck, RUN, conversation(HOSTILE, UNSEEN, "that", scores=[0.0, 1.0], lesson="evil")
+    )
+    return found
+
+
+@pytest.fixture
+def copy(signed_in: Page, group: int, tmp_path: Path) -> Path:
+    """The file that a person saves from the run's page."""
+    signed_in.goto(f"/runs/{RUN}/config")
+    panel = signed_in.get_by_role("region", name="A copy to keep")
+    panel.get_by_label("Groups to take along").fill("5")
+    with signed_in.expect_download() as download:
+        panel.get_by_role("link", name="Save the copy").click()
+    assert download.value.suggested_filename == f"{RUN}.html"
+    target = tmp_path / "copy.html"
+    download.value.save_as(target)
+    return target
+
+
+@pytest.fixture
+def offline(chromium: Browser) -> Iterator[Page]:
+    """A page of a browser without a network, which says nothing and asks for nothing."""
+    context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(15_000)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "request",
+        lambda asked: None if asked.url.startswith("file:") else complaints.append(asked.url),
+    )
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def test_the_copy_shows_offline_what_the_deck_shows(
+    copy: Path, offline: Page, deck: Deck, group: int
+) -> None:
+    page = offline
+    page.goto(copy.as_uri())
+
+    expect(page.get_by_role("heading", level=1)).to_have_text(RUN)
+    expect(page.locator("[data-status=running]")).to_be_visible()
+    row = page.get_by_role("table", name="Ledger").get_by_role("row").nth(1)
+    ledger = deck.get(f"/api/runs/{RUN}/ledger")["groups"]
+    expect(row.get_by_role("cell").nth(1)).to_have_text(f"{ledger['accepted']:,}")
+    expect(row).to_contain_text("adds up")
+
+    chart = page.locator("[data-metric=loss]")
+    chart.scroll_into_view_if_needed()
+    expect(chart.locator("path.band")).to_have_count(1)
+    assert float(chart.get_attribute("data-max") or 0) == SPIKE
+    assert float(chart.get_attribute("data-last") or 0) == pytest.approx(1 / 3000)
+    expect(chart).to_contain_text("3,000 samples")
+    page.get_by_label("Metrics with the words").fill("lr")
+    expect(chart).to_be_hidden()
+    expect(page.locator("[data-metric=lr]")).to_contain_text("last 0.25")
+
+    # The address of one group, as one would send it.
+    page.goto(f"{copy.as_uri()}#group-{group}")
+    page.reload()
+    first = page.get_by_label("Sequence 0", exact=True)
+    expect(first.get_by_label("Message 1, user")).to_contain_text(HOSTILE)
+    expect(first.get_by_label("Message 2, assistant")).to_contain_text("⟨U+202E⟩gnp.exe")
+    first.get_by_text("Tokens of sequence 0").click()
+    expect(first.locator(".tokens span")).to_have_count(5)
+    expect(first.locator(".tokens .own")).to_have_count(2)
+    assert page.title() == f"{RUN} · Rolldeck"
+    assert page.locator("main img, main script").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_copy_keeps_nobody_out(copy: Path, offline: Page, group: int, scheme: str) -> None:
+    page = offline
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto(f"{copy.as_uri()}#group-{group}")
+    page.get_by_text("Tokens of sequence 0").click()
+
+    assert pages.barriers(page) == []
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_copy_that_broke_off_says_so(copy: Path, offline: Page) -> None:
+    whole = copy.read_text(encoding="utf-8")
+    cut = whole[: whole.index('<script type="application/json" data-part="end">')]
+    copy.write_text(cut, encoding="utf-8")
+    offline.goto(copy.as_uri())
+
+    expect(offline.get_by_role("alert")).to_contain_text("This file is not whole")
+    expect(offline.locator("[data-metric=loss]")).to_be_attached()
+
+
+def test_the_script_in_a_message_is_data(copy: Path) -> None:
+    text = copy.read_text(encoding="utf-8")
+    blocks = re.findall(r'data-part="group">(.*?)</script>', text)
+
+    assert len(blocks) == 1
+    said = json.loads(blocks[0])["sequences"][0]["conversation"]["results"][0]["text"]
+    assert said == HOSTILE
+    assert HOSTILE not in text
