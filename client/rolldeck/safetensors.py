@@ -1,5 +1,10 @@
 """Write and read safetensors files with numpy alone.
 
+Numpy has no bfloat16 and no numbers of eight bits. Their bits travel as they are, in arrays with
+one field that is called what they are: ``dtype([("BF16", "<u2")])``. Such an array is as good as
+any other for storing, sending and comparing; :func:`float32_of` and torch
+(``torch.from_numpy(array.view("i2")).view(torch.bfloat16)``) reckon with it.
+
 Source of the format: https://github.com/huggingface/safetensors#format. Eight bytes give the
 length of a JSON header (unsigned, little endian), then the header, then every tensor's bytes in
 C order, little endian, without gaps.
@@ -32,8 +37,12 @@ NAMES: Final = {
 Content = bytes | bytearray | memoryview
 
 DTYPES: Final = {name: np.dtype(numpy_name) for numpy_name, name in NAMES.items()}
-# Numpy has no such numbers, but trainers publish them as bytes of their own making.
-OTHER_ITEM_BYTES: Final = {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
+BITS: Final = {
+    "BF16": np.dtype([("BF16", "<u2")]),
+    "F8_E4M3": np.dtype([("F8_E4M3", "u1")]),
+    "F8_E5M2": np.dtype([("F8_E5M2", "u1")]),
+}
+"""Arrays of numbers that numpy lacks, by the name of the numbers."""
 MAX_HEADER_BYTES: Final = 100_000_000
 
 
@@ -57,12 +66,13 @@ def encode(tensors: Mapping[str, NDArray[Any]]) -> bytes:
     # Widest first keeps every tensor aligned, as the reference implementation orders them.
     for name in sorted(tensors, key=lambda key: (-tensors[key].dtype.itemsize, key)):
         array = tensors[name]
-        if array.dtype.name not in NAMES:
+        kind = kind_of(array.dtype)
+        if kind is None:
             raise InvalidMessage(f"{name}: safetensors has no dtype for {array.dtype}")
         # np.ascontiguousarray would turn a scalar of shape [] into one of shape [1].
         chunk = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         span = (offset, offset + len(chunk))
-        header[name] = _Entry(NAMES[array.dtype.name], list(array.shape), span)
+        header[name] = _Entry(kind, list(array.shape), span)
         chunks.append(chunk)
         offset = span[1]
     head = msgspec.json.encode(header)
@@ -84,21 +94,47 @@ def decode(content: Content) -> dict[str, NDArray[Any]]:
     """Return views of the tensors in the file `content`, read-only where it is.
 
     Raises:
-        InvalidMessage: If it is not a whole safetensors file, or holds numbers numpy lacks.
+        InvalidMessage: If it is not a whole safetensors file.
     """
     entries, start = _entries(content)
     tensors: dict[str, NDArray[Any]] = {}
     for name, entry in entries:
-        if entry.dtype not in DTYPES:
-            raise InvalidMessage(f"{name}: numpy has no dtype for {entry.dtype}")
         flat = np.frombuffer(
             content,
-            dtype=DTYPES[entry.dtype].newbyteorder("<"),
+            dtype=_dtype_of(entry.dtype).newbyteorder("<"),
             count=math.prod(entry.shape),
             offset=start + entry.data_offsets[0],
         )
         tensors[name] = flat.reshape(entry.shape)
     return tensors
+
+
+def kind_of(dtype: np.dtype[Any]) -> str | None:
+    """Return what the format calls such numbers; None if it has none of them."""
+    if dtype.names is not None:
+        kind = dtype.names[0]
+        return kind if BITS.get(kind) == dtype else None
+    return NAMES.get(dtype.name)
+
+
+def float32_of(bits: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the same numbers as float32, exactly.
+
+    Args:
+        bits: Of bfloat16: ``dtype([("BF16", "<u2")])``, any shape.
+
+    Raises:
+        InvalidMessage: If they are of another kind.
+    """
+    if bits.dtype != BITS["BF16"]:
+        raise InvalidMessage(f"these are no bfloat16: {bits.dtype}")
+    # A bfloat16 is the upper half of the float32.
+    widened: NDArray[np.float32] = (bits["BF16"].astype("<u4") << 16).view("<f4")
+    return widened
+
+
+def _dtype_of(kind: str) -> np.dtype[Any]:
+    return DTYPES[kind] if kind in DTYPES else BITS[kind]
 
 
 def _entries(content: Content) -> tuple[list[tuple[str, _Entry]], int]:
@@ -126,10 +162,8 @@ def _entries(content: Content) -> tuple[list[tuple[str, _Entry]], int]:
 
 
 def _size_bytes(name: str, entry: _Entry) -> int:
-    item = DTYPES[entry.dtype].itemsize if entry.dtype in DTYPES else 0
-    item = item or OTHER_ITEM_BYTES.get(entry.dtype, 0)
-    if not item:
+    if entry.dtype not in DTYPES and entry.dtype not in BITS:
         raise InvalidMessage(f"{name}: unknown dtype {entry.dtype!r}")
     if any(size < 0 for size in entry.shape):
         raise InvalidMessage(f"{name}: negative size in shape {entry.shape}")
-    return item * math.prod(entry.shape)
+    return _dtype_of(entry.dtype).itemsize * math.prod(entry.shape)

@@ -24,7 +24,6 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck import safetensors, weights_directory
@@ -38,6 +37,7 @@ from rolldeck.errors import (
 )
 from rolldeck.http import Call, Connection
 from rolldeck.safetensors import Content
+from rolldeck.tensors import array_of
 from rolldeck.wire import BATCH_TYPE, InvalidMessage, WeightsManifest
 
 __all__ = ["Batch", "FragmentView", "Trainer", "TrainerRegistration"]
@@ -227,8 +227,8 @@ class Trainer(Closing):
         """Make `state` version `step` of the present epoch, which the fleet then samples with.
 
         Args:
-            state: Tensors by name (numpy arrays, or torch tensors on the CPU), or a whole
-                safetensors file.
+            state: Tensors by name (numpy arrays, or torch tensors on the CPU, bfloat16 too), or
+                a whole safetensors file.
             step: Greater than the step before; 0 for the weights training starts with.
 
         Raises:
@@ -237,7 +237,7 @@ class Trainer(Closing):
             ManifestMismatch: If the bytes were damaged on their way.
             OSError: If weights travel through a directory that cannot be written to.
         """
-        content = state if isinstance(state, bytes) else safetensors.encode(_arrays(state))
+        content = state if isinstance(state, bytes) else _encoded(state)
         manifest = WeightsManifest(
             epoch=self._registered().epoch,
             step=step,
@@ -257,6 +257,8 @@ class Trainer(Closing):
 
     def current_weights(self) -> tuple[WeightsManifest, dict[str, NDArray[Any]]]:
         """Return the run's newest published version, for a trainer that resumes.
+
+        Numbers that numpy lacks come as their bits: see :mod:`rolldeck.safetensors`.
 
         Raises:
             NotFound: If none was published.
@@ -315,9 +317,8 @@ class Trainer(Closing):
         return self.registration
 
 
-def _arrays(state: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    # np.asarray also takes torch tensors on the CPU that need no gradient.
-    return {name: np.asarray(tensor) for name, tensor in state.items()}
+def _encoded(state: Mapping[str, Any]) -> bytes:
+    return safetensors.encode({name: array_of(tensor) for name, tensor in state.items()})
 
 
 def _written(value: float) -> float | str:

@@ -10,7 +10,7 @@ import pytest
 from django.core.files.storage import default_storage
 from pytest_django.live_server_helper import LiveServer
 
-from rolldeck import weights_directory
+from rolldeck import safetensors, weights_directory
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import InvalidMessage, WeightsManifest
@@ -143,6 +143,23 @@ def test_a_version_arrives_whole_and_under_its_label(way: Way) -> None:
     assert sorted(record.tensors) == ["a", "b"]
     assert steps_in(record) == {3.0}
     assert not any(tensor.flags.writeable for tensor in record.tensors.values())
+
+
+def test_numbers_that_numpy_lacks_arrive_bit_by_bit(way: Way) -> None:
+    # Every bfloat16 and every number of eight bits there is, infinities and all NaNs included.
+    wanted = {
+        kind: np.arange(256**dtype.itemsize, dtype=dtype[0]).view(dtype)
+        for kind, dtype in safetensors.BITS.items()
+    }
+    way.publish(wanted, step=3)
+
+    record = way.source().receive((1, 3))
+
+    assert record is not None
+    assert record.version == (1, 3)
+    for kind, array in wanted.items():
+        assert record.tensors[kind].dtype == array.dtype
+        assert record.tensors[kind].tobytes() == array.tobytes()
 
 
 def test_a_version_that_is_not_there_yet_is_none_and_never_an_older_one(way: Way) -> None:

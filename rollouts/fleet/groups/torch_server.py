@@ -5,9 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rollouts.fleet.acting import WeightsDoNotFit
@@ -16,6 +14,7 @@ from rollouts.fleet.language.checkpoints import CheckpointUnreadable, assign
 from rollouts.fleet.language.engine import Answer, Engine, Prompt, Version
 from rollouts.fleet.language.serving import EngineFailed, EngineThread, Progress, Ticket
 from rollouts.fleet.language.transformer import Transformer
+from rollouts.fleet.policies.base import tensor_of
 
 LOOK_SECONDS: Final = 0.1
 """How often a caller that waits looks whether it shall stop."""
@@ -76,7 +75,10 @@ class TorchInferenceServer:
         """
         with torch.device("meta"):
             model = Transformer(self._config)
-        given = {name: _tensor(value) for name, value in tensors.items()}
+        given = {
+            name: value if isinstance(value, Tensor) else tensor_of(value)
+            for name, value in tensors.items()
+        }
         try:
             assign(model, given, device=self._device, dtype=self._dtype)
         except CheckpointUnreadable as misfit:
@@ -180,11 +182,3 @@ class _Waiting:
             versions=found.versions[:count],
             finish="cancelled",
         )
-
-
-def _tensor(value: Tensor | NDArray[Any]) -> Tensor:
-    """Return an array as a tensor; published weights are read-only, and are copied later."""
-    if isinstance(value, Tensor):
-        return value
-    # Torch warns about memory that it may not write to; `assign` copies and never writes.
-    return torch.from_numpy(value if value.flags.writeable else np.array(value))

@@ -12,7 +12,7 @@ from rolldeck.wire import InvalidMessage
 from rollouts.fleet.language.checkpoints import CheckpointUnreadable, assign
 from rollouts.fleet.language.serving import EngineThread
 from rollouts.fleet.language.transformer import Transformer, TransformerConfig
-from rollouts.fleet.policies.base import shared
+from rollouts.fleet.policies.base import tensor_of
 from rollouts.fleet.weights import Version, WeightsRecord, WeightsSource, WeightsUnavailable
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class WeightsSwap:
         with torch.device("meta"):
             model = Transformer(self._config)
         found = {
-            name: value if isinstance(value, Tensor) else torch.from_numpy(shared(value))
+            name: value if isinstance(value, Tensor) else tensor_of(value)
             for name, value in tensors.items()
         }
         assign(model, found, device=self._device, dtype=self._dtype)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -19,6 +19,12 @@ from rollouts.fleet.acting import (
 )
 from rollouts.fleet.policies.heads import head_for
 from rollouts.fleet.spaces import Space
+
+BIT_DTYPES: Final = {
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+}
 
 
 class TorchPolicy(ABC):
@@ -95,7 +101,7 @@ class TorchPolicy(ABC):
         _check(wanted, tensors)
         module = _like(self._template)
         state = {
-            name: torch.from_numpy(shared(value)).to(self._device, wanted[name].dtype)
+            name: tensor_of(value).to(self._device, wanted[name].dtype)
             for name, value in tensors.items()
         }
         module.load_state_dict(state, assign=True)
@@ -143,6 +149,20 @@ def _like(module: nn.Module) -> nn.Module:
     children = like.__dict__["_modules"]
     children |= {name: _like(child) for name, child in children.items() if child is not None}
     return like
+
+
+def tensor_of(array: NDArray[Any]) -> Tensor:
+    """Return an array as a tensor of the same numbers; see `shared` for whose memory it has.
+
+    Args:
+        array: Of numbers that numpy has, or of the bits of others
+            (:data:`rolldeck.safetensors.BITS`).
+    """
+    if array.dtype.names is None:
+        return torch.from_numpy(shared(array))
+    (kind,) = array.dtype.names
+    bits = array.view(np.int16 if array.dtype.itemsize == 2 else np.uint8)
+    return torch.from_numpy(shared(bits)).view(BIT_DTYPES[kind])
 
 
 def shared(array: NDArray[Any]) -> NDArray[Any]:

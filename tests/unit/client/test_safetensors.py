@@ -5,11 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy as reference
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from safetensors.torch import load as load_torch
+from safetensors.torch import save as save_torch
 
 from rolldeck import safetensors
+from rolldeck.tensors import TORCH_KINDS, array_of
 from rolldeck.wire import InvalidMessage
 
 Arrays = dict[str, NDArray[Any]]
@@ -63,6 +67,31 @@ def test_every_dtype_and_shape_comes_back(dtype: str, shape: list[int]) -> None:
     assert_same(safetensors.decode(safetensors.encode(tensors)), tensors)
 
 
+@pytest.mark.parametrize("name", sorted(TORCH_KINDS))
+def test_torchs_own_numbers_come_back_bit_by_bit(name: str) -> None:
+    dtype = getattr(torch, name.removeprefix("torch."))
+    tensors = {"x": torch.randn(3, 5).to(dtype), "none": torch.zeros(2, 0).to(dtype)}
+    tensors["one"] = torch.tensor(0.5).to(dtype)
+    content = safetensors.encode({key: array_of(value) for key, value in tensors.items()})
+
+    assert {spec.dtype for spec in safetensors.specs(content)} == {TORCH_KINDS[name]}
+    assert content == save_torch(tensors)
+    again = safetensors.decode(content)
+    assert safetensors.encode(again) == content
+    for key, tensor in load_torch(content).items():
+        assert (tensor.dtype, tuple(tensor.shape)) == (dtype, again[key].shape)
+
+
+def test_a_bfloat16_is_a_float32_with_fewer_bits() -> None:
+    every = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+
+    widened = safetensors.float32_of(array_of(every))
+
+    assert widened.tobytes() == every.float().numpy().tobytes()
+    with pytest.raises(InvalidMessage, match="no bfloat16"):
+        safetensors.float32_of(np.ones(2))
+
+
 def test_the_contents_are_described_without_reading_them() -> None:
     specs = {
         spec.name: (spec.dtype, spec.shape)
@@ -96,7 +125,12 @@ def test_a_damaged_file_is_refused(content: bytes) -> None:
         safetensors.decode(content)
 
 
-@pytest.mark.parametrize("tensors", [{}, {"x": np.array(["word"])}, {"x": np.ones(2, complex)}])
+PAIRS = np.zeros(2, dtype=[("BF16", "<u2"), ("more", "<u2")])
+
+
+@pytest.mark.parametrize(
+    "tensors", [{}, {"x": np.array(["word"])}, {"x": np.ones(2, complex)}, {"x": PAIRS}]
+)
 def test_what_the_format_cannot_hold_is_refused(tensors: Arrays) -> None:
     with pytest.raises(InvalidMessage):
         safetensors.encode(tensors)
