@@ -29,6 +29,7 @@ class InferenceServer(Protocol):
         Raises:
             InferenceFailed: If the server fails, or the time is over.
             PromptTooLong: If a prompt leaves no room in the context.
+            TokenUnknown: If a prompt has tokens that the model lacks.
         """
 
     def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,12 +23,14 @@ from rollouts.fleet.inference_weights import (
     reload_sglang,
     reload_vllm,
 )
-from rollouts.fleet.language.engine import Answer, Prompt, PromptTooLong, Version
+from rollouts.fleet.language.engine import Answer, Prompt, PromptTooLong, TokenUnknown, Version
 from runs.core.inference_servers import InferenceServerSettings
 
 REQUESTS_AT_A_TIME: Final = 64
 """Prompts that are under way; a server queues more of them no better than we do."""
 LOOK_SECONDS: Final = 0.1
+CLOSE_SECONDS: Final = 0.5
+"""How long hanging up may take, and again the end of the event loop."""
 RETRIED: Final = frozenset({429, 502, 503, 504})
 FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.1, 5.0
 
@@ -111,10 +114,13 @@ class HttpInferenceServer:
 
     def close(self) -> None:
         """Hang up and close the sockets; the server goes on."""
-        asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop).result(5.0)
+        hanging_up = asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop)
+        with suppress(TimeoutError):
+            hanging_up.result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._runner.join(5.0)
-        self._loop.close()
+        self._runner.join(CLOSE_SECONDS)
+        if not self._runner.is_alive():
+            self._loop.close()
         self._control.close()
 
     async def _hang_up(self) -> None:
@@ -190,6 +196,8 @@ class HttpInferenceServer:
     def _read(self, said: httpx.Response, prompt: Prompt, version: Version) -> list[Answer]:
         if said.status_code == 400 and "context" in said.text:
             raise PromptTooLong(said.text[:500])
+        if said.status_code == 400 and "vocab" in said.text:
+            raise TokenUnknown(said.text[:500])
         if said.status_code != 200:
             raise InferenceFailed(f"{self._dialect.path}: {said.status_code} {said.text[:500]}")
         try:

@@ -1,20 +1,18 @@
 """Coordinate a worker of a language run: orders and weights in, groups, outcomes and state out."""
 
 import os
-import socket
 import threading
 import time
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from rolldeck.errands import LogLines, RecordingOrder, RecordingUpdate
 from rolldeck.errors import RolldeckError
 from rolldeck.wire import SlotReport, WorkerReport
 from rollouts.core.episodes import EpisodeStatistics
-from rollouts.core.pipeline import PipelineMonitor, judge
-from rollouts.fleet import log_files
 from rollouts.fleet.acting import PolicyDoesNotFit
-from rollouts.fleet.clean_start import clean_start
-from rollouts.fleet.errands import read_log
+from rollouts.fleet.coordination import Condition, Coordination
 from rollouts.fleet.groups.credits import Credits
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
@@ -26,21 +24,14 @@ from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference import InferenceFailed
 from rollouts.fleet.language.checkpoints import CheckpointUnreadable
 from rollouts.fleet.language.tokenizers import TokenizerUnusable
-from rollouts.fleet.log_capture import ActorLog
-from rollouts.fleet.log_files import RingFile
-from rollouts.fleet.loops import EventLog, Loop
-from rollouts.fleet.messages import IDLE, Orders, WorkerState
-from rollouts.fleet.platform_api import PlatformApi
-from rollouts.fleet.resources import ResourceMeter
-from rollouts.fleet.sender import Sender
+from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.settings import WorkerSettings, sequences_of
-from rollouts.fleet.spool import Spool
-from rollouts.fleet.weights import NO_STEP, Version, WeightsOffer
-from rollouts.fleet.weights_loader import WeightsLoader
-from rollouts.fleet.wrapper import CLOSE_SECONDS, Condition, estate_of
+from rollouts.fleet.weights import Version, WeightsOffer
 
 BATCHES_IN_FLIGHT: Final = 2
 """The engine works on one while the last answers of the other come in."""
+CLOSE_SECONDS: Final = 1.5
+"""How long everything may take to end; nothing is waited for longer, whatever it hangs in."""
 MISCONFIGURED: Final = (CheckpointUnreadable, TokenizerUnusable, PolicyDoesNotFit)
 
 
@@ -68,52 +59,33 @@ class GroupWorkerWrapper:
             owns_process: Whether whatever the process logs belongs to this worker.
         """
         self._settings = settings
-        config = settings.fleet.config
-        log = log_files.log_of(settings.fleet, worker=settings.index, slot=None)
-        self._log = ActorLog(RingFile(log), threads=("" if owns_process else f"{settings.name} ",))
-        self._api = PlatformApi(settings.fleet)
-        self._events = EventLog()
-        if owns_process:
-            clean_start(settings, self._events)
-        estate = estate_of(settings.fleet, self._events)
-        self._closing = threading.Event()
-        self._monitor = PipelineMonitor(now=time.monotonic(), env_processes=1)
-        self._meter = ResourceMeter()
-        self._weights = WeightsLoader(self._events, announce_ready=self._adopt)
-        self._postman = Postman(push or (lambda body, key: self._api.push_groups(body, key=key)))
-        self._sender = Sender(
-            self._postman,
-            spool=Spool(estate.folder / settings.incarnation),
-            inherit=estate.next_inheritance,
-            capacity=config.fleet.to_send_queue_size,
-            events=self._events,
-            monitor=self._monitor,
+        coordination = self._coordination = Coordination(
+            settings, owns_process=owns_process, env_processes=1, announce_ready=self._adopt
         )
-        self._curriculum = curriculum or PlatformCurriculum(self._api, stop=self._closing)
+        self._closing = threading.Event()
+        self._weights = coordination.weights
+        self._postman = Postman(
+            push or (lambda body, key: coordination.api.push_groups(body, key=key))
+        )
+        self._sender = coordination.sender(self._postman)
+        self._curriculum = curriculum or PlatformCurriculum(coordination.api, stop=self._closing)
         self._around = self._surroundings()
         self._tasks = [TaskLoop(self._around, index=at) for at in range(BATCHES_IN_FLIGHT)]
-        self._orders: Orders = IDLE
         self._worker: GroupRolloutWorker | None = None
         self._policy: LanguagePolicy | None = None
         self._refusal = ""
         self._is_hopeless = False
+        self._farewell: WorkerState | None = None
         self._measured = (time.monotonic(), 0, 0)
         self._lock = threading.Lock()
         self._building = threading.Lock()
-        self._sampling = [
-            Loop(f"{settings.name} rollout {at}", self._turn_of(task), self._events)
-            for at, task in enumerate(self._tasks)
-        ]
-        sending = Loop(f"{settings.name} sending", self._sender.turn, self._events)
-        loading = Loop(f"{settings.name} weights", self._weights.turn, self._events)
-        self._loops = [*self._sampling, sending, loading]
-        for loop in self._loops:
-            loop.start()
+        sampling = {f"rollout {at}": self._turn_of(task) for at, task in enumerate(self._tasks)}
+        coordination.begin({**sampling, "sending": self._sender.turn})
 
     def exchange(self, orders: Orders) -> WorkerState:
         """Take orders; return how the worker is."""
         with self._lock:
-            self._orders = orders
+            self._coordination.orders = orders
             for task in self._tasks:
                 task.orders = orders
             self._around.credits.grant(orders.credits)
@@ -132,37 +104,32 @@ class GroupWorkerWrapper:
             reason="lessons have no picture; their samples are with the evaluations",
         )
         try:
-            self._api.update_recording(order.id, update)
+            self._coordination.api.update_recording(order.id, update)
         except RolldeckError as failure:
-            self._events.add("recording_failed", str(failure), level="warning")
+            self._coordination.events.add("recording_failed", str(failure), level="warning")
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of the worker's log."""
-        return read_log(self._settings.fleet, worker=self._settings.index, slot=slot, lines=lines)
+        return self._coordination.read_log(slot, lines)
 
     def stop(self) -> WorkerState:
-        """End all loops and the engine; what was not sent stays in the spool.
+        """End all loops and the engine within two seconds; what was not sent stays in the spool.
 
         Returns:
             How the worker was in the end.
         """
-        for loop in self._loops:
-            loop.stop()
+        if self._farewell is not None:
+            return self._farewell
+        until = time.monotonic() + CLOSE_SECONDS
+        self._coordination.ask_to_end()
         self._closing.set()
-        self._sender.close()
-        self._weights.close()
         self._wake()
-        with self._building:
-            worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.shutdown()
-        for loop in self._loops:
-            loop.join(CLOSE_SECONDS)
-        self._sender.save()
-        self._api.close()
-        self._log.close()
+        self._end(self._worker)
+        self._coordination.wait_for_loops(until - time.monotonic())
+        self._coordination.close()
         with self._lock:
-            return self._state(is_reporting=True)
+            self._farewell = self._state(is_reporting=True)
+        return self._farewell
 
     def _surroundings(self) -> Surroundings:
         settings = self._settings
@@ -176,8 +143,8 @@ class GroupWorkerWrapper:
             outbox=Outbox(self._sender.offer, worker=worker_id),
             has_room=self._sender.has_room,
             active=lambda: self._weights.active,
-            monitor=self._monitor,
-            events=self._events,
+            monitor=self._coordination.monitor,
+            events=self._coordination.events,
             counted=Counted(
                 statistics=EpisodeStatistics(worker=settings.index, now=time.monotonic())
             ),
@@ -195,10 +162,7 @@ class GroupWorkerWrapper:
                 task.turn(worker)
             except InferenceFailed:
                 # Its engine draws nothing more: the next turn begins with a new one.
-                with self._building:
-                    if self._worker is worker:
-                        self._worker = None
-                worker.shutdown()
+                self._end(worker)
                 raise
 
         return turn
@@ -214,10 +178,21 @@ class GroupWorkerWrapper:
                         CheckpointUnreadable: "checkpoint_unreadable",
                         TokenizerUnusable: "tokenizer_unusable",
                     }.get(type(misfit), "policy_refused")
-                    self._events.add(kind, str(misfit), level="error")
+                    self._coordination.events.add(kind, str(misfit), level="error")
                     self._refusal = str(misfit)
                     self._is_hopeless = self._concerns_all(misfit)
+            if self._closing.is_set():
+                # Told to stop meanwhile, when there was nothing yet to be ended.
+                self._end(self._worker)
             return self._worker
+
+    def _end(self, worker: GroupRolloutWorker | None) -> None:
+        """Shut a worker down, unless another thread does."""
+        with self._lock:
+            if worker is None or worker is not self._worker:
+                return
+            self._worker = None
+        worker.shutdown()
 
     def _build(self) -> GroupRolloutWorker:
         config = self._settings.fleet.config
@@ -235,7 +210,7 @@ class GroupWorkerWrapper:
             context_tokens=self._policy.context_tokens,
             curriculum=self._curriculum,
             problem_seed=config.seed,
-            events=self._events,
+            events=self._coordination.events,
         )
 
     def _concerns_all(self, misfit: Exception) -> bool:
@@ -270,7 +245,7 @@ class GroupWorkerWrapper:
             is_drained=not sampling and not self._sender.waiting and not self._is_busy(),
             buffered_steps=sampling,
             episodes=episodes,
-            events=self._events.take(),
+            events=self._coordination.events.take(),
             is_hopeless=self._is_hopeless,
             refusal=self._weights.refusal,
         )
@@ -285,35 +260,20 @@ class GroupWorkerWrapper:
 
     def _report(self, *, is_reporting: bool) -> WorkerReport:
         now, counted = time.monotonic(), self._around.counted
-        state, reason = self._condition(now)
-        shares = self._monitor.shares(now) if is_reporting else {}
+        common = self._coordination.report(
+            self._condition(now), now=now, pids=(), is_reporting=is_reporting
+        )
         episodes_a_second, tokens_a_second = self._speed(now, is_reporting=is_reporting)
-        said = [judge(shares), f"{tokens_a_second:,.0f} tokens/s." if tokens_a_second else ""]
-        usage = self._meter.measure({os.getpid()})._asdict() if is_reporting else {}
-        if is_reporting:
-            self._log.trim()
-        return WorkerReport(
-            index=self._settings.index,
-            incarnation=self._settings.incarnation,
-            state=state,
-            reason=reason[:2000],
-            node=socket.gethostname(),
-            pid=os.getpid(),
-            announced_step=self._orders.policy_step,
-            staged_step=self._in_epoch(self._weights.staged),
-            active_step=self._in_epoch(self._weights.active),
+        said = [common.verdict, f"{tokens_a_second:,.0f} tokens/s." if tokens_a_second else ""]
+        return replace(
+            common,
             env_steps=counted.episodes,
             env_steps_per_second=episodes_a_second,
             fragments_cut=self._around.outbox.groups,
             fragments_sent=self._postman.sent,
-            to_send=self._sender.waiting,
             dropped_steps=self._dropped(),
-            stages=self._monitor.timings(now) if is_reporting else {},
             verdict=" ".join(filter(None, said)),
             slots=self._slots(),
-            shares=shares,
-            transfers=self._weights.transfers,
-            **usage,
         )
 
     def _dropped(self) -> dict[str, int]:
@@ -334,19 +294,16 @@ class GroupWorkerWrapper:
 
     def _condition(self, now: float) -> tuple[Condition, str]:
         """Return the state of the worker and, where it is not what is wanted, the reason."""
-        for loop in self._loops:
-            if loop.is_broken:
-                return "failed", f"loop {loop.name} gave up: {loop.error}"
+        if trouble := self._coordination.trouble(now):
+            return "failed", trouble
         if self._refusal:
             return "failed", self._refusal
-        loading = self._weights.busy_seconds(now)
-        if loading > self._settings.fleet.config.fleet.weights_timeout_seconds:
-            return "failed", f"a version has been loading for {loading:.0f} s"
+        orders = self._coordination.orders
         if self._worker is None:
-            return "starting", self._sampling[0].error
-        if self._orders.desired == "paused":
+            return "starting", self._coordination.error_of("rollout 0")
+        if orders.desired == "paused":
             return "paused", ""
-        if self._orders.desired == "draining":
+        if orders.desired == "draining":
             return "draining", ""
         return "running", self._hindrance()
 
@@ -354,16 +311,13 @@ class GroupWorkerWrapper:
         active = self._weights.active
         if self._weights.refusal:
             return self._weights.refusal
-        if active is None or active[0] != self._orders.epoch:
+        if active is None or active[0] != self._coordination.orders.epoch:
             return "waiting for the trainer's weights"
         if self._is_busy():
             return ""
         if self._around.supply.reason:
             return f"waiting: {self._around.supply.reason}"
         return "" if self._around.credits.unspent else "waiting for room in the buffer"
-
-    def _in_epoch(self, version: Version | None) -> int:
-        return version[1] if version and version[0] == self._orders.epoch else NO_STEP
 
     def _speed(self, now: float, *, is_reporting: bool) -> tuple[float, float]:
         """Return episodes and tokens per second since the last report."""

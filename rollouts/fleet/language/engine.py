@@ -31,6 +31,10 @@ class PromptTooLong(ValueError):
     """The prompt leaves no room for an answer."""
 
 
+class TokenUnknown(ValueError):
+    """The prompt has a token that the model lacks."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Answer:
     """One sequence that is being generated, or is done."""
@@ -97,6 +101,11 @@ class Engine:
         self._cancelled: set[int] = set()
         self._next_request = 0
         self._rules: Rules | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens that the model knows: 0 and those below this number."""
+        return self._model.config.vocab_size
 
     @property
     def is_idle(self) -> bool:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,17 +17,28 @@ DESCRIPTION: Final = (
 )
 DTYPES: Final = ("float32", "bfloat16", "float16")
 EXIT_TAKEN, EXIT_MISUSED = 1, 2
+ANSWER_SECONDS: Final = 1
+"""How long clients may take to read the last they get, once the server is told to stop."""
+STOP_SECONDS: Final = 1.7
+"""How long all of its end may take."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM; return 0, 1 if the address is taken, 2 for what cannot be served."""
     args = _parser().parse_args(argv)
+    # Until requests are answered there is nobody to be told.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        return _serve(args)
+        code = _serve(args)
     except KeyboardInterrupt:
-        return 0
+        code = 0
+    if threading.active_count() > 1:
+        # A step, a download or a copy of weights is under way: Python would wait for some of
+        # them, and pull the ground from under the others.
+        _end_process(code)
+    return code
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -110,20 +122,37 @@ def _source(args: argparse.Namespace, parts: ExitStack) -> Any:
 
 
 def _until_told_to_stop(app: Any, listener: socket.socket, thread: Any) -> None:
-    """Serve; on a signal whatever is under way ends first, so that nobody has to be waited for."""
+    """Serve until a signal comes; then whoever waits is told at once, and nobody is waited for."""
     import uvicorn
 
-    class Server(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: Any) -> None:
-            thread.end_soon()
-            super().handle_exit(sig, frame)
+    from rollouts.fleet.language.serving import STOPPING
 
-    # Uvicorn raises the signal once more when it is done.
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # Whatever hangs, a client that does not read or a disk that does not answer.
+            last = threading.Timer(STOP_SECONDS, _end_process, [0])
+            last.daemon = True
+            last.start()
+            thread.give_up(STOPPING)
+            await super().shutdown(sockets)
+
     config = uvicorn.Config(
-        app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1, server_header=False
+        app,
+        log_level="warning",
+        lifespan="off",
+        timeout_graceful_shutdown=ANSWER_SECONDS,
+        server_header=False,
     )
-    Server(config).run(sockets=[listener])
+    server = Server(config)
+    # Uvicorn takes signals over a moment later, and raises them once more when it is done.
+    signal.signal(signal.SIGTERM, server.handle_exit)
+    server.run(sockets=[listener])
+
+
+def _end_process(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _device(asked: str) -> str:

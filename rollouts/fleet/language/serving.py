@@ -5,15 +5,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from rollouts.fleet.language.engine import Answer, Engine, Prompt, PromptTooLong, Version
+from rollouts.fleet.language.engine import (
+    Answer,
+    Engine,
+    Prompt,
+    PromptTooLong,
+    TokenUnknown,
+    Version,
+)
 from rollouts.fleet.language.transformer import Transformer
 
-STOP_SECONDS: Final = 2.0
+STOP_SECONDS: Final = 1.0
+"""How long `close` waits for the step under way; nobody else does."""
+STOPPING: Final = "the server is stopping"
 IDLE_SECONDS: Final = 0.2
 """How long an idle engine sleeps before it looks whether it shall end."""
 
 Listener = Callable[[Answer], None]
-"""Called by the engine's thread with an answer that got a token or has ended; must not wait."""
+"""Called with an answer that got a token or has ended, one call at a time; must not wait."""
 
 
 class EngineFailed(RuntimeError):
@@ -80,15 +89,20 @@ class EngineThread:
 
         Raises:
             PromptTooLong: If it does not fit the context.
+            TokenUnknown: If the model lacks one of its tokens.
             EngineFailed: If the engine has ended.
         """
         if not 0 < len(prompt.tokens) < self._context:
             has, most = len(prompt.tokens), self._context - 1
             raise PromptTooLong(f"the prompt has {has} tokens; 1 to {most} fit the context")
-        if self.error:
-            raise EngineFailed(self.error)
+        size = self._engine.vocab_size
+        for token in (min(prompt.tokens), max(prompt.tokens)):
+            if not 0 <= token < size:
+                raise TokenUnknown(f"token {token} is none of the model's, 0 to {size - 1}")
         ticket = Ticket(prompt, listener)
         with self._changed:
+            if self.error:
+                raise EngineFailed(self.error)
             self._inbox.begun.append(ticket)
             self._changed.notify()
         return ticket
@@ -115,16 +129,26 @@ class EngineThread:
                 and not self.error
             )
 
-    def end_soon(self) -> None:
-        """End after the step under way; whatever waits hears that it is cancelled."""
-        # No lock: a signal handler calls this, perhaps while this very thread holds it.
-        self._is_closing = True
+    def give_up(self, reason: str) -> None:
+        """Tell everybody who waits that it is over, without waiting for the step under way.
 
-    def close(self) -> None:
-        """End the thread; what is under way is cancelled."""
+        Args:
+            reason: What `error` says from now on, and whoever asks later hears.
+        """
         with self._changed:
             self._is_closing = True
-            self._changed.notify()
+            self.error = self.error or reason
+            waiting = [*self._tickets.values(), *self._inbox.begun]
+            self._tickets, self._inbox = {}, _Inbox()
+            self._changed.notify_all()
+            for ticket in waiting:
+                for index in range(ticket.prompt.answers):
+                    ended = Answer(request=ticket.number or 0, index=index, finish="cancelled")
+                    ticket.listener(ended)
+
+    def close(self) -> None:
+        """Give up, and wait a moment for the thread; a long step ends it later."""
+        self.give_up(STOPPING)
         self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
@@ -132,9 +156,8 @@ class EngineThread:
             while not self._is_closing:
                 self._read_inbox()
                 self._tell(self._engine.step())
-            self._fail("the server is stopping")
         except Exception as error:  # noqa: BLE001 told to everybody who waits
-            self._fail(f"{type(error).__name__}: {error}")
+            self.give_up(f"{type(error).__name__}: {error}")
 
     def _read_inbox(self) -> None:
         with self._changed:
@@ -144,30 +167,21 @@ class EngineThread:
             if inbox.weights is not None:
                 self._engine.adopt(*inbox.weights)
                 self._changed.notify_all()
-        for ticket in inbox.begun:
-            ticket.number = self._engine.submit(ticket.prompt)
-            self._tickets[ticket.number] = ticket
-        for ticket in inbox.cancelled:
-            if ticket.number is not None and ticket.number in self._tickets:
-                del self._tickets[ticket.number]
-                self._engine.cancel(ticket.number)
+            for ticket in inbox.begun:
+                ticket.number = self._engine.submit(ticket.prompt)
+                self._tickets[ticket.number] = ticket
+            for ticket in inbox.cancelled:
+                if ticket.number is not None and ticket.number in self._tickets:
+                    del self._tickets[ticket.number]
+                    self._engine.cancel(ticket.number)
 
     def _tell(self, answers: list[Answer]) -> None:
-        for answer in answers:
-            ticket = self._tickets.get(answer.request)
-            if ticket is None:
-                continue
-            ticket.listener(answer)
-            ticket.ended += bool(answer.finish)
-            if ticket.ended == ticket.prompt.answers:
-                del self._tickets[answer.request]
-
-    def _fail(self, error: str) -> None:
-        self.error = error
         with self._changed:
-            waiting = [*self._tickets.values(), *self._inbox.begun]
-            self._changed.notify_all()
-        for ticket in waiting:
-            for index in range(ticket.prompt.answers):
-                ended = Answer(request=ticket.number or 0, index=index, finish="cancelled")
-                ticket.listener(ended)
+            for answer in answers:
+                ticket = self._tickets.get(answer.request)
+                if ticket is None:
+                    continue
+                ticket.listener(answer)
+                ticket.ended += bool(answer.finish)
+                if ticket.ended == ticket.prompt.answers:
+                    del self._tickets[answer.request]

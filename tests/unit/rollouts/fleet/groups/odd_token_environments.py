@@ -1,6 +1,7 @@
 """Token environments that an administrator might register by mistake."""
 
 import random
+import threading
 from dataclasses import dataclass, replace
 
 from rollouts.core.tasks import Example, Reply, Turn
@@ -8,15 +9,29 @@ from rollouts.fleet.groups.batches import Rollout, RolloutGroup
 from rollouts.fleet.groups.environments import Sampled, Wanted
 from rollouts.fleet.groups.policy_context import PolicyContext
 
-NAMES = ("Raises", "Silent", "Ragged", "NotANumber", "LongWinded", "Chinese", "Endless")
+NAMES = (
+    "Raises",
+    "Silent",
+    "Ragged",
+    "NotANumber",
+    "LongWinded",
+    "Chinese",
+    "Endless",
+    "Stuck",
+    "Nothing",
+    "Foreign",
+)
 SPECS = ",".join(f"module:odd_token_environments:{name}" for name in NAMES)
+
+STUCK, RELEASED = threading.Event(), threading.Event()
+"""Whether a :class:`Stuck` one has begun to wait, and may go on."""
 
 
 class Raises:
-    """Fails whenever it is asked."""
+    """Fails whenever it is asked, and says so with a character that no database keeps."""
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
-        raise ZeroDivisionError(f"no {wanted.mode} for {policy.context_tokens}")
+        raise ZeroDivisionError(f"no {wanted.mode} for {policy.context_tokens}\0")
 
 
 class Silent:
@@ -25,6 +40,21 @@ class Silent:
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
         del policy, wanted
         return Sampled(groups=[])
+
+
+class Nothing:
+    """Forgets to return."""
+
+    def sample(self, policy: PolicyContext, wanted: Wanted) -> None:
+        del policy, wanted
+
+
+class Foreign:
+    """Writes its prompts with the tokens of another model."""
+
+    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+        policy.generate([policy.ask([128_009], answers=wanted.generations, seed=wanted.seed)])
+        raise AssertionError("the policy cannot have read this")
 
 
 def _answered(policy: PolicyContext, wanted: Wanted) -> list[RolloutGroup]:
@@ -55,19 +85,15 @@ def _answered(policy: PolicyContext, wanted: Wanted) -> list[RolloutGroup]:
 
 
 class Ragged:
-    """One group lacks a rollout, one is empty, one has a short column; the last is sound."""
+    """One of four lacks a rollout, one is empty, one has a short column; the last is sound."""
 
     def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
-        short, empty, torn, sound = _answered(policy, wanted)
-        first = replace(torn.rollouts[0], logprobs=[])
-        return Sampled(
-            groups=[
-                replace(short, rollouts=short.rollouts[1:]),
-                replace(empty, rollouts=[]),
-                replace(torn, rollouts=[first, *torn.rollouts[1:]]),
-                sound,
-            ]
-        )
+        groups = _answered(policy, wanted)
+        for place, number in enumerate(wanted.numbers):
+            first, *others = groups[place].rollouts
+            spoilt = [others, [], [replace(first, logprobs=[]), *others], [first, *others]]
+            groups[place] = replace(groups[place], rollouts=spoilt[number % 4])
+        return Sampled(groups=groups)
 
 
 class NotANumber:
@@ -123,3 +149,16 @@ class Endless:
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
         del example, turns
         return Reply("a>", is_over=False, reward=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck(Endless):
+    """Waits for a tool that does not answer."""
+
+    name: str = "stuck"
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        del example, turns
+        STUCK.set()
+        RELEASED.wait(120)
+        return Reply("", is_over=True, reward=0.0)

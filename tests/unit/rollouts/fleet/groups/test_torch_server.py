@@ -10,8 +10,9 @@ from rollouts.fleet.acting import WeightsDoNotFit
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference import InferenceFailed, InferenceServer
 from rollouts.fleet.language.checkpoints import named_tensors
-from rollouts.fleet.language.engine import Prompt, PromptTooLong
+from rollouts.fleet.language.engine import Answer, Engine, Prompt, PromptTooLong
 from rollouts.fleet.language.sampling import SamplingParams
+from rollouts.fleet.language.serving import EngineFailed, EngineThread
 from rollouts.fleet.language.transformer import Transformer
 from tests.unit.rollouts.fleet.language.small_models import small_config, small_model
 
@@ -129,3 +130,32 @@ def test_weights_change_under_way_and_misfits_are_refused() -> None:
             server.update_weights(other, (1, 2))
     finally:
         server.close()
+
+
+class StuckModel(Transformer):
+    """Needs for a step as long as it is told to."""
+
+    begun = threading.Event()
+    goes_on = threading.Event()
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        self.begun.set()
+        self.goes_on.wait(120)
+        return super().logits(hidden)
+
+
+def test_whoever_waits_hears_the_end_while_a_step_is_under_way() -> None:
+    thread = EngineThread(Engine(StuckModel(small_config()), rows=1), context=96)
+    heard: list[Answer] = []
+    thread.submit(prompt(1, answers=3), heard.append)
+    assert StuckModel.begun.wait(60)
+    thread.submit(prompt(2), heard.append)
+
+    thread.give_up("somebody said so")
+
+    assert [answer.finish for answer in heard] == ["cancelled"] * 4
+    with pytest.raises(EngineFailed, match="somebody said so"):
+        thread.submit(prompt(3), heard.append)
+    StuckModel.goes_on.set()
+    thread.close()
+    assert len(heard) == 4

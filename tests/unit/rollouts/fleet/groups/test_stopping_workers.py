@@ -1,0 +1,201 @@
+"""A language worker ends within two seconds, whatever it is waiting for.
+
+Bounds here are wide, for machines that have other work: what would have to end by itself takes
+longer than any of them. Idle ones need 0.1 s, or 1.6 s where something hangs for good.
+"""
+
+import importlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollouts.fleet.groups.wrapper import GroupWorkerWrapper
+from rollouts.fleet.language import checkpoints
+from rollouts.fleet.language.building import build
+from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.weights import Version, WeightsRecord
+from runs.core import run_config
+from runs.core.language_config import LanguageConfig
+from tests.unit.rollouts.fleet.groups.conftest import SHAPES
+from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
+from tests.unit.rollouts.fleet.small_platform import served
+
+Eventually = Callable[..., None]
+BOUND_SECONDS = 10.0
+REVERSE = {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}
+RUNNING = Orders(desired="running", epoch=1, policy_step=0, credits=1000, is_reporting=True)
+
+
+class HangingPlatform(LanguagePlatform):
+    """Takes requests of one kind in and does not answer them."""
+
+    def __init__(self, language: LanguageConfig, *, hangs_at: str = "nowhere") -> None:
+        super().__init__(language)
+        self._hangs_at = hangs_at
+        self.is_reached, self.released = threading.Event(), threading.Event()
+        self.takes_groups = True
+
+    def answer_to(self, path: str, body: bytes, key: str) -> bytes:
+        if path.endswith("/groups") and not self.takes_groups:
+            return b""
+        if path.endswith(self._hangs_at):
+            self.is_reached.set()
+            self.released.wait(120)
+        return super().answer_to(path, body, key)
+
+
+class HangingOffer:
+    """Weights on a disk that does not answer."""
+
+    version: Version = (1, 1)
+
+    def __init__(self) -> None:
+        self.is_reached, self.released = threading.Event(), threading.Event()
+
+    def receive(self, wanted: Version) -> WeightsRecord | None:
+        del wanted
+        self.is_reached.set()
+        self.released.wait(120)
+        return None
+
+
+class Deck:
+    """A platform and one worker of its run."""
+
+    def __init__(self, platform: HangingPlatform, worker: GroupWorkerWrapper) -> None:
+        self.platform, self.worker = platform, worker
+
+    def run(self) -> WorkerState:
+        return self.worker.exchange(RUNNING)
+
+    def publish(self) -> None:
+        model = build(self.platform.language).model
+        tensors = {name: part.numpy() for name, part in checkpoints.named_tensors(model)}
+        self.worker.update_weights(WeightsRecord(epoch=1, step=0, tensors=tensors))
+
+    def stop(self) -> float:
+        began = time.monotonic()
+        self.worker.stop()
+        return time.monotonic() - began
+
+
+@pytest.fixture
+def working(tmp_path: Path) -> Callable[..., Any]:
+    @contextmanager
+    def begin(lesson: dict[str, Any], *, hangs_at: str = "nowhere", **model: Any) -> Iterator[Deck]:
+        language = {"lessons": {"one": lesson}, "model": SHAPES | model, "group_size": 4}
+        config = run_config.parse({"language": language | {"keeps_zero_variance": True}})
+        assert config.language is not None
+        platform = HangingPlatform(config.language, hangs_at=hangs_at)
+        with served(platform) as url:
+            fleet = FleetSettings(
+                platform_url=url,
+                token="t",
+                run="r",
+                run_config=run_config.to_builtins(config),
+                incarnation="1-aaaa",
+                spool_root=str(tmp_path / "spool"),
+                log_root=str(tmp_path / "logs"),
+            )
+            settings = WorkerSettings(fleet=fleet, index=0, incarnation="1-aaaa-bb")
+            deck = Deck(platform, GroupWorkerWrapper(settings))
+            try:
+                yield deck
+            finally:
+                platform.released.set()
+                deck.worker.stop()
+
+    return begin
+
+
+@pytest.mark.parametrize("place", ["/lessons/tasks", "/groups", "/outcomes"])
+def test_while_the_platform_does_not_answer(working: Callable[..., Any], place: str) -> None:
+    with working(REVERSE, hangs_at=place) as deck:
+        deck.publish()
+        deck.run()
+        assert deck.platform.is_reached.wait(60)
+
+        assert deck.stop() < BOUND_SECONDS
+
+
+def test_between_two_tries_to_push(working: Callable[..., Any], eventually: Eventually) -> None:
+    with working(REVERSE) as deck:
+        deck.platform.takes_groups = False
+        deck.publish()
+        eventually(lambda: deck.run().report.to_send > 0, 60.0)
+
+        assert deck.stop() < BOUND_SECONDS
+        assert deck.worker.stop().report.to_send > 0, "what was not sent waits in the spool"
+
+
+def test_in_the_middle_of_long_answers(working: Callable[..., Any], eventually: Eventually) -> None:
+    endless = {"spec": "module:odd_token_environments:Endless", "sampling": {"max_tokens": 20_000}}
+    with working(endless, tokenizer="bytes", max_position_embeddings=4096) as deck:
+        deck.publish()
+        eventually(lambda: any(slot.state == "stepping" for slot in deck.run().report.slots), 60.0)
+
+        assert deck.stop() < BOUND_SECONDS
+
+
+def test_while_an_environment_hangs(working: Callable[..., Any]) -> None:
+    environment = importlib.import_module("odd_token_environments")
+    environment.STUCK.clear()
+    environment.RELEASED.clear()
+    stuck = {"spec": "module:odd_token_environments:Stuck"}
+    with working(stuck, tokenizer="bytes") as deck:
+        deck.publish()
+        deck.run()
+        assert environment.STUCK.wait(60)
+
+        took = deck.stop()
+        environment.RELEASED.set()
+
+    assert took < BOUND_SECONDS
+
+
+def test_while_weights_do_not_come(working: Callable[..., Any]) -> None:
+    offer = HangingOffer()
+    with working(REVERSE) as deck:
+        deck.publish()
+        deck.run()
+        deck.worker.update_weights(offer)
+        assert offer.is_reached.wait(60)
+
+        took = deck.stop()
+        offer.released.set()
+
+    assert took < BOUND_SECONDS
+
+
+def test_while_its_model_is_read(
+    working: Callable[..., Any],
+    eventually: Eventually,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "checkpoints" / "slow"
+    folder.mkdir(parents=True)
+    # Whoever opens it waits until somebody writes.
+    os.mkfifo(folder / "config.json")
+    monkeypatch.setenv("ROLLDECK_CHECKPOINTS", str(folder.parent))
+    with working(REVERSE, checkpoint="slow") as deck:
+        # As long as nobody reads, it cannot be opened for writing.
+        writing: list[int] = []
+
+        def is_read() -> bool:
+            with suppress(OSError):
+                writing.append(os.open(folder / "config.json", os.O_WRONLY | os.O_NONBLOCK))
+            return bool(writing)
+
+        eventually(is_read, 60.0)
+        took = deck.stop()
+        os.close(writing[0])
+
+    assert took < BOUND_SECONDS
