@@ -29,6 +29,7 @@ from rolldeck.wire import (
     encode,
 )
 from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.storable import to_json
 
 Answer = TypeVar("Answer")
 
@@ -69,7 +70,7 @@ class PlatformApi:
         call = Call(
             method="POST",
             path=f"{self._path}/fleet/report",
-            content=msgspec.json.encode(report),
+            content=to_json(report),
             content_type="application/json",
             is_repeatable=False,
         )
@@ -80,7 +81,7 @@ class PlatformApi:
         call = Call(
             method="POST",
             path=f"{self._path}/fleet/logs/{request_id}",
-            content=msgspec.json.encode(answer),
+            content=to_json(answer),
             content_type="application/json",
             is_repeatable=False,
         )
@@ -163,7 +164,7 @@ class PlatformApi:
         return Call(
             method="POST",
             path=f"{self._path}/{path}",
-            content=msgspec.json.encode(body),
+            content=to_json(body),
             content_type="application/json",
             is_repeatable=False,
         )

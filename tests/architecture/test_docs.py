@@ -37,6 +37,16 @@ def test_every_setting_that_is_read_is_described() -> None:
     assert sorted(name for name in names if f"`{name}`" not in settings) == []
 
 
+def test_every_fault_of_a_lesson_is_described() -> None:
+    faults = read("docs/reference/faults.md")
+    told = re.compile(r'(?:LessonFailed|Fault|events\.add)\(\s*"([a-z_]+)"')
+    paths = (ROOT / "rollouts/fleet/groups").rglob("*.py")
+    kinds = {kind for path in paths for kind in told.findall(path.read_text(encoding="utf-8"))}
+
+    assert {"environment_failed", "group_missing"} <= kinds
+    assert sorted(kind for kind in kinds - {"recording_failed"} if f"`{kind}`" not in faults) == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     pages = [ROOT / "README.md", *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     broken = [

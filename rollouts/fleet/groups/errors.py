@@ -19,5 +19,6 @@ class Fault(NamedTuple):
     """A part of a batch that was left out."""
 
     kind: str
-    """``prompt_too_long``, ``tokenizer_unusable``, ``group_invalid``, ``rollout_failed``."""
+    """``prompt_too_long``, ``tokenizer_unusable``, ``group_invalid``, ``group_missing``,
+    ``rollout_failed``."""
     message: str

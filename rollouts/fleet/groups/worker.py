@@ -26,7 +26,7 @@ from rollouts.fleet.groups.fault_log import Events, FaultLog
 from rollouts.fleet.groups.outcomes import Lease, figures_of, outcome_of
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.inference import InferenceFailed, InferenceServer
-from rollouts.fleet.language.engine import Version
+from rollouts.fleet.language.engine import TokenUnknown, Version
 from rollouts.fleet.language.tokenizers import Tokenizer
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.settings import derive_seed
@@ -133,9 +133,9 @@ class GroupRolloutWorker:
             seed=derive_seed(rng.seed, lesson_id, mode),
         )
         sampled = self._sample(lesson_id, wanted)
-        groups, faults = checked(sampled.groups, generations=n_generations)
-        for fault in [*sampled.faults, *faults]:
+        for fault in sampled.faults:
             self._faults.tell(lesson_id, fault)
+        groups = sampled.groups
         if not groups:
             return None, None
         metadata = RolloutMetadata(
@@ -154,7 +154,7 @@ class GroupRolloutWorker:
         metrics = figures_of(batch) | {
             f"env.{name}": value for name, value in sampled.metrics.items()
         }
-        return batch, metrics | {"faults": float(len(sampled.faults) + len(faults))}
+        return batch, metrics | {"faults": float(len(sampled.faults))}
 
     def evaluate_lesson(
         self,
@@ -297,6 +297,7 @@ class GroupRolloutWorker:
         return self._curriculum.record(lesson_id, outcome).changes
 
     def _sample(self, lesson_id: str, wanted: Wanted) -> Sampled:
+        """Return the sound groups that the lesson's environment gives, and faults of the others."""
         environment = self.load_environment(lesson_id)
         policy = PolicyContext(
             server=self._server,
@@ -306,9 +307,13 @@ class GroupRolloutWorker:
             stop=self._stop,
         )
         try:
-            return environment.sample(policy, wanted)
+            return _sound(environment.sample(policy, wanted), wanted)
         except (SamplingStopped, InferenceFailed, LessonFailed):
             raise
+        except TokenUnknown as error:
+            raise LessonFailed(
+                "tokenizer_unusable", f"the environment writes tokens that are not ours: {error}"
+            ) from error
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             raise LessonFailed(
@@ -344,6 +349,22 @@ class GroupRolloutWorker:
                 for rollout in group.rollouts
             ],
         )
+
+
+def _sound(sampled: Sampled, wanted: Wanted) -> Sampled:
+    """Return what is good of what an environment gave.
+
+    Raises:
+        TypeError: If it gave something else.
+    """
+    if not isinstance(sampled, Sampled):
+        raise TypeError(f"sample() gave {type(sampled).__name__}, not Sampled")
+    groups, faults = checked(
+        sampled.groups,
+        wanted=len(wanted.numbers) - len(sampled.faults),
+        generations=wanted.generations,
+    )
+    return replace(sampled, groups=groups, faults=[*sampled.faults, *faults])
 
 
 def _evaluated(outcome: LessonOutcome) -> EvaluationFigures | None:

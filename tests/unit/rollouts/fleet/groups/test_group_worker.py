@@ -135,6 +135,7 @@ def test_a_none_batch_never_crashes_an_evaluation(bench: MakeBench) -> None:
         model={"tokenizer": "bytes"},
     )
     assert at.sample("silent") == (None, None)
+    assert at.events.take()[0].kind == "group_missing"
     results = at.worker.evaluate_curriculum(
         eval_n_examples=2, rng=Draw(0), policy_version=(1, 100), worker_id="w"
     )
@@ -191,6 +192,8 @@ def test_characters_that_the_tokenizer_lacks_cost_their_problems_only(bench: Mak
     ("lesson", "kind", "says"),
     [
         (odd("Raises"), "environment_failed", "ZeroDivisionError: no train for 64"),
+        (odd("Nothing"), "environment_failed", "gave NoneType, not Sampled"),
+        (odd("Foreign"), "tokenizer_unusable", "token 128009 is none of the model's"),
         (odd("Absent"), "environment_unknown", "not registered"),
         ({"spec": "task:chess"}, "environment_unknown", "task:reverse"),
         ({"spec": "lean:x"}, "environment_unknown", "task:, verifiers: and module:"),

@@ -1,0 +1,23 @@
+"""What fleets tell can be kept, whatever an environment or a policy has written."""
+
+import msgspec
+import pytest
+
+from rolldeck.wire import FleetEvent
+from rollouts.fleet.storable import to_json
+from runs.core import json_values
+
+
+@pytest.mark.parametrize("text", ["plain", "é \\u0000 as text", "a\0b", "half \ud800", "\udc00\0"])
+def test_text_is_kept_but_for_what_cannot_be(text: str) -> None:
+    event = FleetEvent(kind="k", message=text, details={text: [text, 1, None, True, 0.5]})
+
+    content = to_json(event)
+
+    json_values.check(msgspec.json.decode(content))
+    expected = "".join(
+        "\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in text
+    )
+    said = msgspec.json.decode(content, type=FleetEvent)
+    assert said.message == expected
+    assert said.details == {expected: [expected, 1, None, True, 0.5]}
