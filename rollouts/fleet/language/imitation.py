@@ -2,6 +2,9 @@
 
 Reinforcement learning learns from the differences between answers to one prompt: a model that
 never succeeds has none. A few hundred updates of supervised learning give it a beginning.
+
+A small model forgets what it is not shown, so every batch shows some of everything: most of what
+is not learnt yet, and a quarter of all tasks in turn. It ends when all succeed at the same time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +19,8 @@ from rollouts.fleet.language.tokenizers import Tokenizer
 
 UNTRAINED: Final = -100
 BATCH: Final = 128
+REHEARSED: Final = BATCH // 4
+"""Demonstrations of a batch that show all tasks, whether learnt or not."""
 LEARNING_RATE: Final = 2e-3
 MOST_STEPS: Final = 1500
 
@@ -50,7 +55,7 @@ def imitate(
     until_success: float = 0.6,
     most_steps: int = MOST_STEPS,
 ) -> dict[str, float]:
-    """Train the model on demonstrations, each task until it succeeds as often as wanted.
+    """Train the model on demonstrations until all tasks succeed as often as wanted, at once.
 
     Args:
         built: The model, changed in place, and its tokenizer.
@@ -61,7 +66,7 @@ def imitate(
         most_steps: Updates after which it ends in any case.
 
     Returns:
-        How often each task succeeds, as a running mean.
+        How often each task succeeds, as a running mean of its newest demonstrations.
     """
     model, tokenizer = built
     optimizer = torch.optim.Adam(model.train().parameters(), lr=LEARNING_RATE)
@@ -70,23 +75,46 @@ def imitate(
         left = [name for name in tasks if success[name] < until_success]
         if not left:
             break
+        names = shown_in(step, every=list(tasks), left=left)
         shown = [
-            demonstrate(tasks[left[place % len(left)]], step * BATCH + place, tokenizer, seed=seed)
-            for place in range(BATCH)
+            demonstrate(tasks[name], step * BATCH + place, tokenizer, seed=seed)
+            for place, name in enumerate(names)
         ]
-        tokens, labels = _padded(shown)
-        logits = model(tokens[:, :-1])
-        loss = nn.functional.cross_entropy(
-            logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=UNTRAINED
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        right = ((logits.argmax(-1) == labels[:, 1:]) | (labels[:, 1:] < 0)).all(dim=1)
-        for place, name in enumerate(left):
-            seen = float(right[place :: len(left)].float().mean())
+        right = _update(model, optimizer, *_padded(shown))
+        for name in set(names):
+            seen = float(right[[place for place, one in enumerate(names) if one == name]].mean())
             success[name] += 0.1 * (seen - success[name])  # over about ten batches
     return success
+
+
+def shown_in(step: int, *, every: Sequence[str], left: Sequence[str]) -> list[str]:
+    """Return whose demonstrations a batch shows.
+
+    Args:
+        step: Number of the batch: tasks take turns, should there be more than places.
+        every: All tasks.
+        left: Those that do not succeed as often as wanted, at least one.
+
+    Returns:
+        ``[BATCH]`` names.
+    """
+    taught = BATCH - REHEARSED
+    rehearsed = [every[(step * REHEARSED + place) % len(every)] for place in range(REHEARSED)]
+    return rehearsed + [left[(step * taught + place) % len(left)] for place in range(taught)]
+
+
+def _update(
+    model: nn.Module, optimizer: torch.optim.Optimizer, tokens: Tensor, labels: Tensor
+) -> Tensor:
+    """Take one step; return whose demonstration was the likeliest answer before it, ``[B]``."""
+    logits, wanted = model(tokens[:, :-1]), labels[:, 1:]
+    loss = nn.functional.cross_entropy(
+        logits.flatten(0, 1), wanted.flatten(), ignore_index=UNTRAINED
+    )
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return ((logits.argmax(-1) == wanted) | (wanted < 0)).all(dim=1).float()
 
 
 def _padded(shown: Sequence[Demonstration]) -> tuple[Tensor, Tensor]:
