@@ -1,0 +1,164 @@
+"""Sample one lesson and learn from it in lockstep: a language run without its clocks.
+
+Groups are sampled by the fleet's worker, travel as they do on the wire, and reach the trainer as
+a batch of a queue does; each is of the version before the train step that it is for.
+"""
+
+from collections.abc import Callable
+from typing import Final, Self
+
+import numpy as np
+
+from benchmarks.lockstep import EPOCH, Weights
+from rolldeck.batches import Batch
+from rolldeck.wire import BatchAnswer, BatchHead, encode
+from rollouts.core.evaluation import EvaluationFigures
+from rollouts.core.group_statistics import split_by_variance
+from rollouts.fleet.groups.batches import Draw, RolloutGroup
+from rollouts.fleet.groups.curriculum import NoCurriculum
+from rollouts.fleet.groups.outbox import encoded
+from rollouts.fleet.groups.torch_server import TorchInferenceServer
+from rollouts.fleet.groups.worker import GroupRolloutWorker
+from rollouts.fleet.language.building import build
+from rollouts.fleet.settings import derive_seed
+from runs.core.run_config import RunConfig
+
+WORKER: Final = "w0"
+MOST_TRIES: Final = 50
+"""Times that a batch is filled up: a lesson that is learnt, or never succeeds, has no variance."""
+
+
+class NothingToLearn(RuntimeError):
+    """Hardly any group of the lesson has answers that scored differently."""
+
+
+class LockstepLesson:
+    """Answers the problems of one lesson with the weights that it was given last."""
+
+    def __init__(self, config: RunConfig, lesson: str, *, seed: int) -> None:
+        """Build the model that the configuration describes.
+
+        Args:
+            config: Of a language run.
+            lesson: Name of one of its lessons.
+            seed: Of problems and draws.
+        """
+        language = config.language
+        if language is None:
+            raise ValueError("only language runs have lessons")
+        self._language, self._lesson, self._seed = language, lesson, seed
+        self._wanted = config.buffer.batch_size // language.group_size
+        model, self.tokenizer = build(language)
+        rows = language.group_size * language.prompts_per_batch
+        self._worker = GroupRolloutWorker(
+            language,
+            server=TorchInferenceServer(model, rows=rows),
+            tokenizer=self.tokenizer,
+            context_tokens=model.config.max_position_embeddings,
+            curriculum=NoCurriculum(),
+            problem_seed=seed,
+        )
+        self._step = 0
+        self._first_example = 0
+        self.rewards: list[float] = []
+        """Mean reward of all that was sampled for each batch, groups without variance included."""
+
+    def load(self, weights: Weights, *, step: int) -> None:
+        """Draw with version `step` from now on."""
+        self._step = step
+        self._worker.update_model(weights, (EPOCH, step))
+
+    def batch(self) -> Batch:
+        """Return the next batch as a trainer gets it.
+
+        Raises:
+            NothingToLearn: If too few groups have variance.
+        """
+        sampled: list[RolloutGroup] = []
+        kept: list[RolloutGroup] = []
+        for _ in range(MOST_TRIES):
+            fresh = self._sample()
+            sampled += fresh
+            kept += split_by_variance(fresh, rewards_of=lambda group: group.rewards)[0]
+            if len(kept) >= self._wanted:
+                break
+        else:
+            raise NothingToLearn(f"{len(kept)} of {len(sampled)} groups have variance")
+        self.rewards.append(float(np.mean([group.rewards for group in sampled])))
+        return batch_of(kept[: self._wanted], lesson=self._lesson, policy_step=self._step)
+
+    def evaluate(self, problems: int) -> EvaluationFigures:
+        """Return how well it goes on problems of evaluation, always the same ones."""
+        figures, _ = self._worker.evaluate_lesson(
+            self._lesson,
+            n_examples=problems,
+            eval_type="micro_eval",
+            rng=Draw(self._seed),
+            policy_version=(EPOCH, self._step),
+            worker_id=WORKER,
+        )
+        if figures is None:
+            raise NothingToLearn("no evaluation came to an end")
+        return figures
+
+    def close(self) -> None:
+        """End the inference server."""
+        self._worker.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _sample(self) -> list[RolloutGroup]:
+        first, count = self._first_example, self._language.prompts_per_batch
+        self._first_example += count
+        batch, _ = self._worker.sample_batch(
+            self._lesson,
+            n_examples=count,
+            n_generations=self._language.group_size,
+            mode="train",
+            rng=Draw(derive_seed(self._seed, first), first),
+            policy_version=(EPOCH, self._step),
+            worker_id=WORKER,
+        )
+        return list(batch.groups) if batch else []
+
+
+def train(
+    lesson: LockstepLesson,
+    *,
+    weights: Callable[[], Weights],
+    learn: Callable[[Batch], object],
+    train_steps: int,
+) -> None:
+    """Learn from one batch after the other, each sampled with the weights before it.
+
+    Args:
+        lesson: Makes the data.
+        weights: Returns the trainer's present weights, as it would publish them.
+        learn: Updates them.
+        train_steps: So many.
+    """
+    lesson.load(weights(), step=0)
+    for step in range(1, train_steps + 1):
+        learn(lesson.batch())
+        lesson.load(weights(), step=step)
+
+
+def batch_of(groups: list[RolloutGroup], *, lesson: str, policy_step: int) -> Batch:
+    """Return `groups` as a trainer gets them when version `policy_step` is the newest."""
+    head = BatchHead(
+        id="b",
+        ordinal=1,
+        fence=1,
+        kind="groups",
+        count=len(groups),
+        lease_seconds=60,
+        epoch=EPOCH,
+        policy_step=policy_step,
+    )
+    items = [encoded(group, lesson=lesson, worker=WORKER) for group in groups]
+    answer = BatchAnswer(batch=head, items=items, codecs=["msgpack" for _ in items])
+    return Batch.decode(encode(answer))
