@@ -177,7 +177,11 @@ class Learner:
         ratio = torch.where(rows.trained, (now - anchor).exp(), 1.0)
         within = ratio.clamp(1 - s.clip, 1 + s.clip)
         gain = torch.min(ratio * rows.advantages, within * rows.advantages) * correction
-        weights = torch.from_numpy(token_weights(rows.trained.numpy(), rule=s.rule))
+        # The same for all batches, else a token of a batch with long prompts would count less.
+        longest = self.model.config.max_position_embeddings
+        weights = torch.from_numpy(
+            token_weights(rows.trained.numpy(), rule=s.rule, longest_tokens=longest)
+        )
         loss = -(weights * gain).sum()
         self.optimizer.zero_grad()
         loss.backward()

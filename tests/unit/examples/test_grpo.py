@@ -64,6 +64,21 @@ def test_tokens_that_score_become_likelier(rule: str, tis: float | None) -> None
     assert set(metrics) >= {"loss", "kl", "entropy", "clip_fraction", "reward_mean"}
 
 
+@pytest.mark.parametrize("rule", ["grpo", "rloo", "dr_grpo"])
+def test_a_token_counts_the_same_however_wide_the_batch_is(rule: str) -> None:
+    arrays = batch()
+    wide = {
+        name: np.pad(array, ((0, 0), (0, 9)), constant_values=-100 if name == "masks" else 0)
+        if array.ndim == 2
+        else array
+        for name, array in arrays.items()
+    }
+
+    narrow, padded = (learner(rule=rule).learn(one) for one in (arrays, wide))
+
+    assert padded["gradient_norm"] == pytest.approx(narrow["gradient_norm"], rel=1e-4)
+
+
 def test_groups_without_variance_are_counted_and_teach_nothing() -> None:
     arrays = batch()
     arrays["scores"][4:] = 1.0
