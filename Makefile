@@ -28,7 +28,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema test-frontend test-python test-slow chromium clean
+.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema test-frontend test-python test-slow pictures chromium clean
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,10 +85,13 @@ test-frontend: $(BUILT)
 test-python: setup chromium
 	$(BIN)/pytest $(RERUN) -n 2 -m "not ray and not system and not browser and not slow"
 	$(BIN)/pytest $(RERUN) -n 2 --dist loadfile -m "browser"
-	$(BIN)/pytest $(RERUN) -m "(ray or system) and not browser" --durations 15
+	$(BIN)/pytest $(RERUN) -n 2 --dist loadfile -m "(ray or system) and not browser" --durations 15
 
-test-slow: setup ## Measure what takes minutes and gigabytes: lists of ten million rows
+test-slow: setup chromium ## Measure what takes minutes, gigabytes or a quiet machine
 	$(BIN)/pytest -s -m slow
+
+pictures: setup chromium ## Take the pictures of docs/images anew; ARGS="runs audit" for some of them
+	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.e2e.pictures $(ARGS)
 
 chromium:
 	@.ci/chromium

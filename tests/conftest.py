@@ -27,7 +27,12 @@ def start_services() -> contextlib.ExitStack:
     undo.callback(shutil.rmtree, var, ignore_errors=True)
     sockets = socket_folder()
     undo.callback(shutil.rmtree, sockets, ignore_errors=True)
-    postgres = Postgres(data_folder=var / "postgres", socket_folder=sockets, log_folder=var / "log")
+    postgres = Postgres(
+        data_folder=var / "postgres",
+        socket_folder=sockets,
+        log_folder=var / "log",
+        is_disposable=True,
+    )
     valkey = Valkey(socket_folder=sockets, log_folder=var / "log")
     undo.callback(postgres.start().stop)
     undo.callback(valkey.start().stop)
@@ -50,7 +55,10 @@ import django  # noqa: E402 the settings need the servers' addresses
 
 django.setup()
 
+from tests.database import empty_quickly  # noqa: E402 it needs the settings too
 from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
+
+empty_quickly()
 
 
 @pytest.hookimpl(optionalhook=True)

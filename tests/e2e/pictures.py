@@ -1,8 +1,8 @@
 """Take the pictures of the docs: every page on seeded data, in both themes, in a real Chromium.
 
-``PYTHONPATH=.:platform:client python -m tests.e2e.pictures`` writes them into docs/images. The
-same data gives the same pictures: what is random derives from the runs' names, the page's clock
-stands, and nothing moves. Numbers of the live fleet are those of the moment.
+``make pictures`` writes them into docs/images. The same data gives the same pictures: what is
+random derives from the runs' names, the page's clock stands, and nothing moves. Numbers of the
+live fleet are those of the moment.
 """
 
 import re

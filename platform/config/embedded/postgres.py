@@ -26,12 +26,22 @@ class Postgres:
     Args:
         data_folder: Created at the first start.
         socket_folder: Private to this user and short: a socket's path has 107 bytes at most.
+        is_disposable: The data is thrown away with its server, as that of tests: nothing waits
+            until it is on the disk. A deck's never is.
     """
 
-    def __init__(self, *, data_folder: Path, socket_folder: Path, log_folder: Path) -> None:
+    def __init__(
+        self,
+        *,
+        data_folder: Path,
+        socket_folder: Path,
+        log_folder: Path,
+        is_disposable: bool = False,
+    ) -> None:
         self._data_folder = data_folder
         self._socket_folder = socket_folder
         self._log_folder = log_folder
+        self._is_disposable = is_disposable
 
     @property
     def url(self) -> str:
@@ -80,7 +90,7 @@ class Postgres:
         return True
 
     def _command(self, binaries: Path, prefix: tuple[str, ...]) -> Command:
-        # fsync and synchronous_commit stay as they are: on.
+        # Of a deck, fsync and synchronous_commit stay as they are: on.
         options = {
             "listen_addresses": "",
             # What is hot is in memory, and disks have no heads any more: an index is worth it.
@@ -90,6 +100,8 @@ class Postgres:
             "max_connections": str(MAX_CONNECTIONS),
             "logging_collector": "off",
         }
+        if self._is_disposable:
+            options |= {"fsync": "off", "full_page_writes": "off"}
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         return Command(
             name="postgres",

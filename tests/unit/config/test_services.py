@@ -1,18 +1,33 @@
 """The servers under the tests are real ones."""
 
+from pathlib import Path
+
 import pytest
 import redis
 from django.conf import settings
 from django.db import connection
 
+from config.embedded.postgres import Postgres
+
 
 @pytest.mark.django_db
-def test_the_database_is_postgresql_and_keeps_what_it_confirms() -> None:
+def test_the_database_is_postgresql_and_waits_for_no_disk() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('fsync'), current_setting('synchronous_commit')")
 
-        assert cursor.fetchone() == ("on", "on")
+        assert cursor.fetchone() == ("off", "on")
         assert connection.vendor == "postgresql"
+
+
+def test_the_database_of_a_deck_keeps_what_it_confirms(tmp_path: Path) -> None:
+    folders = {f"{name}_folder": tmp_path / name for name in ("data", "socket", "log")}
+
+    options = Postgres(**folders)._command(Path("bin"), ()).argv
+
+    assert any(word.startswith("max_connections=") for word in options)
+    # All three are on when nobody says otherwise.
+    for name in ("fsync", "synchronous_commit", "full_page_writes"):
+        assert not any(word.startswith(name) for word in options)
 
 
 def test_the_broker_answers() -> None:
