@@ -80,7 +80,7 @@ def test_each_kind_of_run_has_all_its_curves(reader: Page, run: str, key: str, t
     assert reader.locator("[data-curve]").count() == 8
 
 
-def test_axis_and_range_live_in_the_address_and_only_what_is_in_view_is_drawn(
+def test_axis_range_and_point_live_in_the_address_and_only_what_is_in_view_is_drawn(
     reader: Page,
 ) -> None:
     reader.goto("/runs/seed-cartpole-sweep-0")
@@ -102,6 +102,13 @@ def test_axis_and_range_live_in_the_address_and_only_what_is_in_view_is_drawn(
     expect(reader.get_by_role("button", name="Whole range")).to_be_visible()
     reader.get_by_role("button", name="Whole range").click()
     expect(reader).not_to_have_url(re.compile("from="))
+
+    area.click(position={"x": box["width"] * 0.6, "y": box["height"] / 2})
+    expect(reader).to_have_url(re.compile("pick=rolldeck"))
+    drawer = reader.get_by_role("dialog")
+    expect(drawer).to_contain_text("Batches handed out by then")
+    drawer.get_by_role("button", name="Close").click()
+    expect(reader).not_to_have_url(re.compile("pick="))
 
     reader.set_viewport_size({"width": 1440, "height": 500})
     reader.goto("/runs/seed-cartpole-sweep-0")

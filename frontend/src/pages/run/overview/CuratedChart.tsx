@@ -6,12 +6,13 @@ import { Chart } from "@/charts/Chart";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
-import { askAgainMs, type Curated, drawing, namesOf } from "@/pages/run/overview/curated";
+import { type Picked, stretchAt } from "@/pages/run/metrics/search";
+import { askAgainMs, type Curated, drawing, namesOf, OWN } from "@/pages/run/overview/curated";
 import { Legend } from "@/pages/run/overview/Legend";
 import classes from "./overview.module.css";
 
 export type Look = { run: string; axis: MetricAxis; xLabel: string; span?: Span; isLive: boolean };
-type Props = { chart: Curated; look: Look; onZoom: (span: Span | null) => void };
+type Props = { chart: Curated; look: Look; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void };
 
 const POINTS = 240;
 const HEIGHT = 156;
@@ -23,13 +24,18 @@ function useLines(chart: Curated, { run, axis, span, isLive }: Look, isSeen: boo
 }
 
 /** One of the curves; asked for and drawn only while it is on the screen. */
-export function CuratedChart({ chart, look, onZoom }: Props) {
+export function CuratedChart({ chart, look, onZoom, onPick }: Props) {
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
   const { data, error } = useLines(chart, look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
   // Nothing is explained that is not there.
   const isEmpty = x.length === 0;
   const entries = isEmpty ? [] : lines.map(({ role, label }): [typeof role, string] => [role, label]);
+  const pick = (index: number) => {
+    const metric = OWN + (chart.curves[0]?.name ?? "");
+    const stretch = stretchAt(data?.find(({ name }) => name === metric), x[index] ?? 0);
+    if (stretch) onPick({ metric, ...stretch });
+  };
   const value = (
     <span className={classes.newest} data-newest={newest ?? ""} title="newest value">
       {number(newest)} {newest !== null && chart.unit}
@@ -55,6 +61,7 @@ export function CuratedChart({ chart, look, onZoom }: Props) {
                 least={chart.least}
                 sync="overview"
                 onZoom={onZoom}
+                onPick={pick}
                 empty={data ? chart.empty : "Asking for the curve…"}
               />
               <Legend entries={band && !isEmpty ? [...entries, [1, `band ${band.label}`]] : entries} />

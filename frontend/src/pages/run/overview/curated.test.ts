@@ -50,6 +50,7 @@ it("asks less often where one more sample changes little", () => {
 });
 
 it("keeps the axis and the range in the address, time being the one that needs no word", () => {
-  expect(overviewSearch({ x: "amount", from: 1, to: 5, q: "loss" })).toEqual({ x: "amount", from: 1, to: 5 });
+  const address = { x: "amount", from: 1, to: 5, pick: "rolldeck/reward/mean", at: 3 };
+  expect(overviewSearch({ ...address, q: "loss" })).toEqual(address);
   expect(Object.values(overviewSearch({ x: "time", from: 5, to: 1 })).filter((v) => v !== undefined)).toEqual([]);
 });

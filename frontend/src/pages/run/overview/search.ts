@@ -1,17 +1,15 @@
 /** What the overview keeps in its address. Pure. */
 
 import type { MetricAxis } from "@/api/metrics";
-import { metricsSearch } from "@/pages/run/metrics/search";
+import { metricsSearch, type MetricsSearch } from "@/pages/run/metrics/search";
 
-export type OverviewSearch = {
+export type OverviewSearch = Pick<MetricsSearch, "from" | "to" | "pick" | "at" | "since"> & {
   /** Absent: time. */
   x?: Exclude<MetricAxis, "time">;
-  from?: number;
-  to?: number;
 };
 
 /** Read an address; what makes no sense is left out. */
 export function overviewSearch(search: Record<string, unknown>): OverviewSearch {
-  const { from, to } = metricsSearch(search);
-  return { x: search.x === "step" || search.x === "amount" ? search.x : undefined, from, to };
+  const { from, to, pick, at, since } = metricsSearch(search);
+  return { x: search.x === "step" || search.x === "amount" ? search.x : undefined, from, to, pick, at, since };
 }
