@@ -116,8 +116,8 @@ function Episodes({ content, onStep }: PartProps) {
       <ul className={own.episodes} aria-label="Episodes">
         {content.episodes.map(({ id, first, steps, reward, begins, outcome }, place) => (
           <li key={`${first} ${id}`}>
-            <button type="button" className={own.jump} onClick={() => onStep(first)} aria-label={`Go to step ${first}, where episode ${place} begins`}>
-              {first} – {first + steps - 1}
+            <button type="button" className={own.jump} onClick={() => onStep(first)}>
+              <span className="unseen">Go to the steps </span>{first} – {first + steps - 1}<span className="unseen"> of episode {place}</span>
             </button>
             <span className="anywhere" title={plain(id)}>{begins ? "begins" : "goes on"}{outcome ? `, ${outcome}` : ""}</span>
             <span className={own.num}>{number(reward)}</span>
