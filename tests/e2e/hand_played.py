@@ -148,6 +148,8 @@ def hand_played(deck: Deck, name: str) -> Iterator[HandPlayedFleet]:
         yield fleet
     finally:
         fleet.close()
+        # A run that goes on without a manager gets a real one, which other tests would pay for.
+        deck.post(f"/api/runs/{name}/kill", {"reason": "the test is over"})
 
 
 def window(*returns: float, mode: str = "train", **fields: Any) -> EpisodeWindow:

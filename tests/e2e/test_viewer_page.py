@@ -20,7 +20,9 @@ from tests.e2e.pushed_groups import (
 )
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
-# Pages of 128 k tokens are to answer in 1.5 s; machines that run other tests meanwhile are slower.
+# Pages of 128 k tokens are to answer in 1.5 s. What the page itself and the quickest of a few
+# answers take is held to that; the wall clock may wait for other tests on the same machine.
+INTERACTIVE_SECONDS = 1.5
 PATIENCE_SECONDS = 15.0
 
 
@@ -95,19 +97,49 @@ def test_hostile_text_is_shown_and_does_nothing(groups: list[int], signed_in: Pa
     assert page.locator("main img, main script").count() == 0
 
 
+class OwnTime:
+    """Processor time of a page's main thread: script, style, layout and paint."""
+
+    def __init__(self, page: Page) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def seconds(self) -> float:
+        found = self._session.send("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in found if one["name"] == "TaskDuration"))
+
+
+def quickest_answer(deck: Deck, path: str, *, times: int = 3) -> float:
+    """Return the seconds of the quickest of a few answers: the others shared the machine."""
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        deck.get(path)
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
 def test_128_thousand_tokens_stay_fluid_and_arrive_in_windows(
-    groups: list[int], signed_in: Page
+    groups: list[int], signed_in: Page, deck: Deck
 ) -> None:
     page = signed_in
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"/runs/looked-into/groups/{groups[2]}")
     expect(page.get_by_role("tab", name="Tokens")).to_be_visible()
+    sequences = f"/api/runs/looked-into/groups/{groups[2]}/sequences"
+    served = quickest_answer(deck, sequences)
+    served += quickest_answer(deck, f"{sequences}/0?start=0&count=4096")
+    own = OwnTime(page)
 
-    began = time.monotonic()
+    began, used = time.monotonic(), own.seconds()
     page.get_by_role("tab", name="Tokens").click()
     expect(page.locator('[data-token="0"]')).to_be_visible()
+    page.wait_for_load_state("networkidle")
     assert time.monotonic() - began < PATIENCE_SECONDS
+    used = own.seconds() - used
+    assert used > 0, "nothing was counted, so nothing was measured"
+    assert used + served <= INTERACTIVE_SECONDS, (used, served)
 
     began = time.monotonic()
     page.goto(f"/runs/looked-into/groups/{groups[2]}?view=tokens&token=100000")

@@ -20,6 +20,8 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Pr
   const proof = ageSeconds(provenAt, now);
   const shown = allowedSeconds === undefined ? state : honest(state, proof, allowedSeconds);
   const { tone, sign, meaning } = lookOf(shown);
+  // What hover tells those who can, everybody can read: why nothing is claimed.
+  const why = reason || (shown === "unknown" ? meaning : "");
   const age = provenAt ? `${duration(proof)} ago` : since ? `for ${duration(ageSeconds(since, now))}` : "";
   const lines = [
     shown === state ? meaning : `Last known as ${state}. ${meaning}`,
@@ -34,7 +36,7 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Pr
         </span>
         {shown}
         {age && <span className="chip-age">· {age}</span>}
-        {reason && <span className="unseen">, {visible(reason)}</span>}
+        {why && <span className="unseen">, {visible(why)}</span>}
       </span>
     </Tooltip>
   );

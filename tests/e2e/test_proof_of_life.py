@@ -1,0 +1,106 @@
+"""A state is shown for as long as something proves it, and no longer; then the page says why.
+
+One fleet is real and loses a worker to a signal that nothing can catch; another is played by hand
+and falls silent. Neither page is loaded anew.
+"""
+
+import os
+import re
+import signal
+import time
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck, wait_until
+from tests.e2e.hand_played import HandPlayedFleet
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+GREY_WITHIN_SECONDS = 30.0
+WATCH = """(selector) => {
+    window.stays = true;
+    window.shown = [];
+    const note = () => {
+        const chip = document.querySelector(selector);
+        const last = window.shown.at(-1);
+        if (!chip || (last && last.state === chip.dataset.state)) return;
+        const tone = [...chip.classList].find((name) => name.startsWith("tone-"));
+        window.shown.push({ state: chip.dataset.state, tone, text: chip.textContent });
+    };
+    new MutationObserver(note).observe(document.body,
+        { subtree: true, childList: true, attributes: true, characterData: true });
+    note();
+}"""
+
+
+def shown(page: Page) -> list[dict[str, Any]]:
+    """Return every state that the watched chip has had, with its colour and its words."""
+    found: list[dict[str, Any]] = page.evaluate("window.shown")
+    return found
+
+
+def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
+    signed_in: Page, deck: Deck
+) -> None:
+    page, run = signed_in, "loses-a-worker"
+    small = {"num_workers": 1, "envs_per_worker": 2, "inference_batch_size": 2}
+    asked = {"name": run, "preset": "cartpole", "config": {"fleet": small}, "start": True}
+    deck.post("/api/runs", asked)
+    try:
+        page.goto(f"/runs/{run}/fleet")
+        row = page.locator("tr[data-worker='0']")
+        expect(row.locator("[data-state=running]")).to_be_visible(timeout=180_000)
+        page.evaluate(WATCH, "tr[data-worker='0'] [data-state]")
+        (worker,) = deck.get(f"/api/runs/{run}/fleet")["workers"]
+        killed_at = time.monotonic()
+        os.kill(worker["pid"], signal.SIGKILL)
+
+        def turned_grey() -> list[dict[str, Any]]:
+            return [one for one in shown(page) if one["state"] in {"respawning", "unknown"}]
+
+        first, *_ = wait_until(turned_grey, seconds=60, what="the chip turns grey", every=0.1)
+        assert time.monotonic() - killed_at < GREY_WITHIN_SECONDS
+        assert first["tone"] == "tone-quiet"
+        # Behind the state and its age, for everybody who cannot hover: the reason.
+        assert len(first["text"].partition(", ")[2]) > 10, first
+
+        expect(row.locator("[data-state=running]")).to_be_visible(timeout=120_000)
+        expect(row.get_by_role("cell").nth(3)).not_to_have_text(str(worker["pid"]))
+        page.get_by_role("navigation", name="Parts of").get_by_role("link", name="Logs").click()
+        expect(page.get_by_label("Events, newest first")).to_contain_text(
+            re.compile(r"Worker 0 is lost, respawning in [\d.]+ s: \S+")
+        )
+        assert page.evaluate("window.stays") is True
+    finally:
+        deck.post(f"/api/runs/{run}/kill", {"reason": "the test is over"})
+
+
+def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
+    signed_in: Page, deck: Deck
+) -> None:
+    page, run = signed_in, "falls-silent"
+    fleet = HandPlayedFleet(deck, run)
+    try:
+        page.goto(f"/runs/{run}/fleet")
+        chip = page.locator("tr[data-worker='0'] [data-state]")
+        expect(chip).to_have_attribute("data-state", "running")
+        page.evaluate("window.stays = true")
+        fleet.close()
+
+        expect(chip).to_have_attribute("data-state", "unknown", timeout=30_000)
+        expect(chip).to_contain_text(re.compile(r"unknown· \d+ (s|min) ago"))
+        expect(chip).to_contain_text("No proof of life for too long")
+        chip.hover()
+        expect(page.get_by_role("tooltip")).to_contain_text(
+            re.compile(r"No proof of life for too long.*Last proof 20\d\d-")
+        )
+        # Nobody answers for it on the cluster either, so the platform starts it again.
+        page.get_by_role("navigation", name="Parts of").get_by_role("link", name="Logs").click()
+        expect(page.get_by_label("Events, newest first")).to_contain_text(
+            "its manager is gone from the cluster", timeout=60_000
+        )
+        assert page.evaluate("window.stays") is True
+    finally:
+        deck.post(f"/api/runs/{run}/kill", {"reason": "the test is over"})
