@@ -12,8 +12,17 @@ class BufferConfig(AppConfig):
     def ready(self) -> None:
         """Offer the queue and the ledger to whoever watches a run."""
         from buffer import selectors
+        from buffer.selectors import conditions as seen
         from runs import live
+        from runs.core.alerts import AlertKind
+        from runs.services import conditions
 
         live.register_part("queue", selectors.queue_part)
         live.register_part("ledger", selectors.ledger_part)
         live.register_outlook(selectors.queue_outlooks)
+        stalls = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED}
+        conditions.register(stalls, seen.stalled_runs)
+        conditions.register({AlertKind.QUEUE_FULL}, seen.full_queues)
+        conditions.register({AlertKind.BATCH_QUARANTINED}, seen.quarantined_batches)
+        conditions.register({AlertKind.LEASE_LAPSED}, seen.lapsed_leases)
+        conditions.register({AlertKind.DISK_LOW}, seen.low_disk)

@@ -11,6 +11,7 @@ urlpatterns = [
     path("cluster", index, name="cluster"),
     path("settings", index, name="settings"),
     path("environments", index, name="environments"),
+    path("alerts", index, name="alerts"),
     path("tokens", index, name="tokens"),
     path("audit", index, name="audit"),
 ]

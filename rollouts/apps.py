@@ -18,9 +18,11 @@ class RolloutsConfig(AppConfig):
         from buffer import selectors as buffer_selectors
         from buffer.selectors import token_text as buffer_token_text
         from rollouts import jobs, selectors
+        from rollouts.selectors import conditions as seen
         from rollouts.selectors import token_text
         from runs import live
-        from runs.services import changes, config_checks
+        from runs.core.alerts import AlertKind
+        from runs.services import changes, conditions, config_checks
 
         def fleet_part(run_id: int) -> Any:
             return to_builtins(selectors.fleet_state(run_id, now=timezone.now()))
@@ -30,6 +32,9 @@ class RolloutsConfig(AppConfig):
         live.register_series("episodes", selectors.episode_series)
         live.register_part("metrics", selectors.metric_part)
         live.register_outlook(selectors.fleet_outlooks)
+        conditions.register({AlertKind.FLEET_SILENT}, seen.silent_fleets)
+        conditions.register({AlertKind.WORKERS_DOWN}, seen.fleets_short_of_workers)
+        conditions.register({AlertKind.LESSON_REGRESSED}, seen.regressed_lessons)
         changes.subscribe(jobs.nudge)
         config_checks.register(selectors.check_language)
         buffer_selectors.count_running_with(selectors.running_fragments)

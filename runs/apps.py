@@ -13,7 +13,16 @@ class RunsConfig(AppConfig):
         """Register the parts of the live pages that this app reads."""
         from runs import live, selectors
         from runs.api import openapi  # noqa: F401 registers itself with the schema
+        from runs.core.alerts import AlertKind
+        from runs.live.topics import ALERTS
+        from runs.selectors import alerts
+        from runs.selectors import conditions as seen
+        from runs.services import conditions
 
         live.register_part("run", selectors.run_part)
         live.register_series("events", selectors.event_series)
         live.register_deck_part("runs", selectors.deck_runs)
+        live.register_deck_part("alerts", alerts.alerts_part, topic=ALERTS)
+        conditions.register({AlertKind.RUN_FAILED}, seen.failed_runs)
+        conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_that_do_not_start)
+        conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)

@@ -15,7 +15,7 @@ from runs import selectors, services
 from runs.core.credentials import MalformedCredentials, token_in
 from runs.core.rights import Caller, may_read
 from runs.live.hub import Hub, Socket, hub
-from runs.live.topics import CONTROL_PREFIX, DECK, RUN_PREFIX
+from runs.live.topics import CONTROL_PREFIX, OF_THE_DECK, RUN_PREFIX
 from runs.wire import LiveRequest
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
 
 
 def _run_in(topic: str) -> str | None:
-    return None if topic == DECK else topic.partition(":")[2]
+    return None if topic in OF_THE_DECK else topic.partition(":")[2]
 
 
 def _exists(run: str) -> bool:
@@ -157,7 +157,7 @@ class LiveConsumer(SocketConsumer):
     async def _subscribe(self, topic: str) -> None:
         run = _run_in(topic)
         if run is not None and not topic.startswith(RUN_PREFIX):
-            await self._refuse(topic, "unknown_topic", "topics are runs and run:<name>")
+            await self._refuse(topic, "unknown_topic", "topics are runs, alerts and run:<name>")
         elif not may_read(self.caller, run=run):
             await self._refuse(topic, "forbidden", "this needs the right to read the run")
         elif len(self.page.sequences) >= MAX_TOPICS and topic not in self.page.sequences:

@@ -1,9 +1,10 @@
-"""Forget in the background what nobody asks for any more."""
+"""Do in the background what nobody waits for: look at what is wrong, tell webhooks, forget."""
 
 from celery import shared_task
 from django.utils import timezone
 
 from runs import services
+from runs.services import conditions, webhooks
 
 
 @shared_task(name="runs.jobs.forget_calls")
@@ -16,3 +17,15 @@ def forget_calls() -> int:
 def forget_silent_parts() -> int:
     """Forget processes of the deck that have said nothing for an hour; return how many."""
     return services.forget_silent_parts(now=timezone.now())
+
+
+@shared_task(name="runs.jobs.watch_conditions")
+def watch_conditions() -> int:
+    """Raise alerts for what is wrong now and resolve those of what is not; return how many."""
+    return conditions.watch(now=timezone.now())
+
+
+@shared_task(name="runs.jobs.send_webhooks")
+def send_webhooks() -> int:
+    """Tell webhooks what became of alerts; return how many have heard it."""
+    return webhooks.send_due(clock=timezone.now)

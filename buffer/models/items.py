@@ -79,6 +79,11 @@ class Batch(models.Model):
                 condition=Q(state__in=[BatchState.LEASED, BatchState.RETURNED]),
                 name="batch_open",
             ),
+            models.Index(
+                fields=["run"],
+                condition=Q(state__in=[BatchState.RETURNED, BatchState.QUARANTINED]),
+                name="batch_left_alone",
+            ),
         ]
 
     def __str__(self) -> str:

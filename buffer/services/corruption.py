@@ -16,6 +16,8 @@ from buffer.services.locks import lock_run
 from buffer.storage import StoredContent
 from runs import live
 from runs import services as runs_services
+from runs.core.alerts import AlertKind, Condition
+from runs.services.alerts import raise_alert
 
 
 class BatchCorrupt(LeaseLost):
@@ -67,6 +69,15 @@ def _take_apart(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
         reason="the stored bytes do not have the checksum of those that came in",
         actor="buffer",
         details={"batch": str(batch.pk), "positions": corrupt, "requeued": kept},
+        now=now,
+    )
+    raise_alert(
+        Condition(
+            kind=AlertKind.ITEMS_CORRUPT,
+            run_id=batch.run_id,
+            message=f"{dropped} items of batch {batch.ordinal} of {batch.run.name} were corrupt",
+            details={"batch": str(batch.pk), "positions": corrupt},
+        ),
         now=now,
     )
     live.announce(batch.run_id, "queue", "ledger")

@@ -1,10 +1,11 @@
 /** Say which address shows which page; pages beyond the list are loaded when they are opened. */
 
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link } from "@tanstack/react-router";
 import type { BatchState } from "@/api/queue";
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { LoginPage } from "@/pages/LoginPage";
+import { alertsSearch } from "@/pages/alerts/search";
 import { listSearch } from "@/pages/run/trajectories/search";
 import { viewerSearch } from "@/pages/viewer/search";
 import type { Asked } from "@/api/audit";
@@ -34,9 +35,7 @@ const shell = createRoute({ getParentRoute: () => root, id: "shell", component: 
 const home = createRoute({
   getParentRoute: () => shell,
   path: "/",
-  beforeLoad: () => {
-    throw redirect({ to: "/runs", replace: true });
-  },
+  component: lazyRouteComponent(() => import("@/pages/home/HomePage"), "HomePage"),
 });
 const runs = createRoute({
   getParentRoute: () => shell,
@@ -48,6 +47,12 @@ const runs = createRoute({
     cols: text(search.cols),
     dense: search.dense === true || undefined,
   }),
+});
+const alerts = createRoute({
+  getParentRoute: () => shell,
+  path: "/alerts",
+  component: lazyRouteComponent(() => import("@/pages/alerts/AlertsPage"), "AlertsPage"),
+  validateSearch: alertsSearch,
 });
 const tokens = createRoute({
   getParentRoute: () => shell,
@@ -212,7 +217,7 @@ function NotFound() {
 }
 
 export const router = createRouter({
-  routeTree: root.addChildren([login, shell.addChildren([home, runs, environments, cluster, tokens, audit, settings, launch, run.addChildren(runTabs)])]),
+  routeTree: root.addChildren([login, shell.addChildren([home, runs, alerts, environments, cluster, tokens, audit, settings, launch, run.addChildren(runTabs)])]),
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeletons heights={[64, 330, 230]} />,
 });

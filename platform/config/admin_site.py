@@ -16,6 +16,7 @@ _GROUPS: Final = (
         "Runs",
         (
             ("Runs", "list", "runs.run"),
+            ("Alerts", "notifications", "runs.alert"),
             ("Events", "history", "runs.runevent"),
             ("Environments", "public", "runs.environment"),
             ("Trainers", "model_training", "runs.trainer"),

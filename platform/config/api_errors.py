@@ -41,8 +41,10 @@ from runs.core.lifecycle import MoveNotAllowed
 from runs.core.places import InvalidPlace
 from runs.core.run_config import InvalidRunConfig
 from runs.core.tags import InvalidTag
+from runs.selectors.alerts import AlertNotFound
 from runs.selectors.run_table import UnknownSort
 from runs.services import (
+    alerts,
     environment_settings,
     lifecycle,
     registry,
@@ -101,6 +103,8 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
         429, "too_many_requests", "Too many failed sign-ins", retry_after_seconds=60
     ),
     selectors.RunNotFound: ApiError(404, "not_found", "Not found"),
+    AlertNotFound: ApiError(404, "not_found", "Not found"),
+    alerts.AlertResolved: ApiError(409, "alert_resolved", "The alert is over"),
     environment_settings.EnvironmentNotFound: ApiError(404, "not_found", "Not found"),
     selectors.NoWeights: ApiError(404, "no_weights", "No such weights"),
     sessions.SessionNotFound: ApiError(404, "not_found", "Not found"),

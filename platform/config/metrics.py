@@ -17,6 +17,7 @@ from buffer.services.backpressure import free_disk_bytes
 from rollouts import selectors as fleet_selectors
 from runs.core.lifecycle import RunStatus
 from runs.models import Run
+from runs.selectors.alerts import unresolved_counts
 
 # Runs whose queues may hold something that somebody waits for.
 ACTIVE: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
@@ -63,6 +64,7 @@ def metrics_text() -> bytes:
     """Return the state of the runs as of now, in Prometheus' text format."""
     registry = CollectorRegistry()
     _count_runs(registry)
+    _count_alerts(registry)
     disk = Gauge("rolldeck_free_disk_bytes", "Room where the deck keeps data.", registry=registry)
     disk.set(free_disk_bytes())
     sheet = _Sheet(
@@ -95,6 +97,14 @@ def _count_runs(registry: CollectorRegistry) -> None:
     counts = dict(Run.objects.current().values_list("status").annotate(Count("pk")).order_by())
     for status in RunStatus:
         runs.labels(status).set(counts.get(str(status), 0))
+
+
+def _count_alerts(registry: CollectorRegistry) -> None:
+    alerts = Gauge(
+        "rolldeck_alerts", "Alerts nobody resolved.", ["state", "severity"], registry=registry
+    )
+    for (state, severity), count in unresolved_counts().items():
+        alerts.labels(state, severity).set(count)
 
 
 def _fill(sheet: _Sheet, run: Run) -> None:

@@ -44,6 +44,16 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 60.0,
         "options": {"expires": 60.0},
     },
+    "watch conditions": {
+        "task": "runs.jobs.watch_conditions",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
+    "send webhooks": {
+        "task": "runs.jobs.send_webhooks",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
     "end orphans": {
         "task": "rollouts.jobs.end_orphans",
         "schedule": 60.0,

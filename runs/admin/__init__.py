@@ -1,4 +1,5 @@
 """The admin of runs, and what the admins of other apps build on."""
 
+from runs.admin import alerts as alerts
 from runs.admin import people as people
 from runs.admin import rows as rows

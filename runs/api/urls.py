@@ -3,6 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter
 
+from runs.api.alerts import AcknowledgeView, AlertsView, AlertView, ResolveView
 from runs.api.run_lists import (
     FilterValuesView,
     FilterView,
@@ -65,6 +66,10 @@ urlpatterns = [
     path("api-calls", CallsView.as_view()),
     path("audit", AuditView.as_view()),
     path("audit.csv", AuditCsvView.as_view()),
+    path("alerts", AlertsView.as_view()),
+    path("alerts/<large:alert>", AlertView.as_view()),
+    path("alerts/<large:alert>/acknowledge", AcknowledgeView.as_view()),
+    path("alerts/<large:alert>/resolve", ResolveView.as_view()),
     path("run-config-schema", RunConfigSchemaView.as_view()),
     path("tokens", TokensView.as_view()),
     path("tokens/<small:token>", TokenView.as_view()),

@@ -1,6 +1,6 @@
 """Tell pages, waiting requests and rollout handlers that something changed."""
 
-from runs.live.announcements import announce
+from runs.live.announcements import NO_RUN, announce
 from runs.live.parts import (
     register_deck_part,
     register_outlook,
@@ -8,4 +8,11 @@ from runs.live.parts import (
     register_series,
 )
 
-__all__ = ["announce", "register_deck_part", "register_outlook", "register_part", "register_series"]
+__all__ = [
+    "NO_RUN",
+    "announce",
+    "register_deck_part",
+    "register_outlook",
+    "register_part",
+    "register_series",
+]

@@ -24,6 +24,8 @@ from redis.retry import Retry
 logger = logging.getLogger(__name__)
 
 CHANNEL: Final = "rolldeck:live"
+# In place of a run's id: what changed belongs to the whole deck.
+NO_RUN: Final = 0
 # A change must not wait for a broker that hangs.
 TIMEOUT_SECONDS: Final = 0.25
 # While the broker is away, nudges are skipped for this long after each failure.

@@ -16,7 +16,7 @@ from channels.db import database_sync_to_async
 
 from runs.live import wakeups
 from runs.live.announcements import Nudge
-from runs.live.topics import DECK, Change, RunTopic, topic_named
+from runs.live.topics import ALERTS, DECK, OF_THE_DECK, Change, RunTopic, topic_named
 
 logger = logging.getLogger(__name__)
 
@@ -146,14 +146,14 @@ class Hub:
 
     def _nudged(self, nudge: Nudge | None) -> None:
         for name, watched in self._watched.items():
-            if nudge is None or name == DECK:
+            if nudge is None or name == DECK or (name == ALERTS and ALERTS in nudge.parts):
                 watched.nudge(None)
             elif watched.topic.run_id == nudge.run:
                 watched.nudge(set(nudge.parts))
 
     async def _tend(self, watched: Watched) -> None:
         """Look, send, rest; until nobody watches any more."""
-        rest = DECK_FRAME_SECONDS if watched.topic.name == DECK else FRAME_SECONDS
+        rest = DECK_FRAME_SECONDS if watched.topic.name in OF_THE_DECK else FRAME_SECONDS
         looked_at_all = float("-inf")
         while True:
             if self._loop.time() - looked_at_all >= POLL_SECONDS:

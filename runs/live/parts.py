@@ -14,7 +14,7 @@ ReadOutlook = Callable[[Sequence[int]], dict[int, dict[str, Any]]]
 _parts: dict[str, ReadPart] = {}
 _series: dict[str, ReadSeries] = {}
 _outlooks: list[ReadOutlook] = []
-_deck: dict[str, Callable[[], Any]] = {}
+_deck: dict[str, dict[str, Callable[[], Any]]] = {}
 
 
 def register_part(name: str, read: ReadPart) -> None:
@@ -31,9 +31,9 @@ def register_series(name: str, read: ReadSeries) -> None:
     _series[name] = read
 
 
-def register_deck_part(name: str, read: Callable[[], Any]) -> None:
-    """Show ``read()`` as part `name` of the page that lists all runs."""
-    _deck[name] = read
+def register_deck_part(name: str, read: Callable[[], Any], *, topic: str = "runs") -> None:
+    """Show ``read()`` as part `name` of a topic of the whole deck: the list of runs, the alerts."""
+    _deck.setdefault(topic, {})[name] = read
 
 
 def register_outlook(read: ReadOutlook) -> None:
@@ -59,6 +59,6 @@ def series_readers() -> dict[str, ReadSeries]:
     return dict(_series)
 
 
-def deck_readers() -> dict[str, Callable[[], Any]]:
-    """Return the parts of the page that lists all runs."""
-    return dict(_deck)
+def deck_readers(topic: str = "runs") -> dict[str, Callable[[], Any]]:
+    """Return the parts of a topic of the whole deck."""
+    return dict(_deck.get(topic, {}))

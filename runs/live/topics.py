@@ -24,10 +24,13 @@ from runs.wire import Control
 logger = logging.getLogger(__name__)
 
 DECK: Final = "runs"
+ALERTS: Final = "alerts"
+OF_THE_DECK: Final = frozenset({DECK, ALERTS})
+"""Topics that belong to no run."""
 RUN_PREFIX: Final = "run:"
 CONTROL_PREFIX: Final = "control:"
 # What a hidden tab still gets.
-HIDDEN_PARTS: Final = frozenset({"run"})
+HIDDEN_PARTS: Final = frozenset({"run", "alerts"})
 HIDDEN_SERIES: Final = frozenset({"events"})
 
 
@@ -120,14 +123,14 @@ class RunTopic:
 
 
 class DeckTopic(RunTopic):
-    """The page that lists all runs."""
+    """What belongs to the whole deck: the list of all runs, the alerts."""
 
     def look(self, names: Collection[str] | None) -> Change | None:
-        """Read the list and return it if it is new."""
+        """Read all of it and return what is new."""
         if names is not None and not names:
             return None
         read: dict[str, Any] = {}
-        for name, reader in parts.deck_readers().items():
+        for name, reader in parts.deck_readers(self.name).items():
             try:
                 read[name] = reader()
             except Exception:
@@ -176,7 +179,7 @@ def control_of(run_id: int) -> Control | None:
 
 def topic_named(name: str) -> RunTopic:
     """Return a topic that has not looked yet."""
-    if name == DECK:
+    if name in OF_THE_DECK:
         return DeckTopic(name)
     return ControlTopic(name) if name.startswith(CONTROL_PREFIX) else RunTopic(name)
 

@@ -1,5 +1,6 @@
 """What the platform remembers about runs, and about those who ask for them."""
 
+from runs.models.alerts import Alert, AlertDelivery
 from runs.models.calls import ApiCall
 from runs.models.events import RunEvent
 from runs.models.parts import PART_KINDS, DeckPart
@@ -17,6 +18,8 @@ from runs.models.runs import (
 __all__ = [
     "PART_KINDS",
     "AdvantageRule",
+    "Alert",
+    "AlertDelivery",
     "ApiCall",
     "ApiToken",
     "DeckPart",

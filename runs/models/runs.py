@@ -148,6 +148,15 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(F("created_at").desc(), name="run_newest_first"),
+            # What is looked at every few seconds, however many runs are over.
+            models.Index(
+                fields=["status"],
+                condition=Q(archived_at=None, status__in=[*sorted(ACTIVE), RunStatus.FAILED]),
+                name="run_under_way",
+            ),
+            models.Index(
+                fields=["id"], condition=~Q(ledger_problem=""), name="run_with_ledger_problem"
+            ),
             GinIndex(fields=["tags"], name="run_tags"),
             GinIndex(fields=["environment_words"], name="run_environment_words"),
         ]

@@ -12,6 +12,7 @@ CAUGHT_INSIDE = {
     "FromAnotherEpoch",
     "FromTheFuture",
     "InvalidInferenceServers",
+    "InvalidWebhook",
     "MalformedCredentials",
     "NotSafetensors",
     "NotStorable",

@@ -147,7 +147,7 @@ def sign_in(page: Page, username: str) -> Page:
     page.get_by_label("User name").fill(username)
     page.get_by_role("textbox", name="Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    page.get_by_role("heading", name="Home", exact=True).wait_for()
     return page
 
 

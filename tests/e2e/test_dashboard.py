@@ -215,6 +215,7 @@ def test_a_session_that_ends_leads_to_the_login_and_back(page: Page, deck: Deck)
 
 def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, deck: Deck) -> None:
     page = signed_in
+    page.goto("/runs")
     page.evaluate("window.stays = true")
     page.locator("[data-live=live]").wait_for()
     for pid in deck.children("config.web"):

@@ -21,6 +21,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List alerts, newest first: those that are not resolved, unless `state` says otherwise. */
+        get: operations["alerts_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/alerts/{alert}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return an alert with what is known of it, and which webhooks have heard of it. */
+        get: operations["alerts_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/alerts/{alert}/acknowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Say that you have seen an alert and are at it. */
+        post: operations["alerts_acknowledge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/alerts/{alert}/resolve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Say that an alert is over; while its condition holds, it is not raised again. */
+        post: operations["alerts_resolve"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/api-calls": {
         parameters: {
             query?: never;
@@ -2330,6 +2398,101 @@ export interface components {
         ActiveJob: {
             name: string;
             started_at: string | null;
+        };
+        /**
+         * AlertDeliveryRow
+         * @description A change of an alert on its way to one webhook.
+         */
+        AlertDeliveryRow: {
+            id: number;
+            /** @enum {unknown} */
+            change: "acknowledged" | "raised" | "resolved";
+            target: string;
+            /** @enum {unknown} */
+            state: "delivered" | "given up" | "waiting";
+            created_at: string;
+            attempts: number;
+            next_attempt_at: string;
+            last_status: number | null;
+            last_error: string;
+            settled_at: string | null;
+        };
+        /**
+         * AlertDetail
+         * @description An alert with what is known of it, and whom it told.
+         */
+        AlertDetail: {
+            id: number;
+            /** @enum {unknown} */
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "training_stalled" | "workers_down";
+            title: string;
+            advice: string;
+            /** @enum {unknown} */
+            severity: "error" | "warning";
+            /** @enum {unknown} */
+            state: "acknowledged" | "open" | "resolved";
+            run: string | null;
+            subject: string;
+            message: string;
+            first_seen_at: string;
+            last_seen_at: string;
+            times_seen: number;
+            cleared_at: string | null;
+            acknowledged_at: string | null;
+            acknowledged_by: string;
+            acknowledged_reason: string;
+            resolved_at: string | null;
+            resolved_by: string;
+            resolved_reason: string;
+            details: Record<string, unknown>;
+            deliveries: components["schemas"]["AlertDeliveryRow"][];
+        };
+        /**
+         * AlertList
+         * @description A page of alerts, newest first.
+         */
+        AlertList: {
+            results: components["schemas"]["AlertRow"][];
+            next_before: number | null;
+            summary: components["schemas"]["AlertSummary"];
+        };
+        /**
+         * AlertRow
+         * @description Something that a person should know of.
+         */
+        AlertRow: {
+            id: number;
+            /** @enum {unknown} */
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "training_stalled" | "workers_down";
+            title: string;
+            advice: string;
+            /** @enum {unknown} */
+            severity: "error" | "warning";
+            /** @enum {unknown} */
+            state: "acknowledged" | "open" | "resolved";
+            run: string | null;
+            subject: string;
+            message: string;
+            first_seen_at: string;
+            last_seen_at: string;
+            times_seen: number;
+            cleared_at: string | null;
+            acknowledged_at: string | null;
+            acknowledged_by: string;
+            acknowledged_reason: string;
+            resolved_at: string | null;
+            resolved_by: string;
+            resolved_reason: string;
+        };
+        /**
+         * AlertSummary
+         * @description How much needs attention, and the newest of it: errors first.
+         */
+        AlertSummary: {
+            errors: number;
+            warnings: number;
+            acknowledged: number;
+            newest: components["schemas"]["AlertRow"][];
         };
         /**
          * Answer
@@ -5378,6 +5541,236 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Message"];
+                };
+            };
+        };
+    };
+    alerts_list: {
+        parameters: {
+            query?: {
+                /** @description Only alerts with a smaller id. */
+                before?: number;
+                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "training_stalled" | "workers_down";
+                /** @description 1 to 200. */
+                limit?: number;
+                /** @description Its whole name. */
+                run?: string;
+                severity?: "error" | "warning";
+                state?: "acknowledged" | "all" | "open" | "resolved" | "unresolved";
+                /** @description A part of the message. */
+                text?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alerts_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                alert: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertDetail"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alerts_acknowledge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                alert: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AskRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertDetail"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alerts_resolve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                alert: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AskRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertDetail"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };

@@ -42,6 +42,10 @@ async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
 /** Return what the topic's socket would have told. */
 export async function poll(topic: string, shown: TopicState): Promise<PollAnswer> {
   if (topic.startsWith("run:")) return pollRun(topic.slice(4), shown);
+  if (topic === "alerts") {
+    const { summary } = await body(api.GET("/api/alerts", { params: { query: { limit: 1 } } }));
+    return { parts: { alerts: summary }, series: {} };
+  }
   const list = await body(api.GET("/api/runs"));
   return { parts: { runs: list.results }, series: {} };
 }

@@ -9,7 +9,7 @@ import { Mark } from "@/shell/Mark";
 
 /** Only places on this dashboard may be asked for. */
 export function safePlace(next: string | undefined): string {
-  return next && /^\/(?![/\\])/.test(next) && !next.startsWith("/login") ? next : "/runs";
+  return next && /^\/(?![/\\])/.test(next) && !next.startsWith("/login") ? next : "/";
 }
 
 export function LoginPage() {

@@ -2,6 +2,7 @@ import { ActionIcon, Button, Kbd, Menu, useMantineColorScheme } from "@mantine/c
 import { Link } from "@tanstack/react-router";
 import { Menu as MenuIcon, Search } from "lucide-react";
 import { useSession, useSignOut } from "@/api/session";
+import { AlertsBell } from "@/shell/AlertsBell";
 import { LiveIndicator } from "@/shell/LiveIndicator";
 import { Mark } from "@/shell/Mark";
 import { PLACES } from "@/shell/places";
@@ -78,7 +79,7 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
   return (
     <header className="header">
       <PlacesMenu />
-      <Link to="/runs" className="brand" aria-label="Rolldeck, all runs">
+      <Link to="/" className="brand" aria-label="Rolldeck, home">
         <Mark size={22} />
         <span className="wide-only">Rolldeck</span>
       </Link>
@@ -88,6 +89,7 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
         <span className="wide-only">Go to, or do…</span>
         <Kbd size="xs" className="wide-only">{IS_APPLE ? "⌘K" : "Ctrl K"}</Kbd>
       </button>
+      <AlertsBell />
       <LiveIndicator />
       <UserMenu onHelp={onHelp} />
     </header>

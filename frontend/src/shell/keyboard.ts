@@ -5,7 +5,9 @@ import { useEffect, useRef } from "react";
 export type Shortcuts = Record<string, () => void>;
 
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  // A box that is ticked takes no letters.
+  if (target instanceof HTMLInputElement) return !/^(checkbox|radio|button|submit)$/.test(target.type);
+  return target instanceof HTMLElement && (target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
 const SEQUENCE_MS = 1_000;

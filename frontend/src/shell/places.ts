@@ -1,7 +1,7 @@
 /** Where one can go from anywhere: the rail, the menu of small screens and the keys read this table. */
 
 import type { LinkProps } from "@tanstack/react-router";
-import { Boxes, KeyRound, type LucideIcon, Plus, Rows3, ScrollText, Server, Settings } from "lucide-react";
+import { Bell, Boxes, House, KeyRound, type LucideIcon, Plus, Rows3, ScrollText, Server, Settings } from "lucide-react";
 
 export type Place = {
   to: NonNullable<LinkProps["to"]>;
@@ -14,8 +14,10 @@ export type Place = {
 };
 
 export const PLACES: Place[] = [
+  { to: "/", label: "Home", icon: House, key: "h" },
   { to: "/runs", label: "Runs", icon: Rows3, key: "r" },
   { to: "/runs/new", label: "Launch", icon: Plus, key: "n", isExact: true },
+  { to: "/alerts", label: "Alerts", icon: Bell, key: "a" },
   { to: "/environments", label: "Environments", icon: Boxes, key: "e" },
   { to: "/cluster", label: "Cluster", icon: Server, key: "c" },
   { to: "/tokens", label: "API & tokens", icon: KeyRound, key: "k" },

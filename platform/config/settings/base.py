@@ -12,6 +12,7 @@ from config.settings.connections import (
     inference_servers,
     payload_storage,
     runtime_env,
+    webhooks,
 )
 
 BASE_DIR = Path(__file__).resolve().parents[3]
@@ -143,6 +144,17 @@ ROLLDECK_SIMULATION = env.flag("ROLLDECK_SIMULATION", default=False)
 
 # Calls of each API client that the deck shows; 0: none are noted.
 ROLLDECK_RECORDED_CALLS = env.integer("ROLLDECK_RECORDED_CALLS", 100, at_least=0, at_most=10_000)
+
+# --- Alerts: whom they are told, and what counts as one ---
+ROLLDECK_ALERT_WEBHOOKS = webhooks(env.words("ROLLDECK_ALERT_WEBHOOKS"))
+ROLLDECK_ALERT_WEBHOOK_SECRET = env.text("ROLLDECK_ALERT_WEBHOOK_SECRET")
+ROLLDECK_ALERT_WEBHOOK_LEVEL = env.choice(
+    "ROLLDECK_ALERT_WEBHOOK_LEVEL", "warning", of=("warning", "error")
+)
+# Whether they may be on this machine or in its network, where much is trusted that is not public.
+ROLLDECK_ALERT_PRIVATE_WEBHOOKS = env.flag("ROLLDECK_ALERT_PRIVATE_WEBHOOKS", default=False)
+# How long nothing may move in a running run; 0: for ever.
+ROLLDECK_STALLED_SECONDS = env.integer("ROLLDECK_STALLED_SECONDS", 600)
 
 # --- Nudges: Celery's broker and the channel layer; nothing in them is the truth ---
 CELERY_BROKER_URL = celery_broker(REDIS_URL)

@@ -9,6 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config.env import InvalidSetting
 from runs.core import inference_servers as described_servers
+from runs.core.webhooks import InvalidWebhook, check_url
 
 _RUNTIME_ENV_PARTS: Final = {
     *("env_vars", "working_dir", "py_modules", "excludes", "config"),
@@ -115,3 +116,15 @@ def payload_storage(url: str, *, folder: Path) -> dict[str, Any]:
             **{_S3_OPTIONS[name]: value for name, value in options.items()},
         },
     }
+
+
+def webhooks(urls: list[str]) -> list[str]:
+    """Return the addresses that alerts are told to, each once.
+
+    Raises:
+        InvalidSetting: If one of them is none.
+    """
+    try:
+        return [check_url(url) for url in dict.fromkeys(urls)]
+    except InvalidWebhook as error:
+        raise InvalidSetting(f"ROLLDECK_ALERT_WEBHOOKS: {error}") from None

@@ -3,7 +3,7 @@ from django.contrib import admin
 from django.test import Client
 
 from runs import services
-from runs.models import ApiCall, ApiToken, PolicyVersion, Run
+from runs.models import Alert, ApiCall, ApiToken, PolicyVersion, Run
 from tests.factories import NOON, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
@@ -47,6 +47,18 @@ def run() -> Run:
         published_at=NOON,
     )
     make_token("env", run=run)
+    alert = Alert.objects.create(
+        key="a",
+        kind="run_failed",
+        run=run,
+        severity="error",
+        message="a",
+        first_seen_at=NOON,
+        last_seen_at=NOON,
+    )
+    alert.deliveries.create(
+        change="raised", target="a", body="{}", created_at=NOON, next_attempt_at=NOON
+    )
     ApiCall.objects.create(
         client="a", at=NOON, method="GET", path="/a", route="/a", status=200, duration_ms=1.0
     )
@@ -55,6 +67,8 @@ def run() -> Run:
 
 def test_every_model_is_there() -> None:
     assert sorted(PAGES) == [
+        "alert",
+        "alertdelivery",
         "apicall",
         "apitoken",
         "environment",

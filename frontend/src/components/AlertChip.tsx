@@ -1,0 +1,19 @@
+import { Tooltip } from "@mantine/core";
+import type { AlertRow } from "@/api/alerts";
+import { alertLook } from "@/components/alertLooks";
+
+/** How severe an alert is, or what was done about it. */
+export function AlertChip({ alert }: { alert: Pick<AlertRow, "severity" | "state"> }) {
+  const { tone, sign, word, meaning } = alertLook(alert);
+  return (
+    <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>
+      <span className={`chip tone-${tone}`} tabIndex={0} data-alert={word}>
+        <span className="chip-sign" aria-hidden="true">
+          {sign}
+        </span>
+        {word}
+        {alert.state !== "open" && alert.severity === "error" && <span className="chip-age">· error</span>}
+      </span>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,51 @@
+/** Say how an alert looks, and where to look at what it is about. Pure. */
+
+import type { AlertRow, AlertSummary } from "@/api/alerts";
+import type { Look } from "@/theme/chips";
+
+const OPEN: Record<AlertRow["severity"], Look> = {
+  error: { tone: "bad", sign: "✕", meaning: "It costs data or time now. Nobody is at it yet." },
+  warning: { tone: "held", sign: "▲", meaning: "It will cost something if nobody looks. Nobody is at it yet." },
+};
+
+/** The word and the look of an alert: its severity while it is open, then what was done about it. */
+export function alertLook(alert: Pick<AlertRow, "severity" | "state">): Look & { word: string } {
+  if (alert.state === "open") return { ...OPEN[alert.severity], word: alert.severity };
+  if (alert.state === "acknowledged") return { tone: "busy", sign: "◔", meaning: "Somebody has seen it and is at it.", word: "acknowledged" };
+  return { tone: "quiet", sign: "✓", meaning: "It is over, or somebody says so.", word: "resolved" };
+}
+
+/** The address of what an alert is about, within the dashboard; null for what has no page. */
+export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject">): string | null {
+  if (!alert.run) return null;
+  const run = `/runs/${encodeURIComponent(alert.run)}`;
+  const subject = encodeURIComponent(alert.subject);
+  switch (alert.kind) {
+    case "batch_quarantined":
+      return `${run}/queue?batch=${subject}`;
+    case "lease_lapsed":
+      return `${run}/queue?state=returned`;
+    case "training_stalled":
+    case "queue_full":
+    case "items_corrupt":
+      return `${run}/queue`;
+    case "fleet_silent":
+    case "workers_down":
+    case "run_not_starting":
+      return `${run}/fleet`;
+    case "run_failed":
+      return `${run}/logs`;
+    case "lesson_regressed":
+      return `${run}/evaluations?lesson=${subject}`;
+    default:
+      return run;
+  }
+}
+
+const many = (number: number, word: string) => `${number} ${word}${number === 1 ? "" : "s"}`;
+
+/** What a bell says of the open alerts to those who hear it. */
+export function spoken({ errors, warnings }: Pick<AlertSummary, "errors" | "warnings">): string {
+  const parts = [errors > 0 && many(errors, "error"), warnings > 0 && many(warnings, "warning")].filter(Boolean);
+  return parts.length > 0 ? `Alerts: ${parts.join(", ")}` : "Alerts: none is open";
+}

@@ -1,0 +1,149 @@
+import { Button, Drawer, Group, Textarea } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { type AlertDelivery, type AlertDetail, alertQuery, type Deed, useDeed } from "@/api/alerts";
+import { useMayOperate } from "@/api/session";
+import { Age } from "@/components/Age";
+import { AlertChip } from "@/components/AlertChip";
+import { placeOf } from "@/components/alertLooks";
+import { ErrorState } from "@/components/ErrorState";
+import { PlaceLink } from "@/components/PlaceLink";
+import { Skeletons } from "@/components/Skeletons";
+import { number, visible } from "@/format";
+import css from "./alerts.module.css";
+
+type Moment = { at: string | null; what: string; who?: string; why?: string };
+
+function momentsOf(alert: AlertDetail): Moment[] {
+  const seen = alert.times_seen > 1 ? `Seen ${number(alert.times_seen)} times, last` : "Still seen";
+  const moments: Moment[] = [
+    { at: alert.first_seen_at, what: "Raised" },
+    { at: alert.cleared_at ? null : alert.last_seen_at, what: seen },
+    { at: alert.acknowledged_at, what: "Acknowledged", who: alert.acknowledged_by, why: alert.acknowledged_reason },
+    { at: alert.cleared_at, what: "Gone" },
+    { at: alert.resolved_at, what: "Resolved", who: alert.resolved_by, why: alert.resolved_reason },
+  ];
+  return moments.filter(({ at }) => at).sort((a, b) => Date.parse(a.at ?? "") - Date.parse(b.at ?? ""));
+}
+
+function History({ alert }: { alert: AlertDetail }) {
+  return (
+    <ol className={css.history}>
+      {momentsOf(alert).map(({ at, what, who, why }) => (
+        <li key={what}>
+          <span className="soft nowrap"><Age at={at} suffix=" ago" /></span>
+          <span className="anywhere">
+            {what}
+            {who && <> by {visible(who)}</>}
+            {why && <span className="soft"> “{visible(why)}”</span>}
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+const DELIVERY: Record<AlertDelivery["state"], { tone: string; sign: string }> = {
+  waiting: { tone: "busy", sign: "◔" },
+  delivered: { tone: "good", sign: "✓" },
+  "given up": { tone: "bad", sign: "✕" },
+};
+
+function Deliveries({ rows }: { rows: AlertDelivery[] }) {
+  if (rows.length === 0) return <p className="faint small">No webhook was set when it changed.</p>;
+  return (
+    <div className="table-scroll">
+      <table className="table" aria-label="Webhooks">
+        <thead>
+          <tr>
+            <th scope="col">Webhook</th>
+            <th scope="col">Told</th>
+            <th scope="col">Outcome</th>
+            <th scope="col" className="num">Attempts</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.id}>
+              <td className="anywhere">{visible(row.target)}</td>
+              <td>{row.change} <span className="faint"><Age at={row.created_at} suffix=" ago" /></span></td>
+              <td className="anywhere">
+                <span className={`chip tone-${DELIVERY[row.state].tone}`}>
+                  <span className="chip-sign" aria-hidden="true">{DELIVERY[row.state].sign}</span>
+                  {row.state}
+                </span>
+                {row.state !== "delivered" && row.last_error && <div className="small soft">{visible(row.last_error)}</div>}
+              </td>
+              <td className="num">{number(row.attempts)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What a person does about an alert, with a reason. */
+function Decide({ alert }: { alert: AlertDetail }) {
+  const deed = useDeed();
+  const mayOperate = useMayOperate();
+  const [reason, setReason] = useState("");
+  const act = (verb: Deed["verb"]) => deed.mutate({ id: alert.id, verb, reason }, { onSuccess: () => setReason("") });
+  const doing = (verb: Deed["verb"]) => deed.isPending && deed.variables.verb === verb;
+  const why = mayOperate ? undefined : "Operators and administrators do this";
+  return (
+    <div className={css.decide}>
+      {deed.error && <ErrorState title="It was not done" error={deed.error} />}
+      {alert.state !== "resolved" && (
+        <>
+          <Textarea
+            label="Reason" description="Kept with your name, here and in the audit." autosize minRows={2} maxLength={2000}
+            disabled={!mayOperate} value={reason} onChange={(event) => setReason(event.currentTarget.value)}
+          />
+          <Group justify="flex-end" mt="sm">
+            <Button
+              variant="default" disabled={!mayOperate} loading={doing("resolve")} onClick={() => act("resolve")}
+              title={why ?? "It is over, or need not be told: it is not raised again while it holds."}
+            >
+              Resolve
+            </Button>
+            {alert.state === "open" && (
+              <Button disabled={!mayOperate} loading={doing("acknowledge")} onClick={() => act("acknowledge")} title={why ?? "You have seen it and are at it."}>
+                Acknowledge
+              </Button>
+            )}
+          </Group>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** One alert: what to do about it, what was done, and whom it was told. */
+export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }) {
+  const { data: alert, error } = useQuery(alertQuery(id));
+  const place = alert && placeOf(alert);
+  return (
+    <Drawer opened onClose={onClose} position="right" size="lg" title={alert?.title ?? "Alert"} closeButtonProps={{ "aria-label": "Close" }}>
+      {error && <ErrorState title="This alert cannot be shown" error={error} />}
+      {!alert && !error && <Skeletons heights={[90, 140]} />}
+      {alert && (
+        <>
+          <p className={css.lead}>
+            <AlertChip alert={alert} /> <span className="anywhere">{visible(alert.message)}</span>
+          </p>
+          <p className="soft">{alert.advice}</p>
+          {place && <PlaceLink to={place} className={css.look}>Look at it →</PlaceLink>}
+          {alert.state === "resolved" && !alert.cleared_at && (
+            <p className="small held">It still holds. It is told again only when it has gone and come back.</p>
+          )}
+          <Decide alert={alert} />
+          <h3>History</h3>
+          <History alert={alert} />
+          <h3>Webhooks</h3>
+          <Deliveries rows={alert.deliveries} />
+        </>
+      )}
+    </Drawer>
+  );
+}

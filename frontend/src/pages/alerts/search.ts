@@ -1,0 +1,24 @@
+/** Read what the address of the alerts asks for. Pure. */
+
+import { type AskedAlerts, KINDS, STATES } from "@/api/alerts";
+
+export type AlertsSearch = AskedAlerts & {
+  /** The alert that is open in the drawer. */
+  alert?: number;
+};
+
+const text = (value: unknown): string | undefined =>
+  typeof value === "string" || typeof value === "number" ? String(value) || undefined : undefined;
+
+/** Whatever the address holds, only what can be asked comes out. */
+export function alertsSearch(search: Record<string, unknown>): AlertsSearch {
+  const alert = Number(search.alert);
+  return {
+    state: STATES.find((state) => state === search.state && state !== "unresolved"),
+    severity: search.severity === "error" || search.severity === "warning" ? search.severity : undefined,
+    kind: (Object.keys(KINDS) as (keyof typeof KINDS)[]).find((kind) => kind === search.kind),
+    run: text(search.run),
+    text: text(search.text),
+    alert: Number.isSafeInteger(alert) && alert > 0 ? alert : undefined,
+  };
+}

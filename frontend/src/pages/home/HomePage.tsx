@@ -1,0 +1,65 @@
+import { Button } from "@mantine/core";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useAlertSummary } from "@/api/alerts";
+import { NEWEST, outlooksQuery, runsQuery } from "@/api/runLists";
+import { useMayOperate, useSession } from "@/api/session";
+import type { RunRow } from "@/api/types";
+import { ErrorState } from "@/components/ErrorState";
+import { useNow } from "@/components/now";
+import { Skeletons } from "@/components/Skeletons";
+import { usePart } from "@/live/live";
+import { Attention } from "@/pages/home/Attention";
+import { concerns, mineFirst } from "@/pages/home/attention";
+import { Finished, RunCards } from "@/pages/home/RunCards";
+import { Start } from "@/pages/home/Start";
+import { shownRuns, unknownIds } from "@/pages/runs/rows";
+import css from "./home.module.css";
+
+const NONE: RunRow[] = [];
+const ACTIVE = "is:active";
+const LATELY_OVER = "is:over changed<7d";
+const FINISHED_AT_MOST = 6;
+const OVER = new Set(["completed", "stopped", "failed"]);
+
+/** What needs attention, what is under way, what ended. */
+export function HomePage() {
+  const session = useSession();
+  const mayOperate = useMayOperate();
+  const now = useNow();
+  const summary = useAlertSummary();
+  const live = usePart<RunRow[]>("runs", "runs") ?? NONE;
+  const active = useInfiniteQuery(runsQuery(ACTIVE, "-changed"));
+  const over = useInfiniteQuery(runsQuery(LATELY_OVER, "-changed"));
+  const underWay = active.data?.pages.flatMap(({ results }) => results) ?? [];
+  const ended = (over.data?.pages[0]?.results ?? []).slice(0, FINISHED_AT_MOST);
+  const outlooks = useQuery(outlooksQuery([...unknownIds(underWay, live), ...ended.map(({ id }) => id)]));
+  const isKnown = active.isSuccess && over.isSuccess;
+  const isQuiet = isKnown && underWay.length === 0 && ended.length === 0;
+  const all = useInfiniteQuery({ ...runsQuery("", NEWEST), enabled: isQuiet });
+  const hasNone = isQuiet && all.data?.pages[0]?.total === 0;
+  const error = active.error ?? over.error;
+
+  const runs = mineFirst(shownRuns(underWay, live, outlooks.data ?? {}).filter(({ status }) => !OVER.has(status)), session?.username);
+  const finished = shownRuns(ended, live, outlooks.data ?? {}).filter(({ status }) => OVER.has(status));
+  return (
+    <>
+      <div className="page-title">
+        <h1>Home</h1>
+        <span className="spacer" />
+        {mayOperate && !hasNone && <Button component={Link} to="/runs/new">Launch a run</Button>}
+      </div>
+      {error && <ErrorState title="The runs cannot be shown" error={error} onRetry={() => void active.refetch()} />}
+      {!isKnown && !error && <Skeletons heights={[60, 220, 180]} />}
+      {isKnown && (
+        <div className={css.page}>
+          {!hasNone && <Attention summary={summary} concerns={concerns(runs, summary?.newest ?? [], now)} />}
+          {hasNone && <Start />}
+          {runs.length > 0 && <RunCards runs={runs} me={session?.username} />}
+          {runs.length === 0 && !hasNone && <p className="soft">Nothing is under way. <Link to="/runs">All runs</Link></p>}
+          <Finished runs={finished} />
+        </div>
+      )}
+    </>
+  );
+}

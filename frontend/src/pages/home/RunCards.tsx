@@ -1,0 +1,102 @@
+import { Button, Progress } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { Age } from "@/components/Age";
+import { PlaceLink } from "@/components/PlaceLink";
+import { RunChip } from "@/components/RunChip";
+import { Spark } from "@/components/Spark";
+import { count, number, visible } from "@/format";
+import { progress } from "@/pages/home/attention";
+import type { ShownRun } from "@/pages/runs/columns";
+import { environmentOf } from "@/pages/runs/environment";
+import css from "./home.module.css";
+
+const CARDS_AT_MOST = 12;
+
+function Card({ run, me }: { run: ShownRun; me: string | undefined }) {
+  const part = progress(run);
+  const returns = run.returns ?? [];
+  return (
+    <article className={`panel ${css.card}`} data-row data-run={run.name} aria-label={`Run ${run.name}`}>
+      <div className={css.top}>
+        <Link to="/runs/$name" params={{ name: run.name }} className={`anywhere ${css.name}`} data-open>{run.name}</Link>
+        <RunChip run={run} observedAt={run.observed_at} />
+      </div>
+      <div className="small soft anywhere">
+        {visible(environmentOf(run))}
+        {run.created_by && run.created_by !== me && <> · {visible(run.created_by)}</>}
+      </div>
+      <dl className={css.numbers}>
+        <div>
+          <dt>Train step</dt>
+          <dd data-figure="step">{number(run.served_steps)}{run.num_steps > 0 && <span className="faint"> / {count(run.num_steps)}</span>}</dd>
+        </div>
+        <div>
+          <dt title="Mean return of the last 20 training episodes">Return</dt>
+          <dd data-figure="return">{number(run.return_mean)}</dd>
+        </div>
+        <div>
+          <dt title="Sequences or fragments that wait for a trainer">Queue</dt>
+          <dd data-figure="queue">{count(run.queued)}</dd>
+        </div>
+        <div className={css.trend}>{returns.length > 1 && <Spark values={returns} label={`Return of ${run.name} over time`} />}</div>
+      </dl>
+      {part !== null && <Progress size={3} value={100 * part} aria-label={`Train steps of ${run.name}`} />}
+      <p className={`small soft ${css.verdict}`}>{visible(run.verdict ?? "")}</p>
+    </article>
+  );
+}
+
+/** The runs that are under way, one's own first. */
+export function RunCards({ runs, me }: { runs: ShownRun[]; me: string | undefined }) {
+  return (
+    <section aria-label="Under way">
+      <div className={css.heading}>
+        <h2>Under way</h2>
+        <span className="faint small">{number(runs.length)}</span>
+        <span className="spacer" />
+        {runs.length > CARDS_AT_MOST && (
+          <Button component={PlaceLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">All {number(runs.length)}</Button>
+        )}
+      </div>
+      <div className={css.cards}>{runs.slice(0, CARDS_AT_MOST).map((run) => <Card key={run.id} run={run} me={me} />)}</div>
+    </section>
+  );
+}
+
+/** Runs that came to an end lately. */
+export function Finished({ runs }: { runs: ShownRun[] }) {
+  if (runs.length === 0) return null;
+  return (
+    <section className="panel" aria-label="Recently finished">
+      <div className="panel-head"><h2>Recently finished</h2></div>
+      <div className="table-scroll">
+        <table className="table">
+          <thead>
+            <tr>
+              <th scope="col">Run</th>
+              <th scope="col">Ended</th>
+              <th scope="col" className="num">Train steps</th>
+              <th scope="col" className="num wide-only">Return</th>
+              <th scope="col" className="wide-only">Trend</th>
+              <th scope="col" className="wide-only">Why</th>
+              <th scope="col" className="num">When</th>
+            </tr>
+          </thead>
+          <tbody>
+            {runs.map((run) => (
+              <tr key={run.id} data-row className="opens">
+                <td><Link to="/runs/$name" params={{ name: run.name }} className="strong" data-open>{run.name}</Link></td>
+                <td><RunChip run={run} observedAt={run.observed_at} /></td>
+                <td className="num">{number(run.served_steps)}</td>
+                <td className="num wide-only">{number(run.return_mean)}</td>
+                <td className="wide-only">{run.returns && <Spark values={run.returns} label={`Return of ${run.name} over time`} />}</td>
+                <td className="wide-only soft small anywhere">{visible(run.status_reason)}</td>
+                <td className="num soft"><Age at={run.status_changed_at} suffix=" ago" /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,37 @@
+import { expect, it } from "vitest";
+import type { ShownRun } from "@/pages/runs/columns";
+import { concerns, mineFirst, progress } from "./attention";
+
+const NOW = Date.parse("2026-03-01T12:00:00Z");
+const ago = (seconds: number) => new Date(NOW - seconds * 1000).toISOString();
+const run = (fields: Partial<ShownRun>) =>
+  ({ name: "a", kind: "fleet", status: "running", status_reason: "", status_changed_at: ago(60), observed_at: ago(1), ...fields }) as ShownRun;
+
+it("names a run that is silent or was left paused, and why", () => {
+  const runs = [
+    run({ name: "well" }),
+    run({ name: "silent", observed_at: ago(40) }),
+    run({ name: "left", status: "paused", status_changed_at: ago(7200), status_reason: "the cluster moves" }),
+    run({ name: "pausing", status: "paused", status_changed_at: ago(60) }),
+    run({ name: "outside", kind: "outside", observed_at: null }),
+  ];
+  expect(concerns(runs, [], NOW).map(({ run: { name }, why }) => [name, why])).toEqual([
+    ["left", "paused for 2 h 00: the cluster moves"],
+    ["silent", "its fleet was last heard 40 s ago"],
+  ]);
+});
+
+it("leaves a run to the alert that speaks of it", () => {
+  expect(concerns([run({ name: "silent", observed_at: ago(40) })], [{ run: "silent" }], NOW)).toEqual([]);
+});
+
+it("puts one's own runs first", () => {
+  const runs = [{ id: 1, created_by: "bob" }, { id: 2, created_by: "ada" }, { id: 3, created_by: null }, { id: 4, created_by: "ada" }];
+  expect(mineFirst(runs, "ada").map(({ id }) => id)).toEqual([2, 4, 1, 3]);
+});
+
+it("knows progress only where something is planned", () => {
+  expect(progress({ served_steps: 30, num_steps: 120 })).toBe(0.25);
+  expect(progress({ served_steps: 130, num_steps: 120 })).toBe(1);
+  expect(progress({ served_steps: 5, num_steps: 0 })).toBeNull();
+});

@@ -1,0 +1,30 @@
+import { Link } from "@tanstack/react-router";
+import { Bell } from "lucide-react";
+import { useAlertSummary } from "@/api/alerts";
+import { spoken } from "@/components/alertLooks";
+
+const MOST = 99;
+
+/** How many alerts are open, on every page, and the way to them. */
+export function AlertsBell() {
+  const summary = useAlertSummary();
+  const { errors = 0, warnings = 0 } = summary ?? {};
+  const open = errors + warnings;
+  const tone = errors > 0 ? "bad" : "held";
+  const says = spoken({ errors, warnings });
+  return (
+    <>
+      <Link to="/alerts" className="bell" aria-label={says} title={says} data-open-alerts={summary && open}>
+        <Bell size={18} strokeWidth={1.8} aria-hidden="true" />
+        {open > 0 && (
+          <span className={`bell-count tone-${tone}`} aria-hidden="true">
+            {open > MOST ? `${MOST}+` : open}
+          </span>
+        )}
+      </Link>
+      <span className="unseen" role="status" aria-live="polite">
+        {errors > 0 ? says : ""}
+      </span>
+    </>
+  );
+}

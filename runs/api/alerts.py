@@ -1,0 +1,113 @@
+"""Show what is wrong, and let people say that they are at it or that it is over."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.api.bodies import InvalidBody, answer, read, whole_number
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators, Readers
+from runs.core.alerts import AlertKind, AlertState, Severity
+from runs.selectors import alerts as selectors
+from runs.services import alerts as services
+from runs.wire import Ask
+from runs.wire.alerts import AlertDetail, AlertList
+
+CHOICES = {
+    "state": ["unresolved", *map(str, AlertState), "all"],
+    "severity": [str(each) for each in Severity],
+    "kind": [str(each) for each in AlertKind],
+}
+QUESTIONS = (*CHOICES, "run", "text")
+ANSWERS: dict[Any, Any] = {200: AlertDetail, **problems(400, 401, 403, 404, 409)}
+
+
+class AlertsView(APIView):
+    """What is wrong, and what was."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="alerts_list",
+        parameters=[
+            *(OpenApiParameter(name, enum=words) for name, words in CHOICES.items()),
+            OpenApiParameter("run", description="Its whole name."),
+            OpenApiParameter("text", description="A part of the message."),
+            OpenApiParameter("before", int, description="Only alerts with a smaller id."),
+            OpenApiParameter("limit", int, description="1 to 200."),
+        ],
+        responses={200: AlertList, **problems(400, 401, 403)},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List alerts, newest first: those that are not resolved, unless `state` says otherwise."""
+        most = selectors.ALERTS_AT_MOST
+        limit = whole_number(request, "limit", default=50, at_least=1, at_most=most)
+        before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
+        asked = {name: _word(request, name) for name in QUESTIONS}
+        return answer(selectors.alert_page(asked=asked, before=before, limit=limit or most))
+
+
+class AlertView(APIView):
+    """One alert."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="alerts_show",
+        responses={200: AlertDetail, **problems(401, 403, 404)},
+        tags=["alerts"],
+    )
+    def get(self, request: Request, alert: int) -> HttpResponse:
+        """Return an alert with what is known of it, and which webhooks have heard of it."""
+        return answer(selectors.alert_detail(selectors.alert_of(alert)))
+
+
+class AcknowledgeView(APIView):
+    """An alert that somebody is at."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="alerts_acknowledge", request=Ask, responses=ANSWERS, tags=["alerts"]
+    )
+    def post(self, request: Request, alert: int) -> HttpResponse:
+        """Say that you have seen an alert and are at it."""
+        changed = services.acknowledge(
+            alert_id=alert,
+            actor=identity_of(request),
+            reason=read(request, Ask).reason,
+            now=timezone.now(),
+        )
+        return answer(selectors.alert_detail(changed))
+
+
+class ResolveView(APIView):
+    """An alert that is over."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(operation_id="alerts_resolve", request=Ask, responses=ANSWERS, tags=["alerts"])
+    def post(self, request: Request, alert: int) -> HttpResponse:
+        """Say that an alert is over; while its condition holds, it is not raised again."""
+        changed = services.resolve(
+            alert_id=alert,
+            actor=identity_of(request),
+            reason=read(request, Ask).reason,
+            now=timezone.now(),
+        )
+        return answer(selectors.alert_detail(changed))
+
+
+def _word(request: Request, name: str) -> str:
+    word = request.query_params.get(name, "")
+    if "\x00" in word:
+        raise InvalidBody(name, "must not contain the NUL character")
+    if word and name in CHOICES and word not in CHOICES[name]:
+        raise InvalidBody(name, f"must be one of {', '.join(CHOICES[name])}")
+    return word

@@ -1,0 +1,93 @@
+"""Decide where webhooks may go, how they are signed and when they are tried again."""
+
+import hashlib
+import hmac
+import ipaddress
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+ATTEMPTS: Final = 8
+FIRST_WAIT: Final = timedelta(seconds=5)
+LONGEST_WAIT: Final = timedelta(hours=1)
+_FACTOR: Final = 3
+# Addresses that carry another one inside, whose owner decides where packets go.
+_CARRIERS: Final = (
+    ipaddress.ip_network("64:ff9b::/96"),
+    ipaddress.ip_network("64:ff9b:1::/48"),
+    ipaddress.ip_network("2002::/16"),
+    ipaddress.ip_network("2001::/32"),
+)
+
+
+class InvalidWebhook(ValueError):
+    """This is no address that a webhook can be sent to."""
+
+
+def check_url(url: str) -> str:
+    """Return an address that may be a webhook's.
+
+    Raises:
+        InvalidWebhook: If it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidWebhook(f"{url!r} is no URL: {error}") from None
+    is_plain = url.isascii() and url.isprintable() and " " not in url
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0 or not is_plain:
+        raise InvalidWebhook(f"{url!r} must be http://… or https://…, in ASCII")
+    if parts.username or parts.password:
+        raise InvalidWebhook("a webhook's URL holds no user name; the signature says who sends")
+    return url
+
+
+def label(url: str) -> str:
+    """Return what may be shown of an address: its path is often a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def fingerprint(url: str) -> str:
+    """Return what tells one address from another, and not what it is."""
+    return hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
+def is_public(address: str) -> bool:
+    """Return whether an IP address belongs to the public internet.
+
+    Loopback, private, link-local, shared, reserved and multicast addresses do not, nor does one
+    that hides another inside.
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return is_public(str(found.ipv4_mapped))
+        if any(found in carrier for carrier in _CARRIERS):
+            return False
+    return found.is_global and not found.is_multicast
+
+
+def signature(secret: str, body: bytes, *, at_seconds: int) -> str:
+    """Return the header that proves who sent `body`, and when.
+
+    ``t=<seconds>,v1=<hex>``: HMAC-SHA256 over the seconds since 1970, a dot and the body. Without
+    a secret nothing is proved, and the header says only when.
+    """
+    told = f"t={at_seconds}"
+    if not secret:
+        return told
+    signed = hmac.new(secret.encode(), f"{at_seconds}.".encode() + body, hashlib.sha256)
+    return f"{told},v1={signed.hexdigest()}"
+
+
+def wait_after(attempts: int) -> timedelta | None:
+    """Return how long to wait after so many failed attempts; None to give up."""
+    if attempts >= ATTEMPTS:
+        return None
+    factor: int = _FACTOR ** max(attempts - 1, 0)
+    return min(FIRST_WAIT * factor, LONGEST_WAIT)

@@ -1,0 +1,93 @@
+"""Post a message to an address of somebody else's, and to no machine that it should not reach.
+
+The name is looked up here, every address that it has is checked, and the connection goes to the one
+that was checked: a name that means another machine a moment later changes nothing. Redirects,
+proxies of the environment and cookies are not followed.
+"""
+
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import httpcore
+
+from runs.core.webhooks import is_public
+
+TIMEOUT_SECONDS: Final = 5.0
+_USER_AGENT: Final = "Rolldeck"
+
+
+class AddressNotPublic(Exception):
+    """The name means a machine that is not on the public internet."""
+
+
+class NotHeard(Exception):
+    """The message did not reach anybody, or nobody answered in time."""
+
+
+class CheckedNetwork(httpcore.SyncBackend):
+    """Connections to public addresses, or to any."""
+
+    def __init__(self, *, may_be_private: bool) -> None:
+        self._may_be_private = may_be_private
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connect to an address of the name, once all of them are found to be allowed."""
+        *others, last = self._checked(host, port)
+        for address in others:
+            try:
+                return super().connect_tcp(address, port, timeout, local_address, socket_options)
+            except httpcore.ConnectError:
+                continue  # a machine may be at home under one of its addresses only
+        return super().connect_tcp(last, port, timeout, local_address, socket_options)
+
+    def _checked(self, host: str, port: int) -> list[str]:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise httpcore.ConnectError(f"{host} has no address: {error}") from error
+        addresses = [*dict.fromkeys(str(place[0]) for *_, place in found)]
+        hidden = [address for address in addresses if not is_public(address)]
+        if hidden and not self._may_be_private:
+            raise AddressNotPublic(
+                f"{host} is {hidden[0]}, which is not public (ROLLDECK_ALERT_PRIVATE_WEBHOOKS)"
+            )
+        return addresses
+
+
+def post(
+    url: str, body: bytes, *, headers: Mapping[str, str] | None = None, may_be_private: bool
+) -> int:
+    """Post JSON and return the status of the answer, whose body is not read.
+
+    Raises:
+        AddressNotPublic: If the name means a machine that may not be reached.
+        NotHeard: If there is no answer within some seconds.
+    """
+    told: list[tuple[bytes | str, bytes | str]] = [
+        ("Content-Type", "application/json"),
+        ("User-Agent", _USER_AGENT),
+        ("Connection", "close"),
+        *(headers or {}).items(),
+    ]
+    waits = dict.fromkeys(("connect", "read", "write", "pool"), TIMEOUT_SECONDS)
+    network = CheckedNetwork(may_be_private=may_be_private)
+    try:
+        with (
+            httpcore.ConnectionPool(network_backend=network, max_connections=1) as pool,
+            pool.stream(
+                "POST", url, headers=told, content=body, extensions={"timeout": waits}
+            ) as answer,
+        ):
+            return int(answer.status)
+    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as error:
+        raise NotHeard(str(error) or type(error).__name__) from error
+    except OSError as error:
+        raise NotHeard(str(error)) from error

@@ -1,0 +1,106 @@
+"""What the platform says is wrong, who has seen it, and whom it told."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from runs.core.alerts import SUBJECT_LENGTH, AlertKind, AlertState, Severity
+from runs.models.runs import Run
+
+
+class Alert(models.Model):
+    """Something that a person should know of: raised once, however often it is seen.
+
+    While its condition holds, `cleared_at` is empty and no second alert has its key. Whoever
+    resolves it before that hears of it again only when it is gone and has come back.
+    """
+
+    key = models.CharField(max_length=260, help_text="What all sights of it share.")
+    kind = models.CharField(max_length=40, choices=[(str(kind), str(kind)) for kind in AlertKind])
+    # Null: it is about the whole deck.
+    run = models.ForeignKey(
+        Run, null=True, blank=True, db_index=False, on_delete=models.CASCADE, related_name="alerts"
+    )
+    subject = models.CharField(
+        max_length=SUBJECT_LENGTH, blank=True, help_text="Which part of the run it is about."
+    )
+    severity = models.CharField(max_length=8, choices=[(str(each), str(each)) for each in Severity])
+    state = models.CharField(
+        max_length=12, choices=[(str(each), str(each)) for each in AlertState], default="open"
+    )
+    message = models.TextField()
+    details = models.JSONField(default=dict, blank=True)
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField(help_text="To half a minute.")
+    times_seen = models.PositiveIntegerField(
+        default=1, help_text="Of a fact: how often it happened. A condition counts once."
+    )
+    cleared_at = models.DateTimeField(
+        null=True, blank=True, help_text="When it did not hold any more."
+    )
+    acknowledged_at = models.DateTimeField(null=True, blank=True)
+    acknowledged_by = models.CharField(max_length=200, blank=True)
+    acknowledged_reason = models.TextField(blank=True)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    resolved_by = models.CharField(max_length=200, blank=True)
+    resolved_reason = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["key"], condition=Q(cleared_at=None), name="alert_is_raised_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=list(AlertState)), name="alert_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(cleared_at=None) | Q(state=AlertState.RESOLVED),
+                name="alert_cleared_is_resolved",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                F("id").desc(), condition=~Q(state=AlertState.RESOLVED), name="alert_unresolved"
+            ),
+            models.Index(F("run"), F("id").desc(), name="alert_of_run"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class AlertDelivery(models.Model):
+    """A change of an alert on its way to one webhook; its body is the same at every attempt."""
+
+    alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="deliveries")
+    change = models.CharField(
+        max_length=12,
+        choices=[(word, word) for word in ("raised", "acknowledged", "resolved")],
+    )
+    # The address itself is often a secret: it stays in the settings.
+    target = models.CharField(max_length=260, help_text="Scheme and host of the webhook.")
+    target_fingerprint = models.CharField(max_length=16)
+    body = models.TextField()
+    state = models.CharField(
+        max_length=10,
+        choices=[(word, word) for word in ("waiting", "delivered", "given up")],
+        default="waiting",
+    )
+    created_at = models.DateTimeField()
+    attempts = models.PositiveSmallIntegerField(default=0)
+    next_attempt_at = models.DateTimeField()
+    last_status = models.PositiveSmallIntegerField(null=True, blank=True, help_text="Of HTTP.")
+    last_error = models.TextField(blank=True)
+    settled_at = models.DateTimeField(null=True, blank=True, help_text="Delivered or given up.")
+
+    class Meta:
+        verbose_name_plural = "alert deliveries"
+        indexes = [
+            models.Index(
+                fields=["next_attempt_at"],
+                condition=Q(state="waiting"),
+                name="alert_delivery_due",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.change} to {self.target}: {self.state}"

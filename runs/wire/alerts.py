@@ -1,0 +1,108 @@
+"""Shape alerts for pages, machines and webhooks."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Kind = Literal[
+    "run_failed",
+    "run_not_starting",
+    "run_stalled",
+    "training_stalled",
+    "fleet_silent",
+    "workers_down",
+    "lesson_regressed",
+    "lease_lapsed",
+    "batch_quarantined",
+    "items_corrupt",
+    "ledger_unbalanced",
+    "queue_full",
+    "disk_low",
+]
+Severity = Literal["warning", "error"]
+State = Literal["open", "acknowledged", "resolved"]
+
+
+class AlertRow(Struct, frozen=True, kw_only=True):
+    """Something that a person should know of."""
+
+    id: int
+    kind: Kind
+    title: str
+    advice: str
+    """What to do about it."""
+    severity: Severity
+    state: State
+    run: str | None
+    """Null for what concerns the whole deck."""
+    subject: str
+    """Which part of the run it is about: a batch, a lesson; empty for the run itself."""
+    message: str
+    first_seen_at: datetime
+    last_seen_at: datetime
+    times_seen: int
+    """Of a fact: how often it happened; a condition counts once."""
+    cleared_at: datetime | None
+    """When it did not hold any more; null while it holds."""
+    acknowledged_at: datetime | None
+    acknowledged_by: str
+    acknowledged_reason: str
+    resolved_at: datetime | None
+    resolved_by: str
+    resolved_reason: str
+
+
+class AlertSummary(Struct, frozen=True, kw_only=True):
+    """How much needs attention, and the newest of it: errors first."""
+
+    errors: int
+    """Open alerts of this severity."""
+    warnings: int
+    acknowledged: int
+    """Alerts that somebody is at, of either severity."""
+    newest: list[AlertRow]
+
+
+class AlertList(Struct, frozen=True, kw_only=True):
+    """A page of alerts, newest first."""
+
+    results: list[AlertRow]
+    next_before: int | None
+    summary: AlertSummary
+
+
+class AlertDeliveryRow(Struct, frozen=True, kw_only=True):
+    """A change of an alert on its way to one webhook."""
+
+    id: int
+    change: Literal["raised", "acknowledged", "resolved"]
+    target: str
+    """Scheme and host; the rest of the address may be a secret."""
+    state: Literal["waiting", "delivered", "given up"]
+    created_at: datetime
+    attempts: int
+    next_attempt_at: datetime
+    last_status: int | None
+    last_error: str
+    settled_at: datetime | None
+
+
+class AlertDetail(AlertRow, frozen=True, kw_only=True):
+    """An alert with what is known of it, and whom it told."""
+
+    details: dict[str, Any]
+    deliveries: list[AlertDeliveryRow]
+
+
+class AlertMessage(Struct, frozen=True, kw_only=True):
+    """What a webhook is told; see docs/howto/alerts.md."""
+
+    change: Literal["raised", "acknowledged", "resolved"]
+    at: datetime
+    deck: str
+    """Address of the deck."""
+    text: str
+    """All of it in one line, under the name that chat systems read."""
+    url: str
+    alert: AlertRow

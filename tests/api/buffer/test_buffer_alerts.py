@@ -1,0 +1,118 @@
+"""What goes wrong between producers and trainers is told, and let go when it is mended."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from pytest_django import Settings
+
+from buffer.services import backpressure
+from runs.models import Alert, Run
+from runs.services import conditions
+from tests.api.buffer.words_deck import Deck, make_deck
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def deck() -> Deck:
+    return make_deck()
+
+
+def watched(*, at: datetime | None = None) -> dict[str, str]:
+    """Look once, and return the message of every alert that holds, by kind."""
+    conditions.watch(now=at or datetime.now(UTC))
+    return dict(Alert.objects.filter(cleared_at=None).values_list("kind", "message"))
+
+
+def test_a_lapsed_lease_is_told_until_somebody_takes_the_batch(deck: Deck) -> None:
+    deck.push(mark=1)
+    deck.push(mark=2)
+    deck.next()
+    deck.lapse()
+    assert watched() == {"lease_lapsed": "a batch of words came back: a trainer's lease has lapsed"}
+
+    deck.next()
+    assert watched() == {}
+
+
+def test_a_quarantined_batch_is_told_until_a_person_decides(deck: Deck) -> None:
+    deck.push(mark=1)
+    deck.push(mark=2)
+    for _ in range(3):
+        batch = deck.next()
+        deck.lapse()
+    found = watched()
+
+    assert found == {
+        "batch_quarantined": "batch 1 of words is quarantined: its lease lapsed 3 times"
+    }
+    assert Alert.objects.get().subject == batch["batch"]["id"]
+    assert deck.decide("release", batch["batch"]["id"]).status_code == 200
+    assert watched() == {}
+
+
+def test_corrupt_bytes_are_told_once_each_time_they_are_met(deck: Deck) -> None:
+    for mark in (1, 2):
+        deck.push(mark=mark)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE buffer_payload SET content = set_byte(content, 12, get_byte(content, 12) # 1)"
+        )
+    deck.next()
+
+    alert = Alert.objects.get()
+    assert (alert.kind, alert.run_id, alert.times_seen) == ("items_corrupt", deck.run.pk, 1)
+    conditions.watch(now=datetime.now(UTC))
+    alert.refresh_from_db()
+    assert alert.state == "open"
+
+
+def stopped_clock(deck: Deck, **fields: Any) -> datetime:
+    """Let the run have been running for an hour, and return when that hour is over."""
+    now = datetime.now(UTC)
+    Run.objects.filter(pk=deck.run.pk).update(status_changed_at=now, **fields)
+    return now + timedelta(hours=1)
+
+
+def test_a_run_into_which_nothing_comes_is_told_and_one_nobody_trains_on(deck: Deck) -> None:
+    at = stopped_clock(deck)
+    assert watched(at=at) == {"run_stalled": "nothing came into words for more than 10 min"}
+
+    deck.push(mark=1)
+    deck.push(mark=2)
+    assert [*watched(at=at)] == ["training_stalled"]
+    assert deck.next() is not None
+    assert watched(at=at) == {}
+
+
+def test_a_stall_is_told_only_of_running_runs_and_where_it_is_wanted(
+    deck: Deck, settings: Settings
+) -> None:
+    at = stopped_clock(deck)
+    settings.ROLLDECK_STALLED_SECONDS = 0
+    assert watched(at=at) == {}
+    settings.ROLLDECK_STALLED_SECONDS = 600
+    Run.objects.filter(pk=deck.run.pk).update(status="paused")
+    assert watched(at=at) == {}
+
+
+def test_a_queue_that_takes_no_more_is_told(deck: Deck, settings: Settings) -> None:
+    settings.ROLLDECK_MAX_QUEUED_GROUPS = 1
+    deck.push(mark=1)
+
+    assert watched()["queue_full"].startswith("words holds 1 groups")
+
+
+def test_a_disk_that_fills_is_a_warning_and_then_an_error(settings: Settings) -> None:
+    free = backpressure.free_disk_bytes()
+    settings.ROLLDECK_MIN_FREE_DISK_BYTES = int(free / 1.5)
+    watched()
+    assert Alert.objects.get().severity == "warning"
+
+    settings.ROLLDECK_MIN_FREE_DISK_BYTES = free * 10
+    watched()
+    alert = Alert.objects.get()
+    assert (alert.severity, alert.times_seen) == ("error", 1)
+    assert "pushes are refused" in alert.message

@@ -1,0 +1,134 @@
+"""Alerts are listed, acknowledged and resolved through the API."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from rest_framework.test import APIClient
+
+from runs.core.alerts import AlertKind, Condition
+from runs.models import RunEvent
+from runs.services import alerts
+from tests.factories import NOON, bearer, make_run, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def olga() -> Client:
+    client = Client()
+    client.force_login(make_user(username="olga", role="operator"))
+    return client
+
+
+def raise_one(kind: AlertKind, *, minutes: int = 0, **fields: Any) -> int:
+    condition = Condition(kind=kind, **{"message": str(kind), **fields})
+    return alerts.raise_alert(condition, now=NOON + timedelta(minutes=minutes))
+
+
+def asked(client: Client, **query: Any) -> Any:
+    answer = client.get("/api/alerts", query)
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def post(client: Client, path: str, reason: str = "") -> Any:
+    return client.post(f"/api/alerts/{path}", {"reason": reason}, content_type="application/json")
+
+
+def kinds(page: Any) -> list[str]:
+    return [row["kind"] for row in page["results"]]
+
+
+def test_what_is_unresolved_is_listed_newest_first_a_page_at_a_time(olga: Client) -> None:
+    run = make_run(name="pole")
+    raise_one(AlertKind.DISK_LOW)
+    raise_one(AlertKind.RUN_STALLED, run_id=run.pk, message="nothing came into pole")
+    over = raise_one(AlertKind.LEASE_LAPSED, run_id=run.pk)
+    alerts.clear([over], now=NOON)
+
+    first = asked(olga, limit=1)
+    then = asked(olga, limit=1, before=first["next_before"])
+
+    assert (kinds(first), kinds(then)) == (["run_stalled"], ["disk_low"])
+    assert then["next_before"] is None
+    (row,) = first["results"]
+    assert (row["run"], row["severity"], row["title"]) == ("pole", "warning", "Nothing comes in")
+    assert {key: first["summary"][key] for key in ("errors", "warnings", "acknowledged")} == {
+        "errors": 1,
+        "warnings": 1,
+        "acknowledged": 0,
+    }
+    assert kinds({"results": first["summary"]["newest"]}) == ["disk_low", "run_stalled"]
+
+
+def test_alerts_are_found_by_what_is_known_of_them(olga: Client) -> None:
+    run = make_run(name="pole")
+    raise_one(AlertKind.DISK_LOW)
+    over = raise_one(AlertKind.LEASE_LAPSED, run_id=run.pk, message="a batch of pole came back")
+    alerts.clear([over], now=NOON)
+
+    assert kinds(asked(olga, state="resolved")) == ["lease_lapsed"]
+    assert kinds(asked(olga, state="all")) == ["lease_lapsed", "disk_low"]
+    assert kinds(asked(olga, state="all", run="pole")) == ["lease_lapsed"]
+    assert kinds(asked(olga, severity="warning")) == []
+    assert kinds(asked(olga, kind="disk_low")) == ["disk_low"]
+    assert kinds(asked(olga, state="all", text="CAME BACK")) == ["lease_lapsed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("state", "asleep"), ("kind", "x"), ("severity", "loud"), ("text", "\x00"), ("before", "-1")],
+)
+def test_a_question_that_means_nothing_is_refused_by_its_name(
+    olga: Client, name: str, value: str
+) -> None:
+    answer = olga.get("/api/alerts", {name: value})
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == name
+
+
+def test_an_alert_is_acknowledged_and_resolved_with_a_reason(olga: Client) -> None:
+    alert = raise_one(AlertKind.DISK_LOW)
+
+    seen = post(olga, f"{alert}/acknowledge", "moving old runs").json()
+    again = post(olga, f"{alert}/acknowledge", "another reason").json()
+    assert (seen["state"], seen["acknowledged_by"]) == ("acknowledged", "olga")
+    assert again["acknowledged_reason"] == seen["acknowledged_reason"] == "moving old runs"
+
+    over = post(olga, f"{alert}/resolve", "there is room").json()
+    assert (over["state"], over["resolved_by"], over["cleared_at"]) == ("resolved", "olga", None)
+    refused = post(olga, f"{alert}/acknowledge")
+    assert (refused.status_code, refused.json()["code"]) == (409, "alert_resolved")
+    assert olga.get(f"/api/alerts/{alert}").json()["resolved_reason"] == "there is room"
+    assert RunEvent.objects.filter(kind__startswith="alert_", actor="user:olga").count() == 2
+
+
+def test_a_machine_that_acts_is_shown_by_its_name() -> None:
+    alert = raise_one(AlertKind.DISK_LOW)
+    machine = APIClient(headers=bearer("admin"))
+
+    answer = machine.post(f"/api/alerts/{alert}/acknowledge", {}, format="json")
+
+    assert answer.json()["acknowledged_by"] == "a token"
+
+
+def test_what_is_not_there_or_no_answer_is_said(olga: Client) -> None:
+    assert olga.get("/api/alerts/77").status_code == 404
+    assert post(olga, "77/resolve").status_code == 404
+    alert = raise_one(AlertKind.DISK_LOW)
+    wrong = olga.post(
+        f"/api/alerts/{alert}/resolve", {"reason": 7}, content_type="application/json"
+    )
+    assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (400, "reason")
+    assert olga.get(f"/api/alerts/{alert}").json()["state"] == "open"
+
+
+def test_prometheus_is_told_how_many_there_are() -> None:
+    raise_one(AlertKind.DISK_LOW)
+    text = Client(headers=bearer("metrics")).get("/metrics").content.decode()
+
+    assert 'rolldeck_alerts{severity="error",state="open"} 1.0' in text
+    assert 'rolldeck_alerts{severity="warning",state="open"} 0.0' in text

@@ -1,0 +1,78 @@
+"""A person finds an alert, says that they are at it, and sees that it is over."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import VIEWER, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+MARKUP = re.compile("<img|<script|<b ")
+
+
+def alert_of(deck: Deck, kind: str, run: str) -> int:
+    (alert, *_) = deck.get(f"/api/alerts?state=all&kind={kind}&run={run}")["results"]
+    return int(alert["id"])
+
+
+def test_an_alert_is_found_acknowledged_with_a_reason_and_resolves_itself(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page, quarantined = signed_in, alert_of(seeded_deck, "batch_quarantined", "seed-atropos-mix")
+    page.goto("/alerts?severity=error")
+    row = page.locator(f"[data-alert-id='{quarantined}']")
+    row.get_by_role("button").click()
+    expect(page).to_have_url(re.compile(rf"severity=error&alert={quarantined}"))
+    drawer = page.get_by_role("dialog", name="A batch is quarantined")
+    drawer.get_by_label("Reason").fill("looking at its groups")
+    drawer.get_by_role("button", name="Acknowledge").click()
+
+    expect(drawer.locator("[data-alert=acknowledged]")).to_be_visible()
+    expect(drawer.get_by_text("Acknowledged by ada")).to_be_visible()
+    expect(drawer.get_by_text("No webhook was set")).to_be_visible()
+    page.reload()
+    expect(drawer.get_by_text("“looking at its groups”")).to_be_visible()
+    events = seeded_deck.get("/api/audit?kind=alert_acknowledged&run=seed-atropos-mix")["results"]
+    assert (events[0]["actor"], events[0]["reason"]) == ("user:ada", "looking at its groups")
+
+    # Somebody decides about the batch, and nobody has to touch the alert.
+    batch = seeded_deck.get(f"/api/alerts/{quarantined}")["subject"]
+    seeded_deck.post(
+        f"/api/runs/seed-atropos-mix/batches/{batch}/discard", {"reason": "spoilt anyway"}
+    )
+    expect(drawer.locator("[data-alert=resolved]")).to_be_visible(timeout=40_000)
+    expect(drawer.get_by_text("Resolved by platform")).to_be_visible()
+    drawer.get_by_role("button", name="Close").click()
+    expect(row).to_have_count(0)
+
+
+def test_the_filter_lives_in_the_address(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/alerts")
+    page.get_by_text("Resolved", exact=True).click()
+    expect(page).to_have_url(re.compile(r"\?state=resolved$"))
+    page.keyboard.press("/")
+    page.keyboard.type("3 items of batch 2")
+    expect(page.locator("tbody [data-open]")).to_have_text(["3 items of batch 2 were corrupt"])
+    page.reload()
+    expect(page.locator("tbody [data-open]")).to_have_text(["3 items of batch 2 were corrupt"])
+    page.get_by_label("Run").fill("no-such-run")
+    expect(page.get_by_role("heading", name="No such alert")).to_be_visible()
+    page.get_by_role("link", name="all of them").click()
+    expect(page).to_have_url(re.compile(r"/alerts\?state=all$"))
+
+
+def test_hostile_words_are_text_and_a_viewer_may_only_look(page: Page, seeded_deck: Deck) -> None:
+    sign_in(page, VIEWER)
+    page.set_viewport_size({"width": 360, "height": 800})
+    hostile = alert_of(seeded_deck, "items_corrupt", "seed-hostile-text")
+    page.goto(f"/alerts?alert={hostile}")
+    drawer = page.get_by_role("dialog", name="Stored bytes are corrupt")
+    expect(drawer).to_contain_text(MARKUP)
+    expect(drawer).to_contain_text("⟨U+202E⟩")
+    expect(drawer.get_by_role("button", name="Acknowledge")).to_be_disabled()
+    expect(drawer.get_by_role("button", name="Resolve")).to_be_disabled()
+    assert page.title() != "owned"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -1,0 +1,91 @@
+"""A person who signs in sees what needs attention, what is under way, and how to begin."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import USERNAME, in_the_shell, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+
+def test_home_says_what_needs_attention_and_leads_there(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/")
+    attention = page.get_by_role("region", name="Needs attention")
+    expect(attention.locator("[data-attention=batch_quarantined]").first).to_be_visible()
+    # Errors stand before warnings.
+    words = attention.locator("[data-alert]").all_inner_texts()
+    severe = [text.strip().splitlines()[-1] for text in words]
+    assert severe == sorted(severe), severe
+
+    line = attention.locator("[data-attention=batch_quarantined]").first
+    line.get_by_role("link", name="Look at it").click()
+    expect(page).to_have_url(re.compile(r"/runs/seed-atropos-mix/queue\?batch="))
+    expect(page.get_by_role("dialog", name=re.compile("^Batch"))).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    expect(page.get_by_role("heading", name="Home")).to_be_visible()
+
+
+def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/")
+    card = page.locator("[data-run=seed-cartpole-live]")
+    expect(card.locator("[data-state=running]")).to_be_visible()
+    expect(card.locator("[data-figure=return]")).to_have_text(re.compile(r"^\d"))
+    expect(card.get_by_role("img", name="Return of seed-cartpole-live over time")).to_be_visible()
+    expect(page.locator("[data-run=seed-cartpole-failed]")).to_have_count(0)
+    finished = page.get_by_role("region", name="Recently finished")
+    expect(finished.get_by_role("link", name="seed-reverse-lessons")).to_be_visible()
+
+    # What begins shows without a reload, and what somebody paused says so.
+    seeded_deck.post("/api/runs", {"name": "begun-just-now", "kind": "outside", "start": True})
+    begun = page.locator("[data-run=begun-just-now]")
+    expect(begun.locator("[data-state=running]")).to_be_visible()
+    seeded_deck.post("/api/runs/begun-just-now/pause", {"reason": "tests"})
+    expect(begun.locator("[data-state=paused]")).to_be_visible()
+    seeded_deck.post("/api/runs/begun-just-now/kill", {"reason": "tests"})
+    expect(begun).to_have_count(0)
+
+    # The keyboard goes through what needs attention and the runs alike.
+    page.locator("h1").click()
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.hasAttribute('data-open')")
+
+
+def test_an_empty_deck_says_how_to_begin(page: Page, deck: Deck) -> None:
+    """The lists are answered empty: other tests have filled this deck."""
+    nothing = {"results": [], "next": None, "total": 0}
+    page.route(re.compile(r"/api/runs\?"), lambda route: route.fulfill(json=nothing))
+    sign_in(page, USERNAME)
+    page.goto("/")
+
+    expect(page.get_by_role("region", name="Look around")).to_contain_text("make seed")
+    expect(page.get_by_role("link", name="Get a token")).to_be_visible()
+    page.get_by_role("link", name="Launch CartPole").click()
+    expect(page).to_have_url(re.compile(r"/runs/new\?preset=cartpole"))
+
+
+def test_a_run_that_fails_shows_at_once_in_the_bell_and_at_home(
+    signed_in: Page, deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/")
+    bell = page.locator("[data-open-alerts]")
+    expect(bell).to_be_visible()
+    deck.post("/api/runs", {"name": "no-spec", "preset": "cartpole"})
+    in_the_shell(
+        deck,
+        "from runs.models import Run;"
+        "Run.objects.filter(name='no-spec').update(status='failed', status_reason='no seat')",
+    )
+
+    line = page.get_by_text("no-spec failed: no seat")
+    expect(line).to_be_visible(timeout=40_000)
+    expect(bell).to_have_accessible_name(re.compile(r"^Alerts: \d+ error"))
+    line.click()
+    expect(page.get_by_role("dialog", name="A run failed")).to_be_visible()

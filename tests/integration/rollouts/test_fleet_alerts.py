@@ -1,0 +1,73 @@
+"""What goes wrong with a fleet, or with what it learns, is told until it is mended."""
+
+from datetime import datetime
+
+import pytest
+
+from rollouts.models import FleetWorker, Lesson, WorkerAttempt
+from runs.core.lifecycle import RunVerb
+from runs.models import Alert, Run
+from runs.services import conditions
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import accept, ask, fleet, later, report, rolling, worker
+from tests.lesson_factories import Class, lesson
+
+pytestmark = pytest.mark.django_db
+
+
+def watched(at: datetime) -> dict[str, str]:
+    conditions.watch(now=at)
+    return dict(Alert.objects.filter(cleared_at=None).values_list("kind", "message"))
+
+
+def test_a_fleet_that_falls_silent_is_told_until_it_speaks() -> None:
+    run = rolling(FakeCluster())
+    assert watched(later(29)) == {}
+    assert watched(later(31)) == {
+        "fleet_silent": "the fleet of pole has not reported for more than 30 s"
+    }
+
+    accept(run, report(run, worker(env_steps=20), sequence=1), now=later(32))
+    assert watched(later(33)) == {}
+
+
+def test_a_fleet_whose_run_has_ended_may_be_silent() -> None:
+    run = rolling(FakeCluster())
+    ask(run, RunVerb.KILL)
+
+    assert watched(later(600)) == {}
+
+
+def test_workers_that_failed_are_named_and_those_coming_back_have_a_minute() -> None:
+    run = rolling(FakeCluster())
+    workers = [worker(0), worker(1, state="failed"), worker(2, state="respawning")]
+    accept(run, report(run, *workers, sequence=1), now=later(1))
+    WorkerAttempt.objects.create(
+        fleet=fleet(run), worker=2, incarnation="z", started_at=later(0), ended_at=later(1)
+    )
+    assert watched(later(2)) == {
+        "workers_down": "one worker of pole is down: worker 1 has failed",
+    }
+
+    accept(run, report(run, *workers, sequence=2), now=later(62))
+    said = "2 workers of pole are down: worker 1 has failed, worker 2 does not come back"
+    assert watched(later(63)) == {"workers_down": said}
+    assert Alert.objects.get().times_seen == 1
+
+    accept(run, report(run, worker(0), worker(1), worker(2), sequence=3), now=later(64))
+    assert FleetWorker.objects.filter(state="running").count() == 3
+    assert watched(later(65)) == {}
+
+
+def test_a_lesson_that_got_worse_is_told_until_it_is_better() -> None:
+    room = Class({"sums": lesson()})
+    Run.objects.filter(pk=room.run.pk).update(status_changed_at=later(0))
+    room.task()
+    Lesson.objects.filter(run=room.run, name="sums").update(has_regressed=True)
+    assert watched(later(1)) == {
+        "lesson_regressed": "sums of words is worse than when it graduated"
+    }
+    assert Alert.objects.get().subject == "sums"
+
+    Lesson.objects.filter(run=room.run).update(has_regressed=False)
+    assert watched(later(2)) == {}

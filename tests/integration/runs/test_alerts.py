@@ -1,0 +1,209 @@
+"""An alert is raised once, acknowledged by people, and over when its condition is gone."""
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from runs.core.alerts import AlertKind, AlertState, Condition, Severity
+from runs.core.lifecycle import RunStatus, RunVerb
+from runs.models import Alert, Run, RunEvent
+from runs.selectors.alerts import AlertNotFound, alert_summary
+from runs.services import alerts, ask, conditions
+from tests.factories import NOON, make_run
+
+pytestmark = pytest.mark.django_db
+
+
+def later(seconds: float) -> timedelta:
+    return timedelta(seconds=seconds)
+
+
+def raised(**fields: object) -> Alert:
+    given = {"kind": AlertKind.DISK_LOW, "message": "little room", **fields}
+    alert_id = alerts.raise_alert(Condition(**given), now=NOON)  # type: ignore[arg-type]
+    return Alert.objects.get(pk=alert_id)
+
+
+def test_what_is_seen_again_is_counted_and_not_told_again() -> None:
+    first = raised()
+    again = alerts.raise_alert(
+        Condition(kind=AlertKind.DISK_LOW, message="less room"), now=NOON + later(9)
+    )
+
+    alert = Alert.objects.get()
+    assert again == first.pk == alert.pk
+    assert (alert.times_seen, alert.message, alert.state) == (2, "less room", "open")
+    assert (alert.first_seen_at, alert.last_seen_at) == (NOON, NOON + later(9))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_who_see_the_same_at_once_raise_one_alert() -> None:
+    begin = threading.Barrier(8)
+
+    def see() -> None:
+        begin.wait()
+        raised()
+        connection.close()
+
+    threads = [threading.Thread(target=see) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert Alert.objects.get().times_seen == 8
+
+
+def test_the_same_of_another_run_is_another_alert() -> None:
+    runs = [make_run(name="one"), make_run(name="two")]
+    for run in runs:
+        raised(kind=AlertKind.RUN_STALLED, run_id=run.pk)
+
+    assert {*Alert.objects.values_list("run__name", flat=True)} == {"one", "two"}
+
+
+def test_who_acknowledges_is_kept_with_the_reason_and_audited() -> None:
+    alert = raised()
+    for actor in ("user:ada", "user:bob"):
+        alerts.acknowledge(alert_id=alert.pk, actor=actor, reason="I am at it", now=NOON)
+
+    alert.refresh_from_db()
+    assert (alert.state, alert.acknowledged_by) == (AlertState.ACKNOWLEDGED, "user:ada")
+    event = RunEvent.objects.get(kind="alert_acknowledged")
+    assert (event.run, event.actor, event.reason) == (None, "user:ada", "I am at it")
+    assert (alert_summary().errors, alert_summary().acknowledged) == (0, 1)
+
+
+def test_an_alert_that_is_over_needs_nobody() -> None:
+    alert = raised()
+    for actor in ("user:ada", "user:bob"):
+        alerts.resolve(alert_id=alert.pk, actor=actor, now=NOON)
+
+    with pytest.raises(alerts.AlertResolved):
+        alerts.acknowledge(alert_id=alert.pk, actor="user:ada", now=NOON)
+    with pytest.raises(AlertNotFound):
+        alerts.resolve(alert_id=alert.pk + 1, actor="user:ada", now=NOON)
+    alert.refresh_from_db()
+    assert alert.resolved_by == "user:ada"
+    assert RunEvent.objects.filter(kind="alert_resolved").count() == 1
+
+
+def test_a_fact_that_was_resolved_and_happens_again_is_another_alert() -> None:
+    first = raised(kind=AlertKind.ITEMS_CORRUPT)
+    alerts.resolve(alert_id=first.pk, actor="user:ada", now=NOON)
+
+    second = raised(kind=AlertKind.ITEMS_CORRUPT)
+
+    assert second.pk != first.pk
+    assert Alert.objects.filter(cleared_at=None).get() == second
+
+
+def test_a_failed_run_is_told_until_it_is_started_again() -> None:
+    run = make_run(status=RunStatus.FAILED, status_reason="no seat on the cluster")
+
+    assert conditions.watch(now=NOON) == 1
+    assert conditions.watch(now=NOON + later(5)) == 0
+    alert = Alert.objects.get()
+    assert (alert.kind, alert.severity, alert.run_id) == ("run_failed", Severity.ERROR, run.pk)
+    assert alert.message == "alpha failed: no seat on the cluster"
+    assert (alert.times_seen, alert.last_seen_at) == (1, NOON)
+
+    ask(run_id=run.pk, verb=RunVerb.START, actor="user:ada", now=NOON + later(40))
+    assert conditions.watch(now=NOON + later(45)) == 1
+    alert.refresh_from_db()
+    assert (alert.state, alert.resolved_by) == (AlertState.RESOLVED, "platform")
+    assert alert.cleared_at == NOON + later(45)
+
+
+def test_what_holds_on_is_seen_again_now_and_then() -> None:
+    make_run(status=RunStatus.FAILED)
+    conditions.watch(now=NOON)
+    for seconds in (10, 20, 31):
+        conditions.watch(now=NOON + later(seconds))
+
+    assert Alert.objects.get().last_seen_at == NOON + later(31)
+
+
+def test_what_somebody_resolved_is_told_again_only_when_it_comes_back() -> None:
+    run = make_run(status=RunStatus.FAILED)
+    conditions.watch(now=NOON)
+    alerts.resolve(alert_id=Alert.objects.get().pk, actor="user:ada", now=NOON)
+
+    assert conditions.watch(now=NOON + later(5)) == 0
+    Run.objects.filter(pk=run.pk).update(status=RunStatus.STOPPED)
+    conditions.watch(now=NOON + later(10))
+    Run.objects.filter(pk=run.pk).update(status=RunStatus.FAILED)
+    conditions.watch(now=NOON + later(15))
+
+    first, second = Alert.objects.order_by("pk")
+    assert (first.state, first.resolved_by) == (AlertState.RESOLVED, "user:ada")
+    assert (first.cleared_at, second.state) == (NOON + later(10), AlertState.OPEN)
+
+
+def test_a_run_that_does_not_start_says_what_it_waits_for() -> None:
+    make_run(status=RunStatus.STARTING, status_reason="the cluster has no GPU")
+
+    conditions.watch(now=NOON + later(170))
+    assert not Alert.objects.exists()
+    conditions.watch(now=NOON + later(190))
+    assert Alert.objects.get().message.endswith("3 minutes: the cluster has no GPU")
+
+
+def test_a_ledger_that_does_not_balance_is_told_until_it_does() -> None:
+    run = make_run(status=RunStatus.COMPLETED, ledger_problem="2 groups too many")
+    conditions.watch(now=NOON)
+    assert Alert.objects.get().kind == "ledger_unbalanced"
+
+    Run.objects.filter(pk=run.pk).update(ledger_problem="")
+    conditions.watch(now=NOON)
+    assert Alert.objects.get().state == AlertState.RESOLVED
+
+
+@pytest.fixture
+def broken_look() -> Iterator[None]:
+    """A look that fails, at a kind that has an alert."""
+    kinds = frozenset({AlertKind.ITEMS_CORRUPT})
+
+    def look(_now: object) -> list[Condition]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT no_such_column")
+        return []
+
+    conditions.register(kinds, look)
+    yield
+    del conditions._looks[kinds]
+
+
+def test_what_cannot_be_looked_at_stays_and_holds_up_no_other(broken_look: None) -> None:
+    corrupt = raised(kind=AlertKind.ITEMS_CORRUPT)
+    make_run(status=RunStatus.FAILED)
+
+    conditions.watch(now=NOON)
+
+    corrupt.refresh_from_db()
+    assert corrupt.state == AlertState.OPEN
+    assert Alert.objects.filter(kind="run_failed").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_looks_at_once_are_one() -> None:
+    make_run(status=RunStatus.FAILED)
+    counts: list[int] = []
+    begin = threading.Barrier(4)
+
+    def look() -> None:
+        begin.wait()
+        counts.append(conditions.watch(now=NOON))
+        connection.close()
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sum(counts) == 1
+    assert Alert.objects.get().times_seen == 1

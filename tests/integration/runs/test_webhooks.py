@@ -1,0 +1,187 @@
+"""Webhooks hear of every change, signed, and until they say that they have."""
+
+import hashlib
+import hmac
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+import pytest
+from pytest_django import Settings
+
+from runs.core.alerts import AlertKind, Condition
+from runs.live import posting
+from runs.models import AlertDelivery
+from runs.services import alerts, webhooks
+from runs.wire.alerts import AlertMessage
+from tests.factories import NOON, make_run
+
+pytestmark = pytest.mark.django_db
+
+
+class Receiver:
+    """A real HTTP server that answers what it is told, one answer after the other."""
+
+    def __init__(self, answers: list[int]) -> None:
+        self.heard: list[tuple[dict[str, str], bytes]] = []
+        waiting = list(answers)
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(handler) -> None:  # noqa: N805 the library's name; self is taken
+                length = int(handler.headers["Content-Length"])
+                self.heard.append((dict(handler.headers), handler.rfile.read(length)))
+                handler.send_response(waiting.pop(0) if waiting else 200)
+                handler.send_header("Location", "http://127.0.0.1:1/elsewhere")
+                handler.send_header("Content-Length", "0")
+                handler.end_headers()
+
+            def log_message(handler, *_: Any) -> None:  # noqa: N805
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hooks/a-secret-path"
+
+
+@contextmanager
+def receiver(*answers: int) -> Iterator[Receiver]:
+    found = Receiver(list(answers))
+    thread = threading.Thread(target=found.server.serve_forever, daemon=True)
+    thread.start()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def private(settings: Settings) -> Settings:
+    settings.ROLLDECK_ALERT_PRIVATE_WEBHOOKS = True
+    settings.ROLLDECK_ALERT_WEBHOOK_SECRET = "between us"
+    return settings
+
+
+def raise_one(**fields: Any) -> int:
+    given: dict[str, Any] = {"kind": AlertKind.DISK_LOW, "message": "little room", **fields}
+    return alerts.raise_alert(Condition(**given), now=NOON)
+
+
+def send(*, at: datetime = NOON) -> int:
+    return webhooks.send_due(clock=lambda: at)
+
+
+def test_a_webhook_that_fails_twice_is_told_a_third_time(private: Settings) -> None:
+    with receiver(500, 503, 200) as there:
+        private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
+        raise_one()
+
+        assert [send(), send()] == [0, 0]  # the second pass finds nothing due
+        assert send(at=NOON + timedelta(seconds=5)) == 0
+        assert send(at=NOON + timedelta(seconds=20)) == 1
+        assert send(at=NOON + timedelta(hours=9)) == 0
+
+    delivery = AlertDelivery.objects.get()
+    assert (delivery.state, delivery.attempts, delivery.last_status) == ("delivered", 3, 200)
+    assert len(there.heard) == 3
+    assert len({body for _, body in there.heard}) == 1
+    assert "a-secret-path" not in delivery.target
+
+
+def test_what_is_told_is_signed_and_says_everything(private: Settings) -> None:
+    run = make_run(name="pole")
+    with receiver() as there:
+        private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
+        alert = raise_one(kind=AlertKind.RUN_STALLED, run_id=run.pk, message="nothing came")
+        send()
+
+    (headers, body), *_ = there.heard
+    told = msgspec.json.decode(body, type=AlertMessage)
+    assert (told.change, told.at, told.alert.run) == ("raised", NOON, "pole")
+    assert told.url == f"{private.ROLLDECK_PUBLIC_URL}/alerts?alert={alert}"
+    assert "warning raised: nothing came" in told.text
+    when, _, signed = headers["X-Rolldeck-Signature"].partition(",v1=")
+    expected = hmac.new(b"between us", f"{when[2:]}.".encode() + body, hashlib.sha256).hexdigest()
+    assert (when, signed) == (f"t={int(NOON.timestamp())}", expected)
+    assert headers["X-Rolldeck-Delivery"] == str(AlertDelivery.objects.get().pk)
+
+
+def test_each_change_is_told_to_each_webhook_once(private: Settings) -> None:
+    with receiver() as one, receiver() as other:
+        private.ROLLDECK_ALERT_WEBHOOKS = [one.url, other.url]
+        alert = raise_one()
+        raise_one()
+        for _ in range(2):
+            alerts.acknowledge(alert_id=alert, actor="user:ada", now=NOON)
+        alerts.clear([alert], now=NOON)
+        alerts.clear([alert], now=NOON)
+        assert send() == 6
+
+    changes = [msgspec.json.decode(body)["change"] for _, body in one.heard]
+    assert changes == ["raised", "acknowledged", "resolved"]
+    assert [body for _, body in one.heard] == [body for _, body in other.heard]
+
+
+def test_warnings_are_not_told_to_those_who_want_errors(private: Settings) -> None:
+    private.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
+    private.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"
+    raise_one(kind=AlertKind.LEASE_LAPSED)
+    assert not AlertDelivery.objects.exists()
+
+    raise_one(kind=AlertKind.DISK_LOW)
+    assert AlertDelivery.objects.get().target == "https://hooks.example.org"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+def test_a_machine_that_is_not_public_hears_nothing(settings: Settings, host: str) -> None:
+    with receiver() as there:
+        settings.ROLLDECK_ALERT_WEBHOOKS = [there.url.replace("127.0.0.1", host)]
+        raise_one()
+        assert send() == 0
+
+    delivery = AlertDelivery.objects.get()
+    assert (delivery.state, there.heard) == ("given up", [])
+    assert "ROLLDECK_ALERT_PRIVATE_WEBHOOKS" in delivery.last_error
+
+
+def test_a_redirect_is_not_followed(private: Settings) -> None:
+    with receiver(302) as there:
+        private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
+        raise_one()
+        send()
+
+    delivery = AlertDelivery.objects.get()
+    assert (delivery.state, delivery.last_status, len(there.heard)) == ("waiting", 302, 1)
+
+
+def test_a_webhook_that_never_hears_is_given_up(private: Settings) -> None:
+    with receiver() as there:
+        url = there.url  # nobody listens there any more
+    private.ROLLDECK_ALERT_WEBHOOKS = [url]
+    raise_one()
+
+    for hour in range(12):
+        send(at=NOON + timedelta(hours=2 * hour))
+
+    delivery = AlertDelivery.objects.get()
+    assert (delivery.state, delivery.attempts) == ("given up", 8)
+    assert delivery.last_error
+
+
+def test_a_webhook_that_was_taken_out_of_the_settings_is_not_told(private: Settings) -> None:
+    private.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
+    raise_one()
+    private.ROLLDECK_ALERT_WEBHOOKS = []
+    send()
+
+    assert AlertDelivery.objects.get().state == "given up"
+
+
+def test_a_silent_webhook_is_not_waited_for_long() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(posting.NotHeard):
+            posting.post(url, b"{}", may_be_private=True)

@@ -1,0 +1,50 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from buffer.core.stalls import Flow, Stall, stall_of
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PATIENCE = timedelta(minutes=10)
+
+
+def minutes_ago(minutes: float) -> datetime:
+    return NOON - timedelta(minutes=minutes)
+
+
+def stall(**fields: Any) -> Stall | None:
+    flow: dict[str, Any] = {
+        "running_since": minutes_ago(60),
+        "queued": 0,
+        "leased": 0,
+        "batch_size": 8,
+        "arrived_at": None,
+        "taken_at": None,
+    }
+    return stall_of(Flow(**(flow | fields)), patience=PATIENCE, now=NOON)
+
+
+def test_producers_are_missing_where_less_than_a_batch_is_there_and_nothing_comes() -> None:
+    assert stall() is Stall.PRODUCERS
+    assert stall(queued=7, arrived_at=minutes_ago(11)) is Stall.PRODUCERS
+    assert stall(queued=7, arrived_at=minutes_ago(9)) is None
+    assert stall(running_since=minutes_ago(9)) is None
+
+
+def test_trainers_are_missing_where_a_batch_is_there_and_nobody_takes_it() -> None:
+    assert stall(queued=8, arrived_at=minutes_ago(1)) is Stall.TRAINERS
+    assert stall(queued=8, taken_at=minutes_ago(11)) is Stall.TRAINERS
+    assert stall(queued=8, taken_at=minutes_ago(9)) is None
+
+
+def test_nobody_is_missing_while_a_trainer_is_at_work() -> None:
+    assert stall(leased=8) is None
+    assert stall(leased=8, queued=80, taken_at=minutes_ago(50)) is None
+
+
+def test_a_run_that_went_on_a_moment_ago_has_time() -> None:
+    assert stall(running_since=minutes_ago(1), arrived_at=minutes_ago(600)) is None
+
+
+def test_where_nobody_said_how_large_a_batch_is_anything_is_one() -> None:
+    assert stall(batch_size=None, queued=1) is Stall.TRAINERS
+    assert stall(batch_size=None) is Stall.PRODUCERS

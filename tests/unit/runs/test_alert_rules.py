@@ -1,0 +1,58 @@
+from typing import get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runs.core.alerts import KINDS, AlertKind, Condition, Severity, compare
+from runs.wire import alerts as wire
+
+CONDITIONS = st.builds(
+    Condition,
+    kind=st.sampled_from(AlertKind),
+    message=st.text(max_size=5),
+    run_id=st.none() | st.integers(1, 3),
+    subject=st.sampled_from(["", "a", "b" * 300]),
+)
+
+
+@given(
+    known=st.dictionaries(CONDITIONS.map(lambda one: one.key), st.integers(1, 10_000)),
+    found=st.lists(CONDITIONS),
+)
+def test_every_alert_holds_or_is_gone_and_every_find_is_told_once(
+    known: dict[str, int], found: list[Condition]
+) -> None:
+    known = {key: number for number, key in enumerate(known, start=1)}
+
+    seen = compare(known, found)
+
+    assert {*seen.still, *seen.gone} == {*known.values()}
+    assert not {*seen.still} & {*seen.gone}
+    keys = [condition.key for condition in [*seen.new, *seen.still.values()]]
+    assert sorted(keys) == sorted({condition.key for condition in found})
+    assert all(known[condition.key] == alert for alert, condition in seen.still.items())
+
+
+def test_a_condition_of_another_run_or_another_part_is_another_one() -> None:
+    kind = AlertKind.LESSON_REGRESSED
+    keys = {
+        Condition(kind=kind, message="", run_id=run, subject=subject).key
+        for run in (None, 1, 2)
+        for subject in ("", "sums", "reverse")
+    }
+
+    assert len(keys) == 9
+
+
+def test_what_is_said_of_a_condition_does_not_tell_it_from_itself() -> None:
+    first = Condition(kind=AlertKind.DISK_LOW, message="2 GB", severity=Severity.WARNING)
+    then = Condition(kind=AlertKind.DISK_LOW, message="1 GB", details={"free": 1})
+
+    assert first.key == then.key
+    assert (first.weight, then.weight) == (Severity.WARNING, Severity.ERROR)
+
+
+def test_every_kind_says_what_it_is_and_what_to_do_and_is_known_to_machines() -> None:
+    assert {*KINDS} == {*AlertKind}
+    assert all(note.title and note.advice.endswith(".") for note in KINDS.values())
+    assert {*get_args(wire.Kind)} == {*AlertKind}

@@ -1,0 +1,73 @@
+import hashlib
+import hmac
+import ipaddress
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runs.core import webhooks
+
+PRIVATE = [
+    *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1"),
+    *("0.0.0.0", "255.255.255.255", "224.0.0.1", "240.0.0.1", "192.0.2.1"),
+    *("::1", "::", "fe80::1", "fe80::1%eth0", "fd00::1", "ff02::1", "2001:db8::1"),
+    *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001::1"),
+    *("", "localhost", "1.2.3"),
+]
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_an_address_that_only_this_network_reaches_is_not_public(address: str) -> None:
+    assert not webhooks.is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:4700::6810:84e5", "::ffff:8.8.8.8"])
+def test_an_address_of_the_internet_is(address: str) -> None:
+    assert webhooks.is_public(address)
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_is_as_public_inside_ipv6_as_it_is_by_itself(
+    address: ipaddress.IPv4Address,
+) -> None:
+    assert webhooks.is_public(f"::ffff:{address}") == webhooks.is_public(str(address))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "hooks.example.org", "ftp://a", "http://", "https:///path", "file:///etc/passwd"),
+        *("http://a:99999/", "http://user:secret@a/", "http://[::1", "https://ä.example/"),
+        "https://a/b c",
+    ],
+)
+def test_what_is_no_address_of_a_webhook_is_refused(url: str) -> None:
+    with pytest.raises(webhooks.InvalidWebhook):
+        webhooks.check_url(url)
+
+
+def test_the_path_of_an_address_is_not_shown_and_still_tells_it_apart() -> None:
+    url, other = "https://hooks.example.org/T0/secret", "https://hooks.example.org/T0/other"
+
+    assert webhooks.label(webhooks.check_url(url)) == "https://hooks.example.org"
+    assert "secret" not in webhooks.fingerprint(url)
+    assert webhooks.fingerprint(url) != webhooks.fingerprint(other)
+
+
+def test_a_signature_is_over_the_time_and_the_body() -> None:
+    signed = webhooks.signature("a secret", b'{"a":1}', at_seconds=1_700_000_000)
+
+    expected = hmac.new(b"a secret", b'1700000000.{"a":1}', hashlib.sha256).hexdigest()
+    assert signed == f"t=1700000000,v1={expected}"
+    assert webhooks.signature("", b"{}", at_seconds=5) == "t=5"
+
+
+def test_waits_grow_to_an_hour_and_end() -> None:
+    waits = [webhooks.wait_after(attempts) for attempts in range(1, webhooks.ATTEMPTS)]
+    known = [wait for wait in waits if wait is not None]
+
+    assert known == sorted(known)
+    assert (known[0], known[-1]) == (timedelta(seconds=5), timedelta(hours=1))
+    assert webhooks.wait_after(webhooks.ATTEMPTS) is None
