@@ -22,6 +22,7 @@ _GROUPS: Final = (
             ("Trainers", "model_training", "runs.trainer"),
             ("Weights", "weight", "runs.policyversion"),
             ("Tokens", "key", "runs.apitoken"),
+            ("Processes", "dns", "runs.deckpart"),
         ),
     ),
     (

@@ -11,7 +11,16 @@ from django.utils.safestring import SafeString
 
 from runs import services
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, links_to_lists
-from runs.models import ApiCall, ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
+from runs.models import (
+    ApiCall,
+    ApiToken,
+    DeckPart,
+    Environment,
+    PolicyVersion,
+    Run,
+    RunEvent,
+    Trainer,
+)
 
 
 @admin.register(Run)
@@ -150,3 +159,14 @@ class ApiCallAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     search_fields: tuple[str, ...] = ("client", "path")
     search_help_text = "A client or a part of a path, among the newest calls"
+
+
+@admin.register(DeckPart)
+class DeckPartAdmin(ReadOnlyAdmin):
+    """Processes of the deck and its cluster, with their last proof; forgotten after an hour."""
+
+    list_display = ("kind", "name", "proven_at", "started_at", "version", "problem")
+    list_filter = ("kind",)
+    ordering = ("kind", "name")
+    search_fields: tuple[str, ...] = ("name", "host")
+    search_help_text = "A part of a name or a host"

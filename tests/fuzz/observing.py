@@ -6,8 +6,9 @@ from pathlib import Path
 from django.apps import apps
 from django.db import connection
 
-# Rows that come and go by themselves: answers on their way, sessions, and open segments.
-RESTLESS = {"unansweredpush", "session", "segment"}
+# Rows that come and go by themselves: answers on their way, sessions, open segments, and what
+# processes say of themselves.
+RESTLESS = {"unansweredpush", "session", "segment", "deckpart"}
 
 
 def tables() -> list[str]:

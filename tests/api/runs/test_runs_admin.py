@@ -59,6 +59,7 @@ def run() -> Run:
     alert.deliveries.create(
         change="raised", target="a", body="{}", created_at=NOON, next_attempt_at=NOON
     )
+    services.prove_part(kind="web", name="here:8", started_at=NOON, now=NOON)
     ApiCall.objects.create(
         client="a", at=NOON, method="GET", path="/a", route="/a", status=200, duration_ms=1.0
     )
@@ -71,6 +72,7 @@ def test_every_model_is_there() -> None:
         "alertdelivery",
         "apicall",
         "apitoken",
+        "deckpart",
         "environment",
         "policyversion",
         "run",
