@@ -74,6 +74,7 @@ function PlacesMenu() {
 }
 
 const IS_APPLE = /Mac|iPhone|iPad/.test(navigator.platform);
+const PALETTE_KEYS = IS_APPLE ? "⌘K" : "Ctrl K";
 
 export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: () => void }) {
   return (
@@ -84,10 +85,10 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
         <span className="wide-only">Rolldeck</span>
       </Link>
       <span className="spacer" />
-      <button type="button" className="seek" aria-label="Go to, or do" aria-keyshortcuts="Control+K Meta+K" onClick={onPalette}>
+      <button type="button" className="seek" aria-label={`Go to, or do… ${PALETTE_KEYS}`} aria-keyshortcuts="Control+K Meta+K" onClick={onPalette}>
         <Search size={16} aria-hidden="true" />
-        <span className="wide-only">Go to, or do…</span>
-        <Kbd size="xs" className="wide-only">{IS_APPLE ? "⌘K" : "Ctrl K"}</Kbd>
+        <span className="wide-only">Go to, or do…</span>{" "}
+        <Kbd size="xs" className="wide-only">{PALETTE_KEYS}</Kbd>
       </button>
       <AlertsBell />
       <LiveIndicator />
