@@ -21,7 +21,7 @@ from torch import Tensor
 from rollouts.fleet.language.sampling import Rules, SamplingParams, draw, uniforms
 from rollouts.fleet.language.transformer import CacheView, KvCache, Transformer
 
-REACH_STEP: Final = 64
+REACH_STEP: Final = 16
 """Positions by which the part of the cache that is looked at grows."""
 Version = tuple[int, int]
 """Epoch and step of the weights."""
@@ -226,7 +226,7 @@ class Engine:
             rows=slice(0, len(rows)),
             positions=positions,
             reach=reach,
-            mask=(places <= positions)[:, None, None, :],
+            mask=_bias(places <= positions, dtype=self._cache.keys.dtype)[:, None, None, :],
         )
         logits = self._model.logits(self._model.hidden(last, positions, view)[:, -1])
         for row in rows:
@@ -279,6 +279,11 @@ class Engine:
                     self._cache.copy(len(self._rows), targets, last.length)
                 self._rows[place] = last
             self._rules = None
+
+
+def _bias(seen: Tensor, *, dtype: torch.dtype) -> Tensor:
+    """Return what to add to scores: 0 where something is seen, else minus infinity."""
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
 
 
 def generate(engine: Engine, prompts: Sequence[Prompt]) -> Mapping[int, list[Answer]]:

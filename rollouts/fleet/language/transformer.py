@@ -6,8 +6,10 @@ arXiv:2104.09864), grouped-query attention (Ainslie et al. 2023, arXiv:2305.1324
 several in a checkpoint; :mod:`rollouts.fleet.language.checkpoints` translates.
 """
 
+import math
 from typing import Final
 
+import numpy as np
 import torch
 from msgspec import Struct
 from torch import Tensor, nn
@@ -40,7 +42,8 @@ class TransformerConfig(Struct, frozen=True, kw_only=True):
 class KvCache:
     """Keys and values of S sequences, so that each token is computed once.
 
-    `keys` and `values` are ``[layers, S, kv_heads, capacity, head_dim]``.
+    `values` are ``[layers, S, kv_heads, capacity, head_dim]``; `keys` have their last two the
+    other way round, as every step multiplies by them so.
     """
 
     def __init__(
@@ -52,20 +55,26 @@ class KvCache:
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        shape = (
-            config.num_hidden_layers,
-            sequences,
-            config.num_key_value_heads,
-            capacity,
-            config.head_dim,
-        )
-        self.keys = torch.zeros(shape, device=device, dtype=dtype)
-        self.values = torch.zeros(shape, device=device, dtype=dtype)
+        lines = (config.num_hidden_layers, sequences, config.num_key_value_heads)
+        self.keys = _zeros((*lines, config.head_dim, capacity), device, dtype)
+        self.values = _zeros((*lines, capacity, config.head_dim), device, dtype)
 
     def copy(self, source: int, targets: Tensor, length: int) -> None:
         """Let the sequences `targets` begin with the first `length` tokens of `source`."""
-        for part in (self.keys, self.values):
-            part[:, targets, :, :length] = part[:, source : source + 1, :, :length]
+        keys, values = self.keys, self.values
+        keys[:, targets, ..., :length] = keys[:, source : source + 1, ..., :length]
+        values[:, targets, :, :length] = values[:, source : source + 1, :, :length]
+
+
+def _zeros(shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return zeros; on a CPU the machine gives memory for them only where something is written."""
+    if device.type != "cpu":
+        return torch.zeros(shape, device=device, dtype=dtype)
+    return (
+        torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, np.uint8))
+        .view(dtype)
+        .view(shape)
+    )
 
 
 class Attention(nn.Module):
@@ -98,7 +107,7 @@ class Attention(nn.Module):
         else:
             seen = functional.scaled_dot_product_attention(
                 query,
-                keys,
+                keys.transpose(2, 3).contiguous(),
                 values,
                 attn_mask=view.mask,
                 is_causal=view.mask is None,
@@ -112,15 +121,16 @@ def _one_each(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) 
 
     Args:
         query: ``[B, heads, head_dim]``.
-        keys: ``[B, kv_heads, reach, head_dim]``.
-        values: As keys.
-        mask: ``[B, 1, 1, reach]`` bool, True where it may look; None for everywhere.
+        keys: ``[B, kv_heads, head_dim, reach]``.
+        values: ``[B, kv_heads, reach, head_dim]``.
+        mask: ``[B, 1, 1, reach]``, added to the scores: 0 where it may look, else minus
+            infinity; None for everywhere.
     """
-    batch, kv_heads, _, head_dim = keys.shape
+    batch, kv_heads, head_dim, _ = keys.shape
     grouped = query.view(batch, kv_heads, -1, head_dim) * head_dim**-0.5
-    scores = grouped @ keys.transpose(2, 3)
+    scores = grouped @ keys
     if mask is not None:
-        scores.masked_fill_(~mask, -torch.inf)
+        scores += mask
     return torch.softmax(scores, dim=-1) @ values
 
 
@@ -146,23 +156,28 @@ class CacheView:
             rows: Sequences of the cache, B of them one behind the other.
             positions: ``[B, T]``, where the new tokens stand.
             reach: Positions of the cache that are looked at.
-            mask: ``[B, 1, T, reach]`` bool, True where a token may look.
+            mask: ``[B, 1, T, reach]``, added to the scores: 0 where a token may look, else
+                minus infinity.
         """
         self._cache, self._rows, self._positions, self._reach = cache, rows, positions, reach
         self.mask = mask
         self.layer = 0
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Write ``[B, kv_heads, T, head_dim]`` down; return all that may be looked at."""
+        """Write ``[B, kv_heads, T, head_dim]`` down; return all that may be looked at.
+
+        Returns:
+            Keys ``[B, kv_heads, head_dim, reach]`` and values ``[B, kv_heads, reach, head_dim]``.
+        """
+        key = key.transpose(2, 3)
         if self._cache is None or self._positions is None:
             return key, value
-        seen = []
-        for part, new in ((self._cache.keys, key), (self._cache.values, value)):
-            rows = part[self.layer, self._rows]
-            at = self._positions[:, None, :, None].expand(-1, new.shape[1], -1, new.shape[3])
-            rows.scatter_(2, at, new)
-            seen.append(rows[:, :, : self._reach])
-        return seen[0], seen[1]
+        keys = self._cache.keys[self.layer, self._rows]
+        values = self._cache.values[self.layer, self._rows]
+        at = self._positions[:, None, None, :]
+        keys.scatter_(3, at.expand(-1, *key.shape[1:3], -1), key)
+        values.scatter_(2, at.transpose(2, 3).expand(-1, value.shape[1], -1, value.shape[3]), value)
+        return keys[..., : self._reach], values[:, :, : self._reach]
 
 
 class FeedForward(nn.Module):
