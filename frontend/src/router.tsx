@@ -154,6 +154,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "curriculum",
     component: lazyRouteComponent(() => import("@/pages/run/curriculum/CurriculumTab"), "CurriculumTab"),
+    validateSearch: (search): { lesson?: string } => ({ lesson: text(search.lesson) }),
   }),
   createRoute({
     getParentRoute: () => run,

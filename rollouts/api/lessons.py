@@ -18,7 +18,7 @@ from rolldeck.lessons import (
     TaskRequest,
 )
 from rollouts import selectors, services
-from rollouts.wire import EvaluationRequest, Evaluations, LessonHistory, Lessons
+from rollouts.wire import EvaluationRequest, Evaluations, LessonHistory, LessonProgress, Lessons
 from runs.api import bodies
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
@@ -26,6 +26,7 @@ from runs.api.permissions import Operators, Readers, scoped
 from runs.selectors import run_id_named
 
 ROWS: Final = 100
+BUCKETS: Final = 60
 
 _LESSON = OpenApiParameter("lesson", str, description="Only of this lesson.")
 _LIMIT = OpenApiParameter(
@@ -107,6 +108,40 @@ class LessonHistoryView(APIView):
             run_id_named(run), lesson=_lesson_of(request), limit=_limit_of(request)
         )
         return bodies.answer(LessonHistory(results=rows))
+
+
+class LessonProgressView(APIView):
+    """How the training of lessons went."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lesson_progress",
+        parameters=[
+            OpenApiParameter(
+                "buckets",
+                int,
+                description=f"Of versions, about; 1 to {selectors.BUCKETS_AT_MOST}, "
+                f"{BUCKETS} if absent.",
+            )
+        ],
+        responses={200: LessonProgress, **problems(400, 401, 403, 404, 409)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return what was sampled of each lesson and succeeded, by version of this epoch.
+
+        Of the newest tasks, as far back as `ROLLDECK_OUTCOME_SECONDS` keeps them.
+        """
+        buckets = bodies.whole_number(
+            request,
+            "buckets",
+            default=BUCKETS,
+            at_least=1,
+            at_most=selectors.BUCKETS_AT_MOST,
+        )
+        found = selectors.lesson_progress(run_id_named(run), buckets=buckets or BUCKETS)
+        return bodies.answer(found)
 
 
 class EvaluationsView(APIView):

@@ -37,6 +37,7 @@ urlpatterns = [
     path("runs/<slug:run>/lessons", lessons.LessonsView.as_view()),
     path("runs/<slug:run>/lessons/tasks", lessons.LessonTasksView.as_view()),
     path("runs/<slug:run>/lessons/history", lessons.LessonHistoryView.as_view()),
+    path("runs/<slug:run>/lessons/progress", lessons.LessonProgressView.as_view()),
     path("runs/<slug:run>/lessons/<str:lesson>/outcomes", lessons.LessonOutcomesView.as_view()),
     path("runs/<slug:run>/evaluations", lessons.EvaluationsView.as_view()),
     path("runs/<slug:run>/metrics", metrics.MetricsView.as_view()),

@@ -133,7 +133,14 @@ class LessonOutcome(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "key"], name="lesson_outcome_is_told_once"),
         ]
-        indexes = [BrinIndex(fields=["at"], name="lesson_outcome_at")]
+        indexes = [
+            BrinIndex(fields=["at"], name="lesson_outcome_at"),
+            models.Index(
+                fields=["run", "epoch", "-id"],
+                condition=Q(mode="train", counted=True),
+                name="lesson_outcome_newest_first",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.lesson} by {self.worker}"

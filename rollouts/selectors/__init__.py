@@ -39,6 +39,7 @@ from rollouts.selectors.flows import (
     has_moved,
     runs_to_measure,
 )
+from rollouts.selectors.lesson_progress import BUCKETS_AT_MOST, lesson_progress
 from rollouts.selectors.lessons import (
     LESSON_ROWS_AT_MOST,
     MOST_WITH_SAMPLES,
@@ -64,6 +65,7 @@ from rollouts.selectors.series import AXES, Asked, lines
 
 __all__ = [
     "AXES",
+    "BUCKETS_AT_MOST",
     "KEYS_AT_MOST",
     "LESSON_ROWS_AT_MOST",
     "LOGS_AT_ONCE",
@@ -101,6 +103,7 @@ __all__ = [
     "has_moved",
     "last_samples",
     "lesson_changes",
+    "lesson_progress",
     "lessons",
     "lines",
     "metric_keys",

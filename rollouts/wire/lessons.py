@@ -133,6 +133,31 @@ class LessonChangeRow(Struct, frozen=True, kw_only=True):
     policy_step: int
 
 
+class LessonLine(Struct, frozen=True, kw_only=True):
+    """What was sampled of a lesson in training, version by version: columns of equal length."""
+
+    lesson: str
+    step: list[int]
+    """First version of each bucket in which it was sampled, rising."""
+    samples: list[int]
+    """Episodes."""
+    successes: list[int]
+
+
+class LessonProgress(Struct, frozen=True, kw_only=True):
+    """How the training of lessons went in the present epoch, in buckets of versions."""
+
+    epoch: int
+    bucket: int
+    """Versions of one bucket."""
+    outcomes: int
+    """Tasks that these figures are of."""
+    is_whole: bool
+    """Whether no task of the epoch that is kept was left out; else the newest are shown."""
+    results: list[LessonLine]
+    """In the order of the lessons, without those that were never sampled."""
+
+
 class LessonHistory(Struct, frozen=True, kw_only=True):
     """Moves of lessons, newest first."""
 

@@ -158,6 +158,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/lessons"): READ_RUN,
     ("POST", "runs/<slug:run>/lessons/tasks"): WORK,
     ("GET", "runs/<slug:run>/lessons/history"): READ_RUN,
+    ("GET", "runs/<slug:run>/lessons/progress"): READ_RUN,
     ("POST", "runs/<slug:run>/lessons/<str:lesson>/outcomes"): WORK,
     ("GET", "runs/<slug:run>/evaluations"): READ_RUN,
     ("POST", "runs/<slug:run>/evaluations"): OPERATE,

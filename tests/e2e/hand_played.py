@@ -7,7 +7,7 @@ knows what must be seen, and need not wait for processes.
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ CONFIG: Final = {
 class HandPlayedFleet:
     """The fleet of one run: what it says is what the test has set."""
 
-    def __init__(self, deck: Deck, name: str) -> None:
+    def __init__(self, deck: Deck, name: str, *, config: Mapping[str, Any] = CONFIG) -> None:
         """Create a run and become its manager, as the platform's own simulation does."""
         self.name = name
         self.workers = 2
@@ -40,7 +40,7 @@ class HandPlayedFleet:
             in_the_shell(
                 deck,
                 "import json; from django.utils import timezone; from rollouts import services;"
-                f"order = services.launch_simulation(name={name!r}, config={CONFIG!r},"
+                f"order = services.launch_simulation(name={name!r}, config={config!r},"
                 f" platform_url={deck.url!r}, actor='tests', now=timezone.now());"
                 "print(json.dumps([order.incarnation, order.token]))",
             ).splitlines()[-1]
@@ -66,6 +66,25 @@ class HandPlayedFleet:
 
         return wait_until(look, seconds=30, what="recordings are ordered", every=0.02)
 
+    def evaluate(self, *, successes: int) -> list[str]:
+        """Finish every evaluation that is due as a worker does; return the lessons."""
+        done: list[str] = []
+        asked = {"worker": "w0@1", "epoch": 1, "policy_step": 0}
+        while (task := self._post("/lessons/tasks", asked))["kind"] == "evaluate":
+            right = [place < successes for place in range(task["examples"])]
+            outcome = asked | {
+                "key": task["evaluation"],
+                "mode": "eval",
+                "generations": 1,
+                "rewards": [float(one) for one in right],
+                "successes": right,
+                "evaluation": task["evaluation"],
+                "fence": task["fence"],
+            }
+            self._post(f"/lessons/{task['lesson']}/outcomes", outcome)
+            done.append(task["lesson"])
+        return done
+
     def film(self, recording: str, content: str, **fields: Any) -> None:
         """Deliver an episode as text, as a worker does."""
         frames = content.count("\f") + 1
@@ -88,6 +107,11 @@ class HandPlayedFleet:
         self._is_over.set()
         self._thread.join(10)
         self._http.close()
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        answer = self._http.post(path, json=body)
+        answer.raise_for_status()
+        return answer.json()
 
     def _play(self) -> None:
         while not self._is_over.is_set():
@@ -141,9 +165,11 @@ class HandPlayedFleet:
 
 
 @contextmanager
-def hand_played(deck: Deck, name: str) -> Iterator[HandPlayedFleet]:
+def hand_played(
+    deck: Deck, name: str, *, config: Mapping[str, Any] = CONFIG
+) -> Iterator[HandPlayedFleet]:
     """Play the fleet of a new run until the end of the block."""
-    fleet = HandPlayedFleet(deck, name)
+    fleet = HandPlayedFleet(deck, name, config=config)
     try:
         yield fleet
     finally:

@@ -4,11 +4,14 @@ import re
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import Deck
+from rolldeck.trainer import Trainer
+from tests.deck import ADMIN_TOKEN, Deck
 from tests.e2e.conftest import in_the_shell
+from tests.e2e.hand_played import hand_played
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -128,16 +131,68 @@ def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     fail(deck, token, "sums")
     expect(lesson(signed_in, "sums")).to_contain_text("no such file")
 
-    signed_in.get_by_role("button", name="sums").click()
+    lesson(signed_in, "sums").get_by_role("button", name="sums").click()
+    expect(signed_in).to_have_url(re.compile(r"\?lesson=sums$"))
     drawer = signed_in.get_by_role("dialog", name="Lesson sums")
     expect(drawer.get_by_role("img", name="Evaluated success of sums: 3 points")).to_be_visible()
     expect(drawer).to_contain_text("<b id=hostile>21</b>⟨U+202E⟩")
     expect(signed_in.locator("#hostile")).to_have_count(0)
     drawer.get_by_role("button", name="Close").click()
-    signed_in.get_by_role("button", name="reverse-4").click()
+    lesson(signed_in, "reverse-4").get_by_role("button", name="reverse-4").click()
     expect(signed_in.get_by_role("dialog", name="Lesson reverse-4")).to_contain_text(
         "locked → active at version 20"
     )
+
+
+def node(page: Page, name: str) -> Locator:
+    return page.locator(f"[data-node='{name}']")
+
+
+def left_of(found: Locator) -> float:
+    box = found.bounding_box()
+    assert box is not None
+    return box["x"]
+
+
+def test_the_graph_is_walked_by_keys_and_is_a_list_on_a_phone(signed_in: Page, token: str) -> None:
+    signed_in.goto(f"/runs/{NAME}/curriculum")
+    first, second, third = (node(signed_in, f"reverse-{letters}") for letters in (2, 4, 8))
+    expect(first).to_contain_text("graduated")
+    expect(third).to_contain_text("locked")
+    assert left_of(first) < left_of(second) < left_of(third)
+
+    first.focus()
+    signed_in.keyboard.press("ArrowRight")
+    expect(second).to_be_focused()
+    signed_in.keyboard.press("ArrowDown")
+    expect(third).to_be_focused()
+    signed_in.keyboard.press("ArrowLeft")
+    signed_in.keyboard.press("Enter")
+    drawer = signed_in.get_by_role("dialog", name="Lesson reverse-4")
+    expect(drawer).to_be_visible()
+    signed_in.keyboard.press("Escape")
+    expect(drawer).to_have_count(0)
+
+    signed_in.set_viewport_size({"width": 360, "height": 800})
+    expect(second).to_contain_text("after reverse-2")
+    assert left_of(first) == left_of(second) == left_of(third)
+    assert signed_in.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_what_was_sampled_and_what_moved_is_shown_over_versions(
+    signed_in: Page, token: str
+) -> None:
+    signed_in.goto(f"/runs/{NAME}/curriculum")
+    success = "Success of each lesson in training, in percent: 2 points; newest "
+    expect(signed_in.get_by_role("img", name=success)).to_be_visible()
+    shares = signed_in.get_by_role("region", name="Share of what is sampled")
+    expect(shares).to_contain_text("reverse-4 (dashed)")
+
+    moves = signed_in.get_by_role("region", name="What moved, and why").get_by_role("listitem")
+    expect(moves.first).to_contain_text("reverse-4 unlocked at version 20")
+    expect(moves.first).to_contain_text("reverse-2 is learnt")
+    expect(moves.nth(1)).to_contain_text("reverse-2 graduated at version 20")
+    expect(moves.nth(1)).to_contain_text("evaluation succeeded 63 times of 64")
 
 
 def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_them(
@@ -166,8 +221,46 @@ def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, tok
     expect(signed_in.get_by_role("dialog", name="Lesson sums")).to_be_visible()
     signed_in.get_by_role("button", name="Close").click()
 
-    signed_in.get_by_role("button", name="Evaluate now").click()
-    asked = signed_in.get_by_role("dialog", name="Evaluate lessons now?")
-    expect(asked).to_contain_text("the schedule stays as it is")
-    asked.get_by_role("button", name="Cancel").click()
-    expect(asked).to_have_count(0)
+    # Nobody is there to evaluate anything: the button says so.
+    button = signed_in.get_by_role("button", name="Evaluate now")
+    expect(button).to_be_disabled()
+    expect(button).to_have_accessible_description(
+        "The run is stopped: no worker would take it. Start it first."
+    )
+
+
+def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
+    signed_in: Page, deck: Deck
+) -> None:
+    name = "words-at-work"
+    lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
+    config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
+    with hand_played(deck, name, config=config) as fleet:
+        signed_in.goto(f"/runs/{name}/evaluations")
+        button = signed_in.get_by_role("button", name="Evaluate now")
+        expect(button).to_have_accessible_description("No weights are published yet.")
+
+        with Trainer(deck.url, name, ADMIN_TOKEN) as trainer:
+            trainer.register()
+            trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
+        assert fleet.evaluate(successes=16) == ["reverse-2", "sums"]
+        cell = signed_in.locator("[data-evaluated='sums']").get_by_role("button").nth(1)
+        expect(cell).to_contain_text("25 %")
+
+        button.click()
+        asked = signed_in.get_by_role("dialog", name="Evaluate lessons now?")
+        expect(asked).to_contain_text("the schedule stays as it is")
+        asked.get_by_label("Lessons").click()
+        signed_in.get_by_role("option", name="sums").click()
+        asked.get_by_label("Reason").fill("a closer look")
+        asked.get_by_role("button", name="Evaluate", exact=True).click()
+        expect(asked).to_have_count(0)
+        expect(cell).to_contain_text("waits")
+
+        assert fleet.evaluate(successes=48) == ["sums"]
+        expect(cell).to_contain_text("75 %")
+        expect(cell).to_contain_text("better")
+
+        signed_in.goto(f"/runs/{name}/logs")
+        expect(signed_in.get_by_text("sums to be evaluated at version 0")).to_be_visible()
+        expect(signed_in.get_by_text("a closer look").first).to_be_visible()

@@ -5,6 +5,8 @@ import { api, body } from "@/api/client";
 
 const ROWS = 200;
 const MATRIX_ROWS = 500;
+/** Moves of all lessons, the newest; a lesson shows its own. */
+export const MOVES_SHOWN = 50;
 /** Without a socket nobody says when to look again. */
 const LOOK_AGAIN_MS = 15_000;
 
@@ -26,6 +28,29 @@ export function historyQuery(run: string, lesson: string, revision: number) {
       const query = { lesson, limit: ROWS };
       return (await body(api.GET("/api/runs/{run}/lessons/history", { params: { path: { run }, query } }))).results;
     },
+    placeholderData: (shown) => shown,
+    gcTime: 10_000,
+  });
+}
+
+/** How lessons moved, newest first. */
+export function lessonMovesQuery(run: string, revision: number) {
+  return queryOptions({
+    queryKey: ["lesson-history", run, "", revision],
+    queryFn: async () => {
+      const query = { limit: MOVES_SHOWN };
+      return (await body(api.GET("/api/runs/{run}/lessons/history", { params: { path: { run }, query } }))).results;
+    },
+    placeholderData: (shown) => shown,
+    gcTime: 10_000,
+  });
+}
+
+/** What was sampled of each lesson and succeeded, by version. */
+export function lessonProgressQuery(run: string, revision: number) {
+  return queryOptions({
+    queryKey: ["lesson-progress", run, revision],
+    queryFn: () => body(api.GET("/api/runs/{run}/lessons/progress", { params: { path: { run } } })),
     placeholderData: (shown) => shown,
     gcTime: 10_000,
   });

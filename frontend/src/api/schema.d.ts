@@ -1358,6 +1358,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/lessons/progress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * @description Return what was sampled of each lesson and succeeded, by version of this epoch.
+         *
+         *     Of the newest tasks, as far back as `ROLLDECK_OUTCOME_SECONDS` keeps them.
+         */
+        get: operations["lesson_progress"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/lessons/tasks": {
         parameters: {
             query?: never;
@@ -3851,6 +3872,16 @@ export interface components {
             results: components["schemas"]["LessonChangeRow"][];
         };
         /**
+         * LessonLine
+         * @description What was sampled of a lesson in training, version by version: columns of equal length.
+         */
+        LessonLine: {
+            lesson: string;
+            step: number[];
+            samples: number[];
+            successes: number[];
+        };
+        /**
          * LessonOutcome
          * @description Body of ``POST /api/runs/{run}/lessons/{lesson}/outcomes``: how a task's rollouts ended.
          *
@@ -3884,6 +3915,17 @@ export interface components {
             error: string;
             /** @default [] */
             samples: components["schemas"]["Sample"][];
+        };
+        /**
+         * LessonProgress
+         * @description How the training of lessons went in the present epoch, in buckets of versions.
+         */
+        LessonProgress: {
+            epoch: number;
+            bucket: number;
+            outcomes: number;
+            is_whole: boolean;
+            results: components["schemas"]["LessonLine"][];
         };
         /**
          * LessonRequirement
@@ -10520,6 +10562,70 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lesson_progress: {
+        parameters: {
+            query?: {
+                /** @description Of versions, about; 1 to 200, 60 if absent. */
+                buckets?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LessonProgress"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

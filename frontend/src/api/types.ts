@@ -19,6 +19,7 @@ export type EpisodeSummary = Schemas["EpisodeSummary"];
 export type TaskEpisodes = Schemas["TaskEpisodes"];
 export type LessonRow = Schemas["LessonRow"];
 export type LessonChange = Schemas["LessonChangeRow"];
+export type LessonProgress = Schemas["LessonProgress"];
 export type EvaluationRow = Schemas["EvaluationRow"];
 export type CurriculumPart = Schemas["CurriculumSummary"];
 export type LedgerPart = Schemas["LedgerAnswer"];

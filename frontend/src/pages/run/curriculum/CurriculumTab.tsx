@@ -1,13 +1,47 @@
 import "@/pages/run/curriculum/lessons.css";
-import { useRun } from "@/pages/run/RunContext";
+import { useThrottledValue } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+import { lessonsQuery } from "@/api/lessons";
+import type { CurriculumPart } from "@/api/types";
+import { LOOK_AT_MOST_EVERY_MS } from "@/pages/run/curriculum/curriculum";
+import { LessonGraph } from "@/pages/run/curriculum/LessonGraph";
 import { Lessons } from "@/pages/run/curriculum/Lessons";
+import { Moves } from "@/pages/run/curriculum/Moves";
+import { ProgressCharts } from "@/pages/run/curriculum/ProgressCharts";
+import { useRun } from "@/pages/run/RunContext";
 
-/** Where each lesson is, and why. */
-export function CurriculumTab() {
-  const { run, curriculum } = useRun();
+const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
+
+function Known({ curriculum }: { curriculum: CurriculumPart }) {
+  const { run } = useRun();
+  const { lesson: opened } = useSearch({ from: "/shell/runs/$name/curriculum" });
+  const navigate = useNavigate({ from: "/runs/$name/curriculum" });
+  const revision = useThrottledValue(curriculum.revision, LOOK_AT_MOST_EVERY_MS);
+  const { data, error } = useQuery(lessonsQuery(run.name, revision));
+  const lessons = data?.results ?? NOTHING;
+  const open = lessons.find(({ name }) => name === opened);
+  const show = (lesson: string | undefined) => void navigate({ search: { lesson }, replace: true });
   return (
-    <div className="charts">
-      <Lessons run={run} curriculum={curriculum} />
-    </div>
+    <>
+      {lessons.length > 0 && <LessonGraph lessons={lessons} onOpen={show} />}
+      <ProgressCharts run={run.name} revision={revision} lessons={lessons} opened={opened} />
+      <Lessons curriculum={curriculum} lessons={data?.results} error={error} onOpen={show} />
+      <Moves run={run.name} revision={revision} onOpen={show} />
+      {open && (
+        <Suspense fallback={null}>
+          <LessonDrawer run={run.name} lesson={open} revision={revision} onClose={() => show(undefined)} />
+        </Suspense>
+      )}
+    </>
   );
+}
+
+const NOTHING: never[] = [];
+
+/** Which lesson comes after which, how each goes, and why each is where it is. */
+export function CurriculumTab() {
+  const { curriculum } = useRun();
+  return <div className="charts">{curriculum && <Known curriculum={curriculum} />}</div>;
 }

@@ -1,18 +1,11 @@
 import { Tooltip } from "@mantine/core";
-import { useThrottledValue } from "@mantine/hooks";
-import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
-import { lessonsQuery } from "@/api/lessons";
-import type { CurriculumPart, LessonRow, RunDetail } from "@/api/types";
+import type { CurriculumPart, LessonRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { count, number, percent, policyStep, visible } from "@/format";
 import { barOf, inWords, type Interval, summaryOf } from "@/pages/run/curriculum/curriculum";
-
-const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
-const LOOK_AT_MOST_EVERY_MS = 1000;
 
 /** A success rate, its interval, and the goal it has to reach. */
 export function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
@@ -99,25 +92,13 @@ function Table({ rows, onOpen }: { rows: LessonRow[]; onOpen: (name: string) => 
   );
 }
 
-function Known({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart }) {
-  const revision = useThrottledValue(curriculum.revision, LOOK_AT_MOST_EVERY_MS);
-  const { data, error } = useQuery(lessonsQuery(run.name, revision));
-  const [openName, setOpenName] = useState<string | null>(null);
-  const open = data?.results.find(({ name }) => name === openName);
+type Props = { curriculum: CurriculumPart; lessons: LessonRow[] | undefined; error: Error | null; onOpen: (name: string) => void };
+
+/** All lessons of a language run: where each is, how well it goes, and why. */
+export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
   return (
     <Panel title="Curriculum" note={summaryOf(curriculum)} aside={<span className="small faint">{curriculum.strategy}</span>} className="span-12">
-      {error ? <ErrorState title="Lessons cannot be shown" error={error} /> : data && <Table rows={data.results} onOpen={setOpenName} />}
-      {open && (
-        <Suspense fallback={null}>
-          <LessonDrawer run={run.name} lesson={open} revision={revision} onClose={() => setOpenName(null)} />
-        </Suspense>
-      )}
+      {error ? <ErrorState title="Lessons cannot be shown" error={error} /> : lessons && <Table rows={lessons} onOpen={onOpen} />}
     </Panel>
   );
-}
-
-/** The lessons of a language run: where each is, how well it goes, and why. */
-export function Lessons({ run, curriculum }: { run: RunDetail; curriculum: CurriculumPart | null | undefined }) {
-  if (run.kind !== "language" || !curriculum) return null;
-  return <Known run={run} curriculum={curriculum} />;
 }

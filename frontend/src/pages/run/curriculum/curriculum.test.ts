@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { CurriculumPart, EvaluationRow } from "@/api/types";
-import { barOf, evaluationColumns, inWords, passWords, summaryOf } from "@/pages/run/curriculum/curriculum";
+import type { CurriculumPart, EvaluationRow, LessonChange } from "@/api/types";
+import { barOf, evaluationColumns, inWords, moveOf, passWords, summaryOf } from "@/pages/run/curriculum/curriculum";
 
 const figures = (estimate: number): EvaluationRow["figures"] => ({
   problems: 32,
@@ -79,4 +79,10 @@ test("a sentence sums the lessons up", () => {
   expect(summaryOf(curriculum)).toBe("3 active, 2 locked · sampling spreads over 2.7");
   expect(summaryOf({ ...curriculum, active: 1, graduated: 4 })).toBe("1 active, 4 learnt, 2 locked");
   expect(summaryOf({ ...curriculum, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe("all 5 lessons are learnt");
+});
+
+test("a move is told in a word, and one that nobody foresaw as it is", () => {
+  const move = (source: string, target: string) => moveOf({ source, target } as LessonChange);
+  expect([move("locked", "active"), move("active", "graduated"), move("graduated", "active")]).toEqual(["unlocked", "graduated", "fell back"]);
+  expect(move("locked", "graduated")).toBe("locked → graduated");
 });

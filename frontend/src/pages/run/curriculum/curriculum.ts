@@ -1,8 +1,11 @@
 /** Turn lessons and their evaluations into what is drawn of them. Pure. */
 
 import type { Column } from "@/charts/columns";
-import type { CurriculumPart, EvaluationRow } from "@/api/types";
+import type { CurriculumPart, EvaluationRow, LessonChange } from "@/api/types";
 import { number, percent } from "@/format";
+
+/** Figures that move with every answer are read anew this often at most. */
+export const LOOK_AT_MOST_EVERY_MS = 1000;
 
 export type Interval = { estimate: number; low: number; high: number };
 
@@ -72,4 +75,15 @@ export function summaryOf({ locked, active, graduated, effective_lessons, comple
   const counted = states.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
   const spread = active > 1 ? ` · sampling spreads over ${number(effective_lessons, 2)}` : "";
   return counted.join(", ") + spread;
+}
+
+const MOVES: Record<string, string> = {
+  "locked active": "unlocked",
+  "active graduated": "graduated",
+  "graduated active": "fell back",
+};
+
+/** What became of a lesson, in a word. */
+export function moveOf({ source, target }: LessonChange): string {
+  return MOVES[`${source} ${target}`] ?? `${source} → ${target}`;
 }

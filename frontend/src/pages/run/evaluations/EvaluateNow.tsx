@@ -1,11 +1,29 @@
 import { Button, Group, Modal, MultiSelect, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { useRequestEvaluations } from "@/api/lessons";
+import { useMayOperate } from "@/api/session";
+import type { RunDetail } from "@/api/types";
+import { whyNotNow } from "@/pages/run/evaluations/asking";
 
-type Props = { run: string; lessons: string[] };
+type Props = { run: RunDetail; lessons: string[] };
 
-/** Have lessons evaluated beside the schedule. */
+/** The button that has lessons evaluated beside the schedule, or why nothing can be. */
 export function EvaluateNow({ run, lessons }: Props) {
+  const why = whyNotNow(run, useMayOperate());
+  if (!why) return <Asking run={run.name} lessons={lessons} />;
+  return (
+    <>
+      <span id="why-not-evaluate" className="small faint">
+        {why}
+      </span>
+      <Button size="compact-sm" variant="default" disabled aria-describedby="why-not-evaluate">
+        Evaluate now
+      </Button>
+    </>
+  );
+}
+
+function Asking({ run, lessons }: { run: string; lessons: string[] }) {
   const [isOpen, setOpen] = useState(false);
   const [chosen, setChosen] = useState<string[]>([]);
   const [reason, setReason] = useState("");

@@ -10,6 +10,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { number, percent } from "@/format";
+import { LOOK_AT_MOST_EVERY_MS } from "@/pages/run/curriculum/curriculum";
 import { EvaluateNow } from "@/pages/run/evaluations/EvaluateNow";
 import css from "@/pages/run/evaluations/evaluations.module.css";
 import { type Cell, COLUMNS, type Matrix, matrixOf, wordsOfCell } from "@/pages/run/evaluations/matrix";
@@ -17,7 +18,6 @@ import { useRun } from "@/pages/run/RunContext";
 import { trainerCommand } from "@/pages/run/words";
 
 const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
-const LOOK_AT_MOST_EVERY_MS = 1000;
 const MARKS = { better: "▲ better", worse: "▼ worse" } as const;
 
 function Shown({ cell, onOpen }: { cell: Cell; onOpen: () => void }) {
@@ -112,7 +112,7 @@ function Known({ curriculum }: KnownProps) {
     <Panel
       title="Evaluations"
       note={noteOf(rows, curriculum)}
-      aside={run.allowed_verbs.length > 0 && run.policy_step >= 0 && <EvaluateNow run={run.name} lessons={shown.map(({ name }) => name)} />}
+      aside={<EvaluateNow run={run} lessons={shown.map(({ name }) => name)} />}
       className="span-12"
     >
       {error ? (

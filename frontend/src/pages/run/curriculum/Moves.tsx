@@ -1,0 +1,47 @@
+import { useQuery } from "@tanstack/react-query";
+import { lessonMovesQuery, MOVES_SHOWN } from "@/api/lessons";
+import type { LessonChange } from "@/api/types";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { policyStep, visible } from "@/format";
+import { moveOf } from "@/pages/run/curriculum/curriculum";
+
+function Move({ row, onOpen }: { row: LessonChange; onOpen: (name: string) => void }) {
+  return (
+    <li data-move={row.lesson}>
+      <button type="button" className="lesson-name" onClick={() => onOpen(row.lesson)}>
+        {row.lesson}
+      </button>{" "}
+      <b>{moveOf(row)}</b>{" "}
+      <span className="small soft">
+        at version {policyStep(row.policy_step)}
+        {row.epoch > 1 && ` of epoch ${row.epoch}`}, <Age at={row.at} suffix=" ago" />
+      </span>
+      <div className="small">{visible(row.reason)}</div>
+    </li>
+  );
+}
+
+type Props = { run: string; revision: number; onOpen: (name: string) => void };
+
+/** What unlocked, graduated and fell back, newest first, each with why. */
+export function Moves({ run, revision, onOpen }: Props) {
+  const { data, error } = useQuery(lessonMovesQuery(run, revision));
+  if (!data && !error) return null;
+  return (
+    <Panel title="What moved, and why" note={`newest first${data && data.length >= MOVES_SHOWN ? `, the last ${MOVES_SHOWN}` : ""}`} className="span-12">
+      {error ? (
+        <ErrorState title="What moved cannot be shown" error={error} />
+      ) : data.length === 0 ? (
+        <p className="faint">No lesson has moved yet. Each move will stand here with its reason.</p>
+      ) : (
+        <ol className="lesson-history" aria-label="Moves, newest first">
+          {data.map((row) => (
+            <Move key={row.id} row={row} onOpen={onOpen} />
+          ))}
+        </ol>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,66 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { lessonProgressQuery } from "@/api/lessons";
+import type { LessonProgress, LessonRow } from "@/api/types";
+import { Chart, type Line } from "@/charts/Chart";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { count } from "@/format";
+import { linedOf, type ProgressLine, progressColumns } from "@/pages/run/curriculum/progress";
+
+const CHART_HEIGHT = 200;
+const WAITING = "Nothing was sampled yet. The lines begin with the first version.";
+
+function styled(lines: ProgressLine[], pick: "share" | "success"): Line[] {
+  return lines.map((line, i) => ({ label: line.lesson, values: line[pick], role: (i + 1) as Line["role"], dashed: i % 2 === 1 }));
+}
+
+function Legend({ lines }: { lines: ProgressLine[] }) {
+  return (
+    <div className="legend tiny soft" aria-hidden="true">
+      {lines.map(({ lesson }, i) => (
+        <span key={lesson}>
+          <span className="swatch" style={{ background: `var(--chart-${i + 1})` }} /> {lesson}
+          {i % 2 === 1 && " (dashed)"}
+        </span>
+      ))}
+    </div>
+  );
+}
+
+/** What the figures are of: how wide a point is, how far back they go, and whether lessons are missing. */
+function scopeOf({ bucket, epoch, outcomes, is_whole, results }: LessonProgress, lines: number): string {
+  const points = bucket > 1 ? `${count(bucket)} versions a point` : "by version";
+  const parts = [points, epoch > 1 ? `epoch ${epoch}` : "", is_whole ? "" : `newest ${count(outcomes)} tasks`];
+  const left = lines < results.length ? `${lines} of ${count(results.length)} lessons` : "";
+  return [...parts, left].filter(Boolean).join(", ");
+}
+
+type Props = { run: string; revision: number; lessons: LessonRow[]; opened: string | undefined };
+
+/** How much of each lesson was sampled, and how much of that succeeded, version by version. */
+export function ProgressCharts({ run, revision, lessons, opened }: Props) {
+  const { data, error } = useQuery(lessonProgressQuery(run, revision));
+  const { x, lines } = useMemo(() => (data ? progressColumns(data, linedOf(lessons, data, opened)) : { x: [], lines: [] }), [data, lessons, opened]);
+  if (error) {
+    return (
+      <Panel title="Training" className="span-12">
+        <ErrorState title="What was sampled cannot be shown" error={error} />
+      </Panel>
+    );
+  }
+  const scope = data ? scopeOf(data, lines.length) : "";
+  const common = { x, isTime: false, xLabel: "version", height: CHART_HEIGHT, floor: 0, sync: "lessons", empty: WAITING };
+  return (
+    <>
+      <Panel title="Share of what is sampled" note={`% of episodes, ${scope}`} className="span-6">
+        <Chart {...common} name="Share of each lesson of what is sampled, in percent" lines={styled(lines, "share")} />
+        <Legend lines={lines} />
+      </Panel>
+      <Panel title="Success in training" note={`% of the lesson's episodes, ${scope}`} className="span-6">
+        <Chart {...common} name="Success of each lesson in training, in percent" lines={styled(lines, "success")} />
+        <Legend lines={lines} />
+      </Panel>
+    </>
+  );
+}

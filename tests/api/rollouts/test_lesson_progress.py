@@ -1,0 +1,109 @@
+"""Pages read how the training of lessons went, version by version."""
+
+import pytest
+from rest_framework.test import APIClient
+
+from rollouts.selectors import lesson_progress
+from tests.factories import bearer, make_run
+from tests.lesson_factories import Class, lesson
+
+pytestmark = pytest.mark.django_db
+
+
+def test_each_lesson_has_what_was_sampled_of_it_at_each_version() -> None:
+    lessons = Class({"b": lesson(), "a": lesson(), "never": lesson("a")})
+    lessons.tell("b", [1.0, 0.0])
+    lessons.tell("a", [1.0, 1.0, 0.0])
+    lessons.tell("b", [0.0, 0.0])
+    lessons.publish(3)
+    lessons.tell("a", [1.0])
+
+    found = lessons.get("lessons/progress")
+
+    assert (found["epoch"], found["bucket"], found["outcomes"]) == (1, 1, 4)
+    assert found["is_whole"]
+    assert found["results"] == [
+        {"lesson": "b", "step": [0], "samples": [4], "successes": [1]},
+        {"lesson": "a", "step": [0, 3], "samples": [3, 1], "successes": [2, 1]},
+    ]
+
+
+def test_versions_are_put_together_where_there_are_more_than_buckets() -> None:
+    lessons = Class({"a": lesson()})
+    for step in range(10, 30):
+        lessons.publish(step)
+        lessons.tell("a", [1.0, float(step % 2)])
+
+    found = lessons.get("lessons/progress", buckets=4)
+
+    [line] = found["results"]
+    assert found["bucket"] == 5
+    assert line["step"] == [10, 15, 20, 25]
+    assert line["samples"] == [10, 10, 10, 10]
+    assert sum(line["successes"]) == 30
+
+
+def test_evaluations_other_epochs_and_other_runs_are_not_training() -> None:
+    other = Class({"a": lesson()}, name="other")
+    other.tell("a", [1.0])
+    lessons = Class({"a": lesson()})
+    lessons.tell("a", [1.0])
+    lessons.finish(lessons.task(), successes=32)
+    lessons.tell("a", [1.0], mode="micro_eval")
+    lessons.publish(5, epoch=2)
+    assert lessons.get("lessons/progress")["results"] == []
+
+    lessons.tell("a", [0.0, 1.0])
+    lessons.tell("a", [1.0], epoch=1)
+
+    found = lessons.get("lessons/progress")
+    assert (found["epoch"], found["outcomes"]) == (2, 1)
+    assert found["results"] == [{"lesson": "a", "step": [5], "samples": [2], "successes": [1]}]
+
+
+def test_of_very_many_tasks_the_newest_are_read() -> None:
+    lessons = Class({"a": lesson()})
+    for step in range(6):
+        lessons.publish(step)
+        lessons.tell("a", [1.0])
+
+    found = lesson_progress(lessons.run.pk, buckets=60, outcomes_read=3)
+
+    assert (found.outcomes, found.is_whole) == (3, False)
+    assert found.results[0].step == [3, 4, 5]
+
+
+def test_of_very_many_lessons_buckets_are_wider() -> None:
+    lessons = Class(
+        {f"lesson-{number}": lesson() for number in range(400)},
+        strategy_options={"minimum_sample_probability": 0.001},
+    )
+    for step in range(100):
+        lessons.publish(step)
+        lessons.tell("lesson-7", [1.0])
+
+    assert lesson_progress(lessons.run.pk, buckets=200).bucket == 2
+
+
+@pytest.mark.parametrize("buckets", ["0", "201", "many"])
+def test_a_wrong_number_of_buckets_is_named(buckets: str) -> None:
+    lessons = Class({"a": lesson()})
+
+    answer = APIClient().get(
+        f"/api/runs/{lessons.run.name}/lessons/progress",
+        {"buckets": buckets},
+        headers=lessons.reader,
+    )
+
+    assert answer.status_code == 400
+    assert "buckets" in answer.json()["detail"]
+
+
+def test_a_run_without_lessons_has_none() -> None:
+    run = make_run(name="outside")
+
+    answer = APIClient().get(
+        f"/api/runs/{run.name}/lessons/progress", headers=bearer("trainer", run=run)
+    )
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "no_curriculum")
