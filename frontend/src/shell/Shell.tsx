@@ -13,8 +13,10 @@ import { focusFilter, moveRow, useShortcuts } from "@/shell/keyboard";
 import { usePalette } from "@/shell/palette/usePalette";
 import { PLACES } from "@/shell/places";
 
-// Loaded when it is first asked for.
-const Palette = lazy(async () => ({ default: (await import("@/shell/palette/Palette")).Palette }));
+// Loaded once the page stands: whoever asks for it types at once.
+const loadPalette = async () => ({ default: (await import("@/shell/palette/Palette")).Palette });
+const Palette = lazy(loadPalette);
+const PALETTE_AFTER_MS = 1_500;
 
 /** Read anew what the page shows as soon as a server that was away is back. */
 function useFreshAfterAbsence(): void {
@@ -41,6 +43,10 @@ export function Shell() {
   const scheme = useComputedColorScheme("dark");
   const authenticated = session.data?.authenticated;
   useFreshAfterAbsence();
+  useEffect(() => {
+    const timer = setTimeout(() => void loadPalette(), PALETTE_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, []);
 
   useEffect(() => {
     const leave = () => {

@@ -36,7 +36,12 @@ class Lookout(Generic[T]):
     """
 
     def __init__(
-        self, look: Callable[[], T], *, clock: Callable[[], datetime], fresh_seconds: float = 2.0
+        self,
+        look: Callable[[], T],
+        *,
+        clock: Callable[[], datetime],
+        fresh_seconds: float = 2.0,
+        believed_seconds: float = 10.0,
     ) -> None:
         """Look at nothing yet.
 
@@ -44,10 +49,12 @@ class Lookout(Generic[T]):
             look: Returns what the part says, or raises when it does not answer.
             clock: Says when a part was proven to live.
             fresh_seconds: For so long a sight is not looked at again.
+            believed_seconds: For so long the last sight stands while a slower look is under way.
         """
         self._look = look
         self._clock = clock
         self._fresh_seconds = fresh_seconds
+        self._believed_seconds = believed_seconds
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._is_looking = False
@@ -68,7 +75,7 @@ class Lookout(Generic[T]):
         threading.Thread(target=self._go, name="rolldeck-lookout", daemon=True).start()
 
     def sight(self, *, by: float) -> Sight[T]:
-        """Return what was seen; `unknown` if the look has not ended by then.
+        """Return what was seen last; `unknown` if that is long ago and the look has not ended.
 
         Args:
             by: Until when to wait at most, on :func:`time.monotonic`'s clock.
@@ -77,7 +84,10 @@ class Lookout(Generic[T]):
         with self._lock:
             if not self._is_looking:
                 return self._last
-            waited = time.monotonic() - self._began
+            now = time.monotonic()
+            if self._ended is not None and now - self._ended < self._believed_seconds:
+                return self._last
+            waited = now - self._began
             return replace(self._last, state="unknown", problem=f"no answer for {waited:.1f} s")
 
     def _go(self) -> None:

@@ -77,3 +77,23 @@ def test_a_fresh_sight_is_not_looked_at_again() -> None:
         lookout.sight(by=soon())
 
     assert looks == [1]
+
+
+def test_a_slow_look_does_not_take_back_what_was_seen_a_moment_ago() -> None:
+    goes_on, answers = threading.Event(), iter([1, 2])
+
+    def look() -> int:
+        answer = next(answers)
+        if answer == 2:
+            goes_on.wait(60)
+        return answer
+
+    for believed, state in ((3600.0, "up"), (0.0, "unknown")):
+        goes_on.clear()
+        answers = iter([1, 2])
+        lookout = Lookout(look, fresh_seconds=0.0, believed_seconds=believed, clock=lambda: NOON)
+        lookout.begin()
+        assert lookout.sight(by=soon()).state == "up"
+        lookout.begin()
+        assert lookout.sight(by=time.monotonic()).state == state
+        goes_on.set()

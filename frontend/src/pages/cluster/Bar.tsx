@@ -7,7 +7,7 @@ type Props = { label: string; used: number | null | undefined; total: number | n
 /** How much of something is taken; says so in words, too. */
 export function Bar({ label, used, total, text, warnAt = 0.9 }: Props) {
   const part = share(used, total);
-  if (part === null) return <span className="faint">{text}</span>;
+  if (part === null) return <span>{text}</span>;
   return (
     <div className={css.bar}>
       <div className={css.track} role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(100 * part)} aria-valuetext={`${percent(part)}, ${text}`}>

@@ -26,7 +26,8 @@ function Database({ part }: { part: DatabasePart }) {
       facts={[
         ["Version", part.version ?? "–"],
         ["Connections", <Bar key="bar" label="Connections" used={part.connections} total={part.connections_at_most} text={`${number(part.connections)} of ${number(part.connections_at_most)}`} />],
-        ["At work, idle in a transaction", `${number(part.active)}, ${number(part.idle_in_transaction)}`],
+        ["At work", number(part.active)],
+        ["Idle in a transaction", number(part.idle_in_transaction)],
         ["Oldest transaction", part.oldest_transaction_seconds == null ? "none open" : duration(part.oldest_transaction_seconds)],
         ["Size", part.size_bytes == null ? "takes too long to count" : bytes(part.size_bytes)],
         ["Replicas", part.replicas ? number(part.replicas) : "none"],
@@ -114,7 +115,7 @@ export function ClusterPage() {
       {data && (
         <div className="charts">
           <Panel title="Processes" note={`each says every ${number(data.process_word_seconds)} s that it lives; gone ones show for an hour`} className="span-12">
-            {data.jobs.state !== "up" && <p className="held small">Background jobs: {data.jobs.problem || "nobody answers"}.</p>}
+            {data.jobs.state !== "up" && <p className={`held small ${css.problem}`}>Background jobs: {data.jobs.problem || "nobody answers"}.</p>}
             <Processes cluster={data} />
           </Panel>
           <Database part={data.database} />

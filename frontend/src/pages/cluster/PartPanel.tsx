@@ -17,12 +17,11 @@ export function PartPanel({ title, part, address, facts, proofSeconds = PROOF_SE
   return (
     <Panel
       title={title}
-      note={address ? visible(address) : undefined}
       className={className}
       aside={<StateChip state={part.state} provenAt={part.proven_at} allowedSeconds={proofSeconds} reason={part.problem} />}
     >
       {part.problem && <p className={`small ${part.state === "absent" ? "soft" : "held"} ${css.problem}`}>{visible(part.problem)}</p>}
-      {isOld && facts.length > 0 && <p className="small faint">As it was when it last answered:</p>}
+      {isOld && facts.length > 0 && <p className={`small faint ${css.problem}`}>As it was when it last answered:</p>}
       {facts.length > 0 && (part.state === "up" || isOld) && (
         <dl className={css.facts} data-old={isOld || undefined}>
           {facts.map(([term, value]) => (
@@ -31,6 +30,12 @@ export function PartPanel({ title, part, address, facts, proofSeconds = PROOF_SE
               <dd>{value}</dd>
             </div>
           ))}
+          {address && (
+            <div className={css.where}>
+              <dt>Where</dt>
+              <dd className="mono small">{visible(address)}</dd>
+            </div>
+          )}
         </dl>
       )}
       {children}

@@ -53,7 +53,7 @@ export function Processes({ cluster }: { cluster: Cluster }) {
           <tr>
             <th scope="col">Process</th>
             <th scope="col">State</th>
-            <th scope="col">At work on</th>
+            <th scope="col" className="wide-only">At work on</th>
             <th scope="col" className="num wide-only">Memory</th>
             <th scope="col" className="num wide-only">Started</th>
           </tr>
@@ -68,7 +68,7 @@ export function Processes({ cluster }: { cluster: Cluster }) {
                 <td>
                   <StateChip state="running" provenAt={row.proven_at} allowedSeconds={processProofSeconds(cluster)} />
                 </td>
-                <td><Doing row={row} /></td>
+                <td className="wide-only"><Doing row={row} /></td>
                 <td className="num wide-only">{bytes(row.memory_bytes)}</td>
                 <td className="num soft wide-only"><Age at={row.started_at} suffix=" ago" /></td>
               </tr>

@@ -18,14 +18,15 @@ function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
       <td className={css.name}>
         <button type="button" className={css.open} data-open onClick={onOpen}>{visible(row.name)}</button>
         {row.presets.map((preset) => <span key={preset} className="tag" title="Preset that launches it">{preset}</span>)}
+        <div className="narrow-only faint tiny">{KINDS[row.kind].label}</div>
       </td>
-      <td><span className="tag" title={KINDS[row.kind].meaning}>{KINDS[row.kind].label}</span></td>
+      <td className="wide-only"><span className="tag" title={KINDS[row.kind].meaning}>{KINDS[row.kind].label}</span></td>
       <td className="num">
         {row.runs === 0 ? <span className="faint">none yet</span> : number(row.runs)}
-        {row.active_runs > 0 && <span className="faint small"> · {number(row.active_runs)} active</span>}
+        {row.active_runs > 0 && <span className="faint small wide-only"> · {number(row.active_runs)} active</span>}
       </td>
       <td className="nowrap soft wide-only">{row.last_seen_at ? <Age at={row.last_seen_at} suffix=" ago" /> : "–"}</td>
-      <td className="num">
+      <td className="num wide-only">
         {number(row.per_hour)}
         {row.per_hour !== null && <span className="faint small"> {KINDS[row.kind].unit}</span>}
       </td>
@@ -67,7 +68,7 @@ export function EnvironmentsPage() {
             onChange={(value) => look({ kind: ENVIRONMENT_KINDS.find((each) => each === value) })}
           />
           <span className="spacer" />
-          {first && <span className={`faint tiny ${css.window}`}>Figures are {windowWords(first)}.</span>}
+          {first && <span className={`faint tiny ${css.window}`}>{windowWords(first)}</span>}
         </div>
         {list.isPending && <Skeletons heights={[320]} />}
         {list.isError && <ErrorState title="The environments cannot be shown" error={list.error} onRetry={() => void list.refetch()} />}
@@ -82,10 +83,10 @@ export function EnvironmentsPage() {
               <thead>
                 <tr>
                   <th scope="col">Environment</th>
-                  <th scope="col">Kind</th>
+                  <th scope="col" className="wide-only">Kind</th>
                   <th scope="col" className="num">Runs</th>
                   <th scope="col" className="wide-only">Last seen</th>
-                  <th scope="col" className="num">Per hour</th>
+                  <th scope="col" className="num wide-only">Per hour</th>
                   <th scope="col" className="num">Mean reward</th>
                   <th scope="col" className="num wide-only" title="Part of the groups whose scores are all equal: there is nothing to learn from them.">Zero variance</th>
                 </tr>

@@ -12,8 +12,8 @@ export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; un
 
 /** What the figures of the list are of. */
 export function windowWords(page: KnownEnvironments): string {
-  const bound = `of the last hour, from the newest ${number(page.groups_each)} groups of each of its ${page.runs_each} newest runs`;
-  return page.has_older_runs ? `${bound}; runs beyond the newest ${number(page.looked_at_runs)} are not counted` : bound;
+  const bound = `Rates are of the last hour; rewards and shares of the newest ${number(page.groups_each)} groups of each of its ${page.runs_each} newest runs`;
+  return page.has_older_runs ? `${bound}; runs beyond the newest ${number(page.looked_at_runs)} are not counted.` : `${bound}.`;
 }
 
 /** A word that a run may be called by, made of an environment's name. */

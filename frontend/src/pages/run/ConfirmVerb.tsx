@@ -1,12 +1,14 @@
 import { Button, Group, Modal, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { RunSummary } from "@/api/types";
+import { useFocusBack } from "@/components/useFocusBack";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 
 type Props = { run: RunSummary; verb: Verb; onCancel: () => void; onConfirm: (reason: string) => void };
 
 /** Say what a verb does and take a reason; what cannot be taken back asks for the run's name as well. */
 export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
+  useFocusBack();
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState("");
   const { label, does, destroys, typed: needsName } = VERBS[verb];

@@ -48,7 +48,7 @@ export function Look() {
           onChange={(value) => setChosen(choose({ density: value === "dense" ? "dense" : "comfortable" }))}
         />
       </Choice>
-      <Choice label="Rows" help="Of runs, environments and the audit, before one asks for more.">
+      <Choice label="Rows" help="Of long lists, before one asks for more.">
         <SegmentedControl
           aria-label="Rows"
           value={String(chosen.rows)}

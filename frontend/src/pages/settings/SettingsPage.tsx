@@ -48,7 +48,7 @@ function Facts() {
     ["Atropos routes", data.auth === "open" ? "open to this machine, tokens from elsewhere" : "need a token from anywhere"],
   ];
   return (
-    <Panel title="This deck" note={<Link to="/cluster">what it is made of</Link>}>
+    <Panel title="This deck" aside={<Anchor inherit size="sm" renderRoot={(props) => <Link to="/cluster" {...props} />}>What it is made of</Anchor>}>
       <dl className={css.facts}>
         {facts.map(([term, value]) => (
           <div key={term}>
