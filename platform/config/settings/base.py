@@ -264,6 +264,8 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "Rolldeck admin",
     "SITE_URL": "/",
     "SITE_SYMBOL": "deployed_code",
+    # The dashboard's; without it each page of the admin asks for a favicon.ico that is not there.
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/app/mark.svg"}],
     "SHOW_BACK_BUTTON": True,
     "ENVIRONMENT": "config.admin_site.deployment",
     "SIDEBAR": {

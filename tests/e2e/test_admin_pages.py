@@ -1,0 +1,80 @@
+"""An administrator looks in the admin for what hangs, follows its links, and decides."""
+
+import re
+from uuid import uuid4
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.buffer_factories import REGISTRATION, group
+from tests.deck import Deck, wait_until
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+REASON = "poisoned by a broken verifier"
+
+
+def left_batch(deck: Deck) -> tuple[str, str]:
+    """Let a trainer take a batch and never come back; return the run's name and the batch's id."""
+    run = f"admin-{uuid4().hex[:6]}"
+    deck.post("/api/runs", {"name": run, "kind": "outside", "start": True})
+    answer = deck.http.patch(f"/api/runs/{run}", json={"lease_seconds": 1})
+    assert answer.is_success, answer.text
+    deck.post(f"/atropos/{run}/register", REGISTRATION)
+    for mark in (1, 2):
+        deck.post(f"/atropos/{run}/scored_data", group(sequences=4, mark=mark))
+    assert deck.get(f"/atropos/{run}/batch")["batch"]
+
+    def left() -> str:
+        (batch,) = deck.get(f"/api/runs/{run}/batches")["results"]
+        return str(batch["id"]) if batch["state"] == "returned" else ""
+
+    return run, wait_until(left, seconds=60, what="the lease has lapsed")
+
+
+def follow(page: Page, name: str | re.Pattern[str]) -> None:
+    page.locator("a.text-link", has_text=name).first.click()
+    page.wait_for_load_state()
+
+
+def test_what_hangs_is_found_by_filter_followed_by_links_and_discarded_with_a_reason(
+    signed_in: Page, deck: Deck
+) -> None:
+    page = signed_in
+    run, batch = left_batch(deck)
+    page.goto("/admin/")
+    page.get_by_role("link", name="Batches").first.click()
+    page.wait_for_url("**/admin/buffer/batch/")
+    run_id = deck.get(f"/api/runs/{run}")["id"]
+    page.goto(f"/admin/buffer/batch/?state__exact=returned&run__id__exact={run_id}")
+    rows = page.locator("#result_list tbody tr")
+    expect(rows).to_have_count(1)
+
+    # To the run, from there to its groups, from a group to its batch: and back where it began.
+    follow(page, run)
+    expect(page).to_have_url(re.compile(f"/admin/runs/run/{run_id}/change/"))
+    follow(page, "trajectory groups")
+    expect(page).to_have_url(re.compile(r"/admin/buffer/trajectorygroup/\?run__id__exact="))
+    follow(page, re.compile(r"^batch \d+$"))
+    expect(page).to_have_url(re.compile(f"/admin/buffer/batch/{batch}/change/"))
+
+    page.goto(f"/admin/buffer/batch/?state__exact=returned&run__id__exact={run_id}")
+    choose_discard(page)
+    expect(page.get_by_text("Say why in the field beside the action")).to_be_visible()
+    assert deck.get(f"/api/runs/{run}/ledger")["groups"]["dropped"] == {}
+    choose_discard(page, reason=REASON)
+    expect(page.get_by_text("The items of 1 batches were dropped.")).to_be_visible()
+
+    assert deck.get(f"/api/runs/{run}/ledger")["groups"]["dropped"] == {"discarded": 1}
+    (event,) = deck.get(f"/api/runs/{run}/events?kinds=batch_discarded")["results"]
+    assert (event["actor"], event["reason"]) == ("user:ada", REASON)
+    page.goto("/admin/admin/logentry/")
+    expect(page.locator("#result_list tbody tr").first).to_contain_text(REASON)
+
+
+def choose_discard(page: Page, *, reason: str = "") -> None:
+    page.locator("#result_list tbody input[type=checkbox]").first.check()
+    page.locator("select[name=action]").select_option("discard")
+    page.locator("input[name=reason]").fill(reason)
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_load_state()
