@@ -181,27 +181,24 @@ def many_runs(db: None) -> None:
         cursor.execute("ANALYZE runs_run")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "state:running",
-        "tag:tag-77",
-        "env:env-3 step>500",
-        "-tag:tag-3 name~99 created<30d",
-        "tag~ag-19 env~env-4",
-        "owner:nobody",
-    ],
-)
-def test_ten_thousand_runs_are_filtered_within_the_budget(text: str, many_runs: None) -> None:
-    seconds = []
-    for _ in range(5):
-        began = time.perf_counter()
-        with CaptureQueriesContext(connection) as queries:
-            run_table.run_page(text=text, sort="-created", after="", limit=50, now=NOW)
-        seconds.append(time.perf_counter() - began)
+FILTERS = [
+    *("", "state:running", "tag:tag-77", "tag~ag-19 env~env-4", "owner:nobody", "kind:fleet"),
+    *("env:env-3 step>500", "-tag:tag-3 name~99 created<30d", "name~run-09", "step:7,200"),
+]
 
-    # A page costs the same few questions however many runs there are.
-    assert len(queries) <= 4
+
+def test_ten_thousand_runs_are_filtered_within_the_budget(many_runs: None) -> None:
+    quickest = {}
+    for text in FILTERS:
+        seconds = []
+        for _ in range(5):
+            began = time.perf_counter()
+            with CaptureQueriesContext(connection) as queries:
+                run_table.run_page(text=text, sort="-created", after="", limit=50, now=NOW)
+            seconds.append(time.perf_counter() - began)
+        # A page costs the same few questions however many runs there are.
+        assert len(queries) <= 4, text
+        quickest[text] = min(seconds)
+
     # 150 ms on a machine of its own; the fastest of five is what a busy one says of that.
-    assert min(seconds) < 0.15, seconds
+    assert {text: took for text, took in quickest.items() if took >= 0.15} == {}
