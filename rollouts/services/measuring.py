@@ -33,7 +33,15 @@ LEAST: Final = timedelta(seconds=8)
 
 def measure_runs(*, now: datetime) -> int:
     """Measure every run in which something happens; return how many that were."""
-    return sum(measure_run(run_id=run_id, now=now) for run_id in selectors.runs_to_measure())
+    return sum(_is_measured(run_id, now=now) for run_id in selectors.runs_to_measure())
+
+
+def _is_measured(run_id: int, *, now: datetime) -> bool:
+    try:
+        return measure_run(run_id=run_id, now=now)
+    except Exception:
+        logger.exception("run %d cannot be measured", run_id)
+        return False
 
 
 @transaction.atomic

@@ -12,7 +12,7 @@ from buffer.models import Batch
 from buffer.selectors import Place, flows, group_flow, trainers_waited
 from buffer.wire import decode_group
 from rollouts import services
-from rollouts.models import MeasureCursor, MetricSample, MetricSeries
+from rollouts.models import MeasureCursor, MetricSample, MetricSeries, TokenTally
 from rollouts.services.metrics import SERIES_AT_MOST
 from runs.core.lifecycle import RunStatus
 from runs.models import Run, Trainer
@@ -267,6 +267,18 @@ def test_a_run_with_all_the_names_it_may_have_is_left_as_it_is(run: Run) -> None
 
     assert measure(run, 0)
     assert not MetricSample.objects.exists()
+
+
+def test_a_run_that_cannot_be_measured_leaves_the_others_alone(run: Run) -> None:
+    other = make_run(name="other", kind="outside")
+    TokenTally.objects.create(run=run, tokens=2**63 - 1)  # the next token is one too many
+    for one in (run, other):
+        push(one, [0, 1], [1, 1])
+    train(run)
+
+    assert services.measure_runs(now=at(0)) == 1
+    assert series(other)["reward/mean"] == [0.75]
+    assert not MetricSample.objects.filter(series__run=run).exists()
 
 
 def test_a_fleet_is_measured_by_its_episodes_and_env_steps() -> None:
