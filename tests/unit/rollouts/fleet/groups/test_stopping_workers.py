@@ -1,7 +1,7 @@
 """A language worker ends within two seconds, whatever it is waiting for.
 
 Bounds here are wide, for machines that have other work: what would have to end by itself takes
-longer than any of them. Idle ones need 0.1 s, or 1.6 s where something hangs for good.
+longer than any of them. Seen: 0.1 s, or 1.6 s where something hangs for good.
 """
 
 import importlib
