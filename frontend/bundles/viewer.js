@@ -50,9 +50,11 @@ function panel(id, title, ...children) {
   return make("section", { class: "panel", id, "aria-labelledby": `${id}-title` }, make("h2", { id: `${id}-title` }, title), ...children);
 }
 
-function table(name, columns, rows) {
-  const heads = columns.map((one, place) => make("th", { scope: "col", class: place ? "number" : null }, one));
-  const body = rows.map((row) => make("tr", {}, row.map((cell, place) => make("td", { class: place ? "number" : null }, cell))));
+/** A table of words; with `counts`, all but its first column are numbers. */
+function table(name, columns, rows, counts = false) {
+  const kind = (place) => ({ class: counts && place ? "number" : null });
+  const heads = columns.map((one, place) => make("th", { scope: "col", ...kind(place) }, one));
+  const body = rows.map((row) => make("tr", {}, row.map((cell, place) => make("td", kind(place), cell))));
   return make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": name }, make("table", { "aria-label": name }, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, body)));
 }
 
@@ -90,7 +92,7 @@ function ledger(ledgers) {
       verdict,
     ];
   });
-  return panel("ledger", "Ledger: where everything is that came in", rows.length ? table("Ledger", ["items", ...PLACES, "dropped", "check"], rows) : make("p", { class: "soft" }, "Nothing has come in."));
+  return panel("ledger", "Ledger: where everything is that came in", rows.length ? table("Ledger", ["items", ...PLACES, "dropped", "check"], rows, true) : make("p", { class: "soft" }, "Nothing has come in."));
 }
 
 /* Metrics. */
