@@ -36,7 +36,7 @@ class Rates:
     batches: float | None
     """Handed out a second."""
     delivery_seconds: float | None
-    """Mean time from a batch's lease to its last byte."""
+    """Mean time from a batch's lease to its last byte, where that was noted: on Atropos' route."""
     train_seconds: float | None
     """Mean time that a trainer held a batch which it confirmed."""
     holding_seconds: float | None
@@ -54,9 +54,9 @@ def rates_of(run: Run, *, now: datetime) -> Rates:
     seconds = _seconds(min((row[0] for row in found), default=now), len(found), now=now)
     sent = [(at - leased).total_seconds() for leased, at, *_ in found if at is not None]
     trained = [
-        (settled - at).total_seconds()
-        for _, at, settled, state, _ in found
-        if state == "confirmed" and at is not None and settled is not None
+        (settled - (at or leased)).total_seconds()
+        for leased, at, settled, state, _ in found
+        if state == "confirmed" and settled is not None
     ]
     return Rates(
         arriving=_arriving(run, since=since, now=now),
