@@ -1,0 +1,49 @@
+"""What the deck is made of, told by each part itself."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import VIEWER, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+
+def test_every_part_of_a_running_deck_answers(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    page.goto("/cluster")
+    # Processes say within seconds of their start that they live.
+    for role in ("web", "jobs", "clock"):
+        process = page.locator(f"[data-process='{role}']").first
+        expect(process.locator("[data-state=running]")).to_be_visible(timeout=60_000)
+    for title in ("PostgreSQL", "Valkey", "Storage of payloads"):
+        part = page.get_by_role("region", name=title)
+        expect(part.locator("[data-state=up]")).to_be_visible(timeout=60_000)
+    database = page.get_by_role("region", name="PostgreSQL")
+    expect(database.get_by_role("meter", name="Connections")).to_be_visible()
+    expect(page.get_by_role("region", name="Valkey")).to_contain_text("unix://")
+    expect(page.get_by_role("region", name="Versions")).to_contain_text("python")
+
+
+def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
+    signed_in: Page, deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/cluster")
+    ray = page.get_by_role("region", name="Ray")
+    if deck.get("/api/cluster")["ray"]["state"] == "absent":
+        expect(ray).to_contain_text("RAY_ADDRESS")
+        return
+    head = ray.get_by_role("row").filter(has_text="head")
+    expect(head).to_contain_text("of", timeout=90_000)
+    expect(ray.locator("[data-state=up]")).to_be_visible(timeout=90_000)
+
+
+def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, deck: Deck) -> None:
+    sign_in(page, VIEWER)
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto("/cluster")
+    broker = page.get_by_role("region", name="Valkey")
+    expect(broker.locator("[data-state=up]")).to_be_visible(timeout=60_000)
+    expect(broker).not_to_contain_text("unix://")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360

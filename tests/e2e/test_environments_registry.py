@@ -1,0 +1,71 @@
+"""Every environment of the deck, who uses it, how it does, and how one launches it."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+
+def test_an_environment_is_found_looked_into_and_followed_to_its_run(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/environments")
+    cartpole = page.locator("[data-environment='gymnasium:CartPole-v1']")
+    expect(cartpole).to_contain_text("episodes")
+    page.keyboard.press("/")
+    page.keyboard.type("gsm")
+    expect(cartpole).to_have_count(0)
+    gsm8k = page.locator("[data-environment='gsm8k']")
+    expect(gsm8k).to_contain_text("outside")
+    expect(gsm8k).to_contain_text("%")
+    assert "q=gsm" in page.url
+
+    gsm8k.get_by_role("button", name="gsm8k").press("Enter")
+    drawer = page.get_by_role("dialog", name="gsm8k")
+    expect(drawer.locator("pre")).to_contain_text("/atropos/seed-atropos-mix")
+    expect(drawer).to_contain_text("2 registered")
+    page.reload()
+    expect(drawer).to_be_visible()
+    drawer.get_by_role("link", name="seed-atropos-mix").click()
+    expect(page.get_by_role("heading", name="seed-atropos-mix")).to_be_visible()
+
+
+def test_the_command_and_the_form_launch_this_environment(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/environments?kind=tokens")
+    page.get_by_role("button", name="task:reverse").click()
+    drawer = page.get_by_role("dialog", name="task:reverse")
+    expect(drawer.locator("pre")).to_contain_text("rolldeck launch --name reverse")
+    expect(drawer).to_contain_text("reverse-4-letters")
+    drawer.get_by_role("button", name="Close").click()
+    expect(drawer).to_have_count(0)
+
+    page.get_by_text("steps", exact=True).first.click()
+    page.get_by_role("button", name="gymnasium:Pendulum-v1").click()
+    pendulum = page.get_by_role("dialog", name="gymnasium:Pendulum-v1")
+    expect(pendulum.locator("pre")).to_have_text(
+        "rolldeck launch --name pendulum-v1 --preset pendulum"
+    )
+    pendulum.get_by_role("link", name="Launch form: pendulum").click()
+    page.wait_for_url("**/runs/new?preset=pendulum")
+
+
+def test_names_that_mean_harm_are_shown_as_text_and_nothing_matches_is_said(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto("/environments?kind=outside")
+    hostile = page.locator("[data-environment^='env ']")
+    expect(hostile).to_contain_text("⟨U+202E⟩slave")
+    assert page.title() != "owned"
+    hostile.get_by_role("button").click()
+    expect(page.get_by_role("dialog")).to_contain_text("seed-hostile-text")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.goto("/environments?q=nowhere")
+    expect(page.get_by_role("heading", name="No environment is called so")).to_be_visible()
