@@ -1,14 +1,19 @@
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 
-/** Give the focus back, when this part goes, to what had it when the part came: for dialogs that are drawn only while they are open. */
+/**
+ * Give the focus back, when this part goes, to what had it when the part came: for dialogs that
+ * are drawn only while they are open.
+ */
 export function useFocusBack(): void {
-  useEffect(() => {
-    const before = document.activeElement;
-    return () => {
+  // Asked while it is drawn for the first time: an effect may come after the dialog took the focus.
+  const [before] = useState(() => document.activeElement);
+  useEffect(
+    () => () => {
       setTimeout(() => {
         const isFree = document.activeElement === null || document.activeElement === document.body;
         if (isFree && before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
       });
-    };
-  }, []);
+    },
+    [before],
+  );
 }

@@ -11,14 +11,16 @@ export function AlertsBell() {
   const { errors = 0, warnings = 0 } = summary ?? {};
   const open = errors + warnings;
   const tone = errors > 0 ? "bad" : "held";
+  // What is called out holds what is seen: who speaks to the page says what stands there.
   const says = spoken({ errors, warnings });
+  const shown = open > MOST ? `${MOST}+` : `${open}`;
   return (
     <>
-      <Link to="/alerts" className="bell" aria-label={says} title={says} data-open-alerts={summary && open}>
+      <Link to="/alerts" className="bell" aria-label={open > 0 ? `${says}; ${shown} open` : says} title={says} data-open-alerts={summary && open}>
         <Bell size={18} strokeWidth={1.8} aria-hidden="true" />
         {open > 0 && (
           <span className={`bell-count tone-${tone}`} aria-hidden="true">
-            {open > MOST ? `${MOST}+` : open}
+            {shown}
           </span>
         )}
       </Link>
