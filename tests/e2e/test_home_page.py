@@ -15,17 +15,16 @@ def test_home_says_what_needs_attention_and_leads_there(signed_in: Page, seeded_
     page = signed_in
     page.goto("/")
     attention = page.get_by_role("region", name="Needs attention")
-    expect(attention.locator("[data-attention=batch_quarantined]").first).to_be_visible()
+    line = attention.locator("[data-attention=items_corrupt]").first
+    expect(line).to_be_visible()
     # Errors stand before warnings.
     words = attention.locator("[data-alert]").all_inner_texts()
     severe = [text.strip().splitlines()[-1] for text in words]
     assert severe == sorted(severe), severe
 
-    line = attention.locator("[data-attention=batch_quarantined]").first
     line.get_by_role("link", name="Look at it").click()
-    expect(page).to_have_url(re.compile(r"/runs/seed-atropos-mix/queue\?batch="))
-    expect(page.get_by_role("dialog", name=re.compile("^Batch"))).to_be_visible()
-    page.keyboard.press("Escape")
+    expect(page).to_have_url(re.compile(r"/runs/seed-hostile-text/queue$"))
+    expect(page.get_by_role("heading", name="seed-hostile-text")).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("h")
     expect(page.get_by_role("heading", name="Home")).to_be_visible()

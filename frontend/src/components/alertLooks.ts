@@ -42,7 +42,8 @@ export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject">): stri
   }
 }
 
-const many = (number: number, word: string) => `${number} ${word}${number === 1 ? "" : "s"}`;
+/** `1 error`, `2 errors`. */
+export const many = (number: number, word: string) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 /** What a bell says of the open alerts to those who hear it. */
 export function spoken({ errors, warnings }: Pick<AlertSummary, "errors" | "warnings">): string {

@@ -4,6 +4,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type AlertRow, alertsQuery, type AskedAlerts, type AskedState, KINDS, useAlertSummary } from "@/api/alerts";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
+import { many } from "@/components/alertLooks";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
@@ -28,8 +29,9 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
   const over = alert.cleared_at ?? alert.resolved_at;
   return (
     <tr data-row data-alert-id={alert.id} className="opens">
-      <td><AlertChip alert={alert} /></td>
+      <td className="wide-only"><AlertChip alert={alert} /></td>
       <td className={`anywhere ${css.what}`}>
+        <div className="narrow-only"><AlertChip alert={alert} /></div>
         <button type="button" className={css.open} data-open onClick={onOpen}>{visible(alert.message)}</button>
         <div className="small soft">
           {alert.title}
@@ -99,7 +101,7 @@ export function AlertsPage() {
         <span className="spacer" />
         {summary && (
           <span className="soft small" data-summary>
-            {number(summary.errors)} errors, {number(summary.warnings)} warnings open · {number(summary.acknowledged)} acknowledged
+            {many(summary.errors, "error")}, {many(summary.warnings, "warning")} open · {number(summary.acknowledged)} acknowledged
           </span>
         )}
       </div>
@@ -119,7 +121,7 @@ export function AlertsPage() {
             <table className="table">
               <thead>
                 <tr>
-                  <th scope="col">State</th>
+                  <th scope="col" className="wide-only">State</th>
                   <th scope="col">What</th>
                   <th scope="col" className="wide-only">Run</th>
                   <th scope="col" className="num">Since</th>

@@ -75,23 +75,23 @@ export function Finished({ runs }: { runs: ShownRun[] }) {
             <tr>
               <th scope="col">Run</th>
               <th scope="col">Ended</th>
-              <th scope="col" className="num">Train steps</th>
+              <th scope="col" className="num wide-only">Train steps</th>
               <th scope="col" className="num wide-only">Return</th>
               <th scope="col" className="wide-only">Trend</th>
               <th scope="col" className="wide-only">Why</th>
-              <th scope="col" className="num">When</th>
+              <th scope="col" className="num wide-only">When</th>
             </tr>
           </thead>
           <tbody>
             {runs.map((run) => (
               <tr key={run.id} data-row className="opens">
-                <td><Link to="/runs/$name" params={{ name: run.name }} className="strong" data-open>{run.name}</Link></td>
+                <td className={css.run}><Link to="/runs/$name" params={{ name: run.name }} className="strong" data-open>{run.name}</Link></td>
                 <td><RunChip run={run} observedAt={run.observed_at} /></td>
-                <td className="num">{number(run.served_steps)}</td>
+                <td className="num wide-only">{number(run.served_steps)}</td>
                 <td className="num wide-only">{number(run.return_mean)}</td>
                 <td className="wide-only">{run.returns && <Spark values={run.returns} label={`Return of ${run.name} over time`} />}</td>
                 <td className="wide-only soft small anywhere">{visible(run.status_reason)}</td>
-                <td className="num soft"><Age at={run.status_changed_at} suffix=" ago" /></td>
+                <td className="num soft wide-only"><Age at={run.status_changed_at} suffix=" ago" /></td>
               </tr>
             ))}
           </tbody>
