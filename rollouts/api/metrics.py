@@ -13,7 +13,7 @@ from buffer import services as buffer_services
 from rollouts import selectors, services
 from rollouts.api.queries import AFTER, LIMIT, page_of
 from rollouts.core.series import X_AT_MOST
-from rollouts.selectors import AXES, KEYS_AT_MOST, SAMPLES_AT_ONCE, Asked
+from rollouts.selectors import AXES, KEYS_AT_MOST, SAMPLES_AT_ONCE, TIMES, Asked
 from rollouts.wire import MetricKeys, MetricLines, Metrics, MetricSamples, MetricsPush, Moment
 from rollouts.wire import MetricsReceipt as Receipt
 from runs.api import bodies
@@ -31,7 +31,10 @@ _LINE_PARAMETERS: Final = [
     OpenApiParameter("names", str, required=True, description="Of metrics, comma-separated."),
     OpenApiParameter("x", str, enum=AXES, description="What to draw over; `step` if absent."),
     OpenApiParameter(
-        "from", float, description="First place of the range: a step, seconds since 1970, tokens."
+        "from",
+        float,
+        description="First place of the range: a step, tokens, or seconds since 1970 or, of "
+        "`elapsed`, since the run began, below 0 for what was before.",
     ),
     OpenApiParameter("to", float, description="Last place of the range."),
     OpenApiParameter(
@@ -217,9 +220,11 @@ def _asked(request: Request) -> Asked:
     axis = request.query_params.get("x", "step")
     if axis not in AXES:
         raise bodies.InvalidBody("x", f"must be one of {', '.join(AXES)}")
-    unit = 1_000_000 if axis == "time" else 1
-    first = _place(request, "from", unit=unit, default=0)
-    last = _place(request, "to", unit=unit, default=X_AT_MOST)
+    unit = 1_000_000 if axis in TIMES else 1
+    # A run may measure before its trainer comes.
+    least = -X_AT_MOST if axis == "elapsed" else 0
+    first = _place(request, "from", unit=unit, least=least, default=least)
+    last = _place(request, "to", unit=unit, least=least, default=X_AT_MOST)
     if first > last:
         raise bodies.InvalidBody("to", "must not lie before `from`")
     points = bodies.whole_number(
@@ -228,7 +233,7 @@ def _asked(request: Request) -> Asked:
     return Asked(axis=axis, first=math.ceil(first), last=math.floor(last), at_most=points or 1)
 
 
-def _place(request: Request, name: str, *, unit: int, default: int) -> float:
+def _place(request: Request, name: str, *, unit: int, least: int, default: int) -> float:
     raw = request.query_params.get(name)
     if raw is None:
         return default
@@ -237,8 +242,9 @@ def _place(request: Request, name: str, *, unit: int, default: int) -> float:
         place = int(raw) * unit if raw.isascii() and raw.isdigit() else float(raw) * unit
     except ValueError:
         place = math.nan
-    if not 0 <= place <= X_AT_MOST:
-        raise bodies.InvalidBody(name, f"must be a number from 0 to {X_AT_MOST // unit}")
+    if not least <= place <= X_AT_MOST:
+        bounds = f"{-(-least // unit)} to {X_AT_MOST // unit}"
+        raise bodies.InvalidBody(name, f"must be a number from {bounds}")
     return place
 
 

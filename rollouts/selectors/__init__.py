@@ -61,7 +61,7 @@ from rollouts.selectors.metrics import (
 from rollouts.selectors.moments import moment
 from rollouts.selectors.outlooks import fleet_outlooks
 from rollouts.selectors.pipelines import pipeline_of
-from rollouts.selectors.series import AXES, Asked, lines
+from rollouts.selectors.series import AXES, TIMES, Asked, lines
 
 __all__ = [
     "AXES",
@@ -74,6 +74,7 @@ __all__ = [
     "RECORDINGS_AT_MOST",
     "ROWS_AT_MOST",
     "SAMPLES_AT_ONCE",
+    "TIMES",
     "UNKNOWN_AFTER",
     "WINDOWS_AT_MOST",
     "Asked",

@@ -11,7 +11,7 @@ from buffer import storage
 from buffer.models import Batch
 from rollouts.models import MetricSeries
 from rollouts.selectors.metrics import NoSuchMetric
-from rollouts.selectors.series import Asked
+from rollouts.selectors.series import Asked, as_kept
 from rollouts.wire import Moment, MomentBatch, MomentVersion
 from runs.models import PolicyVersion, Run
 
@@ -41,7 +41,7 @@ def moment(run: Run, name: str, asked: Asked) -> Moment:
     Raises:
         NoSuchMetric: If there is no sample in it.
     """
-    times = _times(run, name, asked)
+    times = _times(run, name, as_kept(asked, run.pk))
     if not times:
         raise NoSuchMetric(f"the run has no sample of {name!r} in this stretch")
     began_at, ended_at = min(times), max(times)

@@ -114,6 +114,7 @@ class MetricLine(Struct, frozen=True, kw_only=True):
 class MetricLines(Struct, frozen=True, kw_only=True):
     """Lines of a chart, in the order of the runs and names asked for."""
 
-    x: Literal["step", "time", "amount"]
-    """Unit of every x: train steps, seconds since 1970, or tokens served (env steps of fleets)."""
+    x: Literal["step", "time", "elapsed", "amount"]
+    """Unit of every x: train steps, seconds since 1970 or since the run began, or tokens served
+    (env steps of fleets)."""
     lines: list[MetricLine]

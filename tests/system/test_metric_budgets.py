@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 from django.db import connection
+from rest_framework.test import APIClient
 
 from buffer import storage
 from rollouts.core.series import CHUNK_SAMPLES
@@ -19,7 +20,7 @@ from rollouts.selectors import Asked, lines, metric_part
 from rollouts.services.metrics import Figure, chunk_fields, store_figures
 from rollouts.wire import MetricLines
 from runs.models import Run
-from tests.factories import NOON, make_run
+from tests.factories import NOON, bearer, make_run
 
 pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
 RUNS, SAMPLES = 20, 1_000_000
@@ -149,9 +150,24 @@ def test_lines_of_twenty_million_samples_cost_less_than_a_scan_of_one_in_twenty(
     whole = SAMPLES // CHUNK_SAMPLES * CHUNK_SAMPLES
     assert [line.samples for line in drawn] == [SAMPLES] + [whole] * (RUNS - 1)
 
+    def ask() -> bytes:
+        names = ",".join(name for name, _ in runs)
+        answer = APIClient().get(
+            "/api/metrics/lines",
+            {"runs": names, "names": "loss", "x": "elapsed", "points": 2000},
+            headers=bearer("trainer"),
+        )
+        assert answer.status_code == 200, answer.content
+        return bytes(answer.content)
+
+    asked = msgspec.json.decode(ask(), type=MetricLines).lines
+    assert [len(line.x) > 0 for line in asked] == [True] * RUNS
+
     # 1 s for all twenty on a machine of its own, which scans a million rows in 0.1 s or more.
-    drawing, scanning = quickest(draw), quickest(scan)
+    drawing, asking, scanning = quickest(draw), quickest(ask), quickest(scan)
     assert drawing < max(1.0, 10 * scanning)
+    # What a page of twenty runs asks for is no dearer: the answer is the lines, and little else.
+    assert asking < max(1.0, 10 * scanning)
 
 
 def test_the_overview_of_a_month_with_five_thousand_names_is_there_at_once() -> None:

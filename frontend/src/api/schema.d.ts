@@ -4104,7 +4104,7 @@ export interface components {
          */
         MetricLines: {
             /** @enum {unknown} */
-            x: "amount" | "step" | "time";
+            x: "amount" | "elapsed" | "step" | "time";
             lines: components["schemas"]["MetricLine"][];
         };
         /**
@@ -6213,7 +6213,7 @@ export interface operations {
     metric_lines_of_runs: {
         parameters: {
             query: {
-                /** @description First place of the range: a step, seconds since 1970, tokens. */
+                /** @description First place of the range: a step, tokens, or seconds since 1970 or, of `elapsed`, since the run began, below 0 for what was before. */
                 from?: number;
                 /** @description Of metrics, comma-separated. */
                 names: string;
@@ -6224,7 +6224,7 @@ export interface operations {
                 /** @description Last place of the range. */
                 to?: number;
                 /** @description What to draw over; `step` if absent. */
-                x?: "amount" | "step" | "time";
+                x?: "amount" | "elapsed" | "step" | "time";
             };
             header?: never;
             path?: never;
@@ -10900,7 +10900,7 @@ export interface operations {
     metric_lines: {
         parameters: {
             query: {
-                /** @description First place of the range: a step, seconds since 1970, tokens. */
+                /** @description First place of the range: a step, tokens, or seconds since 1970 or, of `elapsed`, since the run began, below 0 for what was before. */
                 from?: number;
                 /** @description Of metrics, comma-separated. */
                 names: string;
@@ -10909,7 +10909,7 @@ export interface operations {
                 /** @description Last place of the range. */
                 to?: number;
                 /** @description What to draw over; `step` if absent. */
-                x?: "amount" | "step" | "time";
+                x?: "amount" | "elapsed" | "step" | "time";
             };
             header?: never;
             path: {
@@ -10964,14 +10964,14 @@ export interface operations {
     moment: {
         parameters: {
             query: {
-                /** @description First place of the range: a step, seconds since 1970, tokens. */
+                /** @description First place of the range: a step, tokens, or seconds since 1970 or, of `elapsed`, since the run began, below 0 for what was before. */
                 from?: number;
                 /** @description Of the metric. */
                 name: string;
                 /** @description Last place of the range. */
                 to?: number;
                 /** @description What to draw over; `step` if absent. */
-                x?: "amount" | "step" | "time";
+                x?: "amount" | "elapsed" | "step" | "time";
             };
             header?: never;
             path: {

@@ -213,6 +213,35 @@ def test_lines_of_several_runs_come_in_the_order_asked(run: Run) -> None:
     ]
 
 
+def test_runs_of_different_days_are_drawn_from_where_each_began(run: Run) -> None:
+    later = make_run(name="later")
+    Run.objects.filter(pk=run.pk).update(created_at=NOON)
+    began = NOON + timedelta(seconds=FULL)
+    Run.objects.filter(pk=later.pk).update(created_at=NOON, trainer_started_at=began)
+    for tens in range(0, 2 * FULL, 10):
+        figures = [Figure("loss", i, float(i)) for i in range(tens, tens + 10)]
+        for one in (run, later):
+            store_figures(run_id=one.pk, figures=figures, now=NOON + timedelta(seconds=tens))
+    asked = {"runs": "pole,later", "names": "loss", "x": "elapsed", "points": 2000}
+
+    def drawn(**more: Any) -> list[dict[str, Any]]:
+        answer = APIClient().get("/api/metrics/lines", asked | more, headers=bearer("trainer"))
+        found: list[dict[str, Any]] = answer.json()["lines"]
+        return found
+
+    young = drawn()
+    assert pack(run) == 2 * 2
+    old = drawn()
+    for first, second in (young, old):
+        assert first["samples"] == second["samples"] == 2 * FULL
+        # What the second run measured before its trainer came lies before the beginning.
+        assert (first["x"][-1], second["x"][-1]) == (2 * FULL - 10, FULL - 10)
+        assert min(second["x_first"] or second["x"]) == -FULL
+    first, second = drawn(**{"from": -20.0, "to": 10.5})
+    assert (first["x"], second["x"]) == ([0, 10], [-20, -10, 0, 10])
+    assert second["last"] == [FULL - 11, FULL - 1, FULL + 9, FULL + 19]
+
+
 WRONG = {
     "no names": ({}, "names"),
     "too many names": ({"names": ",".join(map(str, range(51)))}, "names"),
@@ -221,6 +250,7 @@ WRONG = {
     "a first that is infinite": ({"names": "a", "from": "inf"}, "from"),
     "a range turned round": ({"names": "a", "from": 2, "to": 1}, "to"),
     "a last below zero": ({"names": "a", "to": -1}, "to"),
+    "a time beyond time": ({"names": "a", "x": "elapsed", "from": -1e14}, "from"),
     "no points": ({"names": "a", "points": 0}, "points"),
     "a name with a NUL": ({"names": "\x00"}, "names"),
 }
