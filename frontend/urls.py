@@ -12,6 +12,7 @@ urlpatterns = [
     path("settings", index, name="settings"),
     path("environments", index, name="environments"),
     path("alerts", index, name="alerts"),
+    path("compare", index, name="compare"),
     path("tokens", index, name="tokens"),
     path("audit", index, name="audit"),
 ]

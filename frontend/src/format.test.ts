@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ageSeconds, bytes, count, duration, number, percent, policyStep, utc, visible } from "./format";
+import { ageSeconds, bytes, count, duration, elapsed, number, percent, policyStep, utc, visible } from "./format";
 
 describe("numbers", () => {
   it("keeps three meaningful digits and groups thousands", () => {
@@ -60,4 +60,10 @@ it("names the two policy steps before training", () => {
 it("makes control and direction characters visible", () => {
   expect(visible("a\u202Eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
   expect(visible("<b>plain</b>\n")).toBe("<b>plain</b>\n");
+});
+
+describe("time since a beginning", () => {
+  it("is told to the second, with a sign before it", () => {
+    expect([0, 7, 750, 7500, 273_600, -65, 0.25].map(elapsed)).toEqual(["0:00", "0:07", "12:30", "2:05:00", "3 d 04:00:00", "−1:05", "0.25 s"]);
+  });
 });

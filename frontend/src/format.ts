@@ -56,6 +56,19 @@ export function duration(seconds: number | null | undefined): string {
   return `${Math.floor(whole / 86_400)} d`;
 }
 
+const two = (value: number) => String(value).padStart(2, "0");
+
+/** Seconds from a beginning, to the second: 0:07, 12:30, 2:05:00, 3 d 04:00:00; before it with a sign. */
+export function elapsed(seconds: number): string {
+  const sign = seconds < 0 ? "−" : "";
+  const whole = Math.abs(seconds);
+  if (whole < 10 && !Number.isInteger(whole)) return `${sign}${number(whole)} s`;
+  const [days, hours] = [Math.floor(whole / 86_400), Math.floor((whole % 86_400) / 3600)];
+  const rest = `${two(Math.floor((whole % 3600) / 60))}:${two(Math.floor(whole % 60))}`;
+  if (days > 0) return `${sign}${days} d ${two(hours)}:${rest}`;
+  return `${sign}${hours > 0 ? `${hours}:${rest}` : rest.replace(/^0/, "")}`;
+}
+
 /** How long before `nowMs` the ISO time was, in seconds; null for no or a broken time. */
 export function ageSeconds(iso: string | null | undefined, nowMs: number): number | null {
   if (!iso) return null;

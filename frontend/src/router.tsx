@@ -6,6 +6,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { LoginPage } from "@/pages/LoginPage";
 import { alertsSearch } from "@/pages/alerts/search";
+import { compareSearch } from "@/pages/compare/search";
 import { listSearch } from "@/pages/run/trajectories/search";
 import { viewerSearch } from "@/pages/viewer/search";
 import type { Asked } from "@/api/audit";
@@ -53,6 +54,12 @@ const alerts = createRoute({
   path: "/alerts",
   component: lazyRouteComponent(() => import("@/pages/alerts/AlertsPage"), "AlertsPage"),
   validateSearch: alertsSearch,
+});
+const compare = createRoute({
+  getParentRoute: () => shell,
+  path: "/compare",
+  component: lazyRouteComponent(() => import("@/pages/compare/ComparePage"), "ComparePage"),
+  validateSearch: compareSearch,
 });
 const tokens = createRoute({
   getParentRoute: () => shell,
@@ -218,7 +225,7 @@ function NotFound() {
 }
 
 export const router = createRouter({
-  routeTree: root.addChildren([login, shell.addChildren([home, runs, alerts, environments, cluster, tokens, audit, settings, launch, run.addChildren(runTabs)])]),
+  routeTree: root.addChildren([login, shell.addChildren([home, runs, compare, alerts, environments, cluster, tokens, audit, settings, launch, run.addChildren(runTabs)])]),
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeletons heights={[64, 330, 230]} />,
 });

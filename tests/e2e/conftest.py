@@ -26,8 +26,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# Chromium writes every refused form, and every right that is missing, into the console itself.
-REFUSED = re.compile("the server responded with a status of 40[03]")
+# Chromium writes every refused form, every right that is missing and everything that is not there
+# into the console itself.
+REFUSED = re.compile("the server responded with a status of 40[034]")
 USERNAME = "ada"
 VIEWER = "vic"
 OPERATOR = "olga"

@@ -25,6 +25,7 @@ TALLEST: Final = 1600
 LIVE: Final = "/runs/seed-cartpole-live"
 # Which run shows a tab best; any other tab is seen of the language run, which has all.
 BETTER: Final = {
+    "/compare": "/compare?runs=seed-cartpole-live,seed-cartpole-paused,seed-cartpole-failed",
     "/runs/$name": LIVE,
     "/runs/$name/metrics": f"{LIVE}/metrics",
     "/runs/$name/fleet": f"{LIVE}/fleet",

@@ -21,6 +21,7 @@ OTHERS = [
     "/runs/seed-cartpole-live/trajectories",
     "/runs/seed-atropos-mix",
     "/runs/seed-atropos-mix/pipeline",
+    "/compare?runs=seed-cartpole-live,seed-cartpole-paused,seed-reverse-lessons",
 ]
 
 

@@ -36,6 +36,11 @@ def card(page: Page, name: str) -> Locator:
     return page.locator(f'[data-metric="{name}"]')
 
 
+def choose(page: Page, found: Locator, item: str) -> None:
+    found.get_by_role("button", name="Options of train/loss").click()
+    page.get_by_role("menuitem", name=re.compile(f"^{item}")).click()
+
+
 def opened(page: Page, deck: Deck, query: str) -> Locator:
     page.goto(f"{deck.url}/runs/curves-a/metrics{query}")
     found = card(page, "train/loss")
@@ -78,7 +83,7 @@ def test_the_file_holds_what_is_drawn_and_the_spike_is_in_it(
     expect(loss.locator("[data-bucket]")).to_have_attribute("data-bucket", "16")
 
     with signed_in.expect_download() as download:
-        loss.get_by_role("button", name="CSV").click()
+        choose(signed_in, loss, "Save as CSV")
     rows = download.value.path().read_text().splitlines()
 
     assert rows[0] == "run,name,step,last,min,max,mean,count,gaps"
@@ -109,3 +114,70 @@ def test_another_run_is_drawn_beside_this_one(signed_in: Page, measured: Deck) -
     expect(signed_in).to_have_url(re.compile("with=curves-b"))
     chart = loss.get_by_role("img", name=re.compile("curves-a .*curves-b"))
     expect(chart).to_be_visible()
+
+
+def test_the_menu_of_a_chart_shows_a_table_saves_a_picture_and_changes_the_axis(
+    signed_in: Page, measured: Deck
+) -> None:
+    loss = opened(signed_in, measured, "?q=loss")
+    choose(signed_in, loss, "Show as table")
+    dialog = signed_in.get_by_role("dialog", name="train/loss as a table")
+    points = int(loss.locator(".chart").get_attribute("data-points") or 0)
+    expect(dialog.get_by_role("status")).to_have_text(f"1 – 100 of {points} rows in view")
+    expect(dialog.get_by_role("columnheader")).to_have_text(
+        ["run", "name", "step", "last", "min", "max", "mean", "count", "gaps"]
+    )
+    dialog.get_by_role("button", name="Next").click()
+    expect(dialog.get_by_role("status")).to_have_text(f"101 – 200 of {points} rows in view")
+    signed_in.keyboard.press("Escape")
+
+    with signed_in.expect_download() as download:
+        choose(signed_in, loss, "Save as PNG")
+    assert download.value.suggested_filename == "train-loss.png"
+    picture = download.value.path().read_bytes()
+    width, height = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert width > 300
+    assert height > 170
+
+    loss.get_by_role("button", name="Options of train/loss").click()
+    signed_in.get_by_role("menuitemcheckbox", name="Log axis").click()
+    expect(signed_in).to_have_url(re.compile("log=train%2Floss"))
+    signed_in.reload()
+    expect(card(signed_in, "train/loss").locator("canvas")).to_be_visible()
+    card(signed_in, "train/loss").get_by_role("button", name="Options of train/loss").click()
+    expect(signed_in.get_by_role("menuitemcheckbox", name="Log axis")).to_be_checked()
+
+
+def test_a_log_axis_says_what_it_has_no_place_for(signed_in: Page, measured: Deck) -> None:
+    values = [1.0, 0.0, -2.0, 4.0, 8.0]
+    samples = [{"name": "signed", "step": i, "value": value} for i, value in enumerate(values)]
+    measured.post("/api/runs/curves-b/metrics", {"samples": samples})
+    signed_in.goto(f"{measured.url}/runs/curves-b/metrics?q=signed&log=signed")
+
+    expect(card(signed_in, "signed")).to_contain_text("2 values at or below 0 left out")
+
+
+def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: Deck) -> None:
+    loss = opened(signed_in, measured, "?q=loss&with=curves-b")
+    entry = loss.get_by_role("button", name="curves-b")
+    expect(entry).to_have_attribute("aria-pressed", "true")
+    entry.focus()
+    signed_in.keyboard.press("Space")
+    expect(entry).to_have_attribute("aria-pressed", "false")
+
+    points = loss.get_by_role("slider", name="Points of train/loss")
+    points.focus()
+    signed_in.keyboard.press("Home")
+    expect(points).to_have_attribute(
+        "aria-valuetext", re.compile(r"^train step 15: curves-a 0\.97\d*\.")
+    )
+    signed_in.keyboard.press("ArrowRight")
+    expect(points).to_have_attribute("aria-valuetext", re.compile("^train step 31: curves-a"))
+
+    signed_in.keyboard.press("Control+c")
+    expect(loss.locator("[aria-live]")).to_have_text("Copied.")
+    find = signed_in.get_by_label("Find a metric")
+    find.fill("")
+    find.press("Control+v")
+    expect(find).to_have_value(re.compile(r"train step.*curves-a", re.DOTALL))

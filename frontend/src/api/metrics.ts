@@ -6,7 +6,7 @@ import type { components } from "@/api/schema";
 
 export type MetricLine = components["schemas"]["MetricLine"];
 export type MetricKey = components["schemas"]["MetricKey"];
-export type MetricAxis = "step" | "time" | "amount";
+export type MetricAxis = "step" | "time" | "elapsed" | "amount";
 /** First and last place that is looked at. */
 export type Span = { from: number; to: number };
 

@@ -3,7 +3,8 @@
 import type { EpisodeRow } from "@/api/types";
 
 export type Axis = "time" | "env_steps" | "served_steps";
-export type Column = (number | null)[];
+/** Null is a gap; undefined is nothing to say here, and the line goes on. */
+export type Column = (number | null | undefined)[];
 
 export type EpisodeColumns = {
   x: number[];

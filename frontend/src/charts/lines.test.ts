@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { MetricLine } from "@/api/metrics";
-import { csvOf, drawn, gapsOf, smoothed } from "./lines";
+import { bucketSheet, drawn, gapsOf, smoothed, widthOf } from "./lines";
+import { csvText } from "./sheet";
 
 const line = (given: Partial<MetricLine>): MetricLine => ({
   run: "a", name: "loss", samples: 0, nans: 0, infinities: 0, bucket: 1, is_exact: true,
@@ -10,7 +11,7 @@ const line = (given: Partial<MetricLine>): MetricLine => ({
 it("puts lines of different places on one rising x", () => {
   const found = drawn([line({ x: [1, 3], last: [10, 30] }), line({ x: [2, 3], last: [2, null] })]);
   expect(found.x).toEqual([1, 2, 3]);
-  expect(found.last).toEqual([[10, null, 30], [null, 2, null]]);
+  expect(found.last).toEqual([[10, undefined, 30], [undefined, 2, null]]);
   expect(found.band).toBeNull();
 });
 
@@ -20,7 +21,7 @@ it("draws a band where buckets hold several samples, so that a spike is seen", (
 });
 
 it("smooths without a pull to zero, and leaves gaps", () => {
-  expect(smoothed([4, 4, null, 4], 0.9)).toEqual([4, 4, null, 4]);
+  expect(smoothed([4, undefined, 4, null, 4], 0.9)).toEqual([4, undefined, 4, null, 4]);
   expect(smoothed([0, 1], 0.5)[1]).toBeCloseTo(2 / 3);
   expect(smoothed([1, 2, 3], 0)).toEqual([1, 2, 3]);
 });
@@ -28,7 +29,7 @@ it("smooths without a pull to zero, and leaves gaps", () => {
 it("writes what is drawn, samples alone and buckets alike", () => {
   const exact = line({ x: [1, 2], last: [0.5, null] });
   const wide = line({ run: "b", is_exact: false, x: [9], last: [2], min: [1], max: [5], mean: [3], count: [4], gaps: [1] });
-  expect(csvOf([exact, wide], "step").split("\n")).toEqual([
+  expect(csvText(bucketSheet([exact, wide], "step")).split("\n")).toEqual([
     "run,name,step,last,min,max,mean,count,gaps",
     "a,loss,1,0.5,0.5,0.5,0.5,1,0",
     "a,loss,2,,,,,1,1",
@@ -40,4 +41,10 @@ it("writes what is drawn, samples alone and buckets alike", () => {
 it("counts what is not finite", () => {
   expect(gapsOf([line({ nans: 2 }), line({ infinities: 1 })])).toBe("2 NaN, 1 infinite");
   expect(gapsOf([line({})])).toBe("");
+});
+
+it("says how wide a point is", () => {
+  expect(widthOf([line({})], "steps")).toBe("every sample");
+  expect(widthOf([line({}), line({ is_exact: false, bucket: 16 })], "steps")).toBe("each point 16 steps wide");
+  expect(widthOf([line({ is_exact: false, bucket: 1e-6 })], "s")).toBe("each point the samples of one moment");
 });

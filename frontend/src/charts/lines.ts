@@ -2,6 +2,8 @@
 
 import type { MetricLine } from "@/api/metrics";
 import type { Column } from "@/charts/columns";
+import type { Sheet } from "@/charts/sheet";
+import { number } from "@/format";
 
 export type Drawn = {
   x: number[];
@@ -11,12 +13,12 @@ export type Drawn = {
   band: { low: Column; high: Column } | null;
 };
 
-/** Put lines on one x, rising; where a line has no bucket it has no value. */
+/** Put lines on one x, rising; where a line has no bucket it says nothing, where one is not finite it has a gap. */
 export function drawn(lines: MetricLine[]): Drawn {
   const x = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
   const place = new Map(x.map((value, i) => [value, i]));
   const spread = (line: MetricLine, values: (number | null)[]): Column => {
-    const column: Column = new Array(x.length).fill(null);
+    const column: Column = new Array(x.length).fill(undefined);
     line.x.forEach((value, i) => {
       column[place.get(value) as number] = values[i] ?? null;
     });
@@ -36,26 +38,33 @@ export function smoothed(values: Column, weight: number): Column {
   let sum = 0;
   let total = 0;
   return values.map((value) => {
-    if (value === null) return null;
+    if (value === null || value === undefined) return value;
     sum = weight * sum + (1 - weight) * value;
     total = weight * total + (1 - weight);
     return sum / total;
   });
 }
 
-const cell = (value: number | null | undefined): string => (value === null || value === undefined ? "" : String(value));
-
-/** What is drawn as comma-separated values: a row for each bucket of each line. */
-export function csvOf(lines: MetricLine[], axis: string): string {
-  const head = `run,name,${axis},last,min,max,mean,count,gaps`;
+/** The rows of what is drawn: one for each bucket of each line. */
+export function bucketSheet(lines: MetricLine[], axis: string): Sheet {
   const rows = lines.flatMap((line) =>
     line.x.map((x, i) => {
       const one = line.last[i];
       const own = line.is_exact ? [one, one, one, 1, one === null ? 1 : 0] : [line.min[i], line.max[i], line.mean[i], line.count[i], line.gaps[i] ?? 0];
-      return [line.run, line.name, cell(x), ...[one, ...own].map(cell)].join(",");
+      return [line.run, line.name, x, one, ...own];
     }),
   );
-  return [head, ...rows, ""].join("\n");
+  return { head: ["run", "name", axis, "last", "min", "max", "mean", "count", "gaps"], rows, place: 2 };
+}
+
+const MOMENT_SECONDS = 1e-3;
+
+/** How much of the x axis a point stands for, in words; `unit` is that of the axis in the plural, or `s`. */
+export function widthOf(lines: MetricLine[], unit: string): string {
+  if (lines.every((line) => line.is_exact)) return "every sample";
+  const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
+  if (unit === "s" && bucket < MOMENT_SECONDS) return "each point the samples of one moment";
+  return `each point ${number(bucket)} ${unit} wide`;
 }
 
 /** How many samples are not finite, in words; empty without any. */

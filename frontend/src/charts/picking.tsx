@@ -1,4 +1,4 @@
-/** Choose a point of a chart: with a click, or with arrow keys and Enter. */
+/** Look at the points of a chart without a mouse, and choose one: with Enter, or with a click. */
 
 import { useState } from "react";
 import type uPlot from "uplot";
@@ -28,11 +28,13 @@ type Props = {
   points: number;
   textOf: (index: number) => string;
   onMove: (index: number) => void;
-  onChoose: (index: number) => void;
+  onCopy: (index: number) => void;
+  /** Absent where points are only looked at. */
+  onChoose?: (index: number) => void;
 };
 
 /** The points of a chart for those who have no mouse: a slider that is seen while it has the focus. */
-export function PointKeys({ name, points, textOf, onMove, onChoose }: Props) {
+export function PointKeys({ name, points, textOf, onMove, onCopy, onChoose }: Props) {
   const [wanted, setWanted] = useState(Number.POSITIVE_INFINITY);
   const at = Math.min(wanted, points - 1);
   return (
@@ -43,7 +45,7 @@ export function PointKeys({ name, points, textOf, onMove, onChoose }: Props) {
       max={points - 1}
       value={at}
       aria-label={`Points of ${name}`}
-      aria-valuetext={`${textOf(at)}. Enter says what was going on there.`}
+      aria-valuetext={`${textOf(at)}${onChoose ? ". Enter says what was going on there." : ""}`}
       onFocus={() => onMove(at)}
       onBlur={() => onMove(-1)}
       onChange={(event) => {
@@ -51,9 +53,11 @@ export function PointKeys({ name, points, textOf, onMove, onChoose }: Props) {
         onMove(event.currentTarget.valueAsNumber);
       }}
       onKeyDown={(event) => {
-        if (event.key !== "Enter") return;
+        const isCopy = (event.ctrlKey || event.metaKey) && event.key === "c";
+        if (!isCopy && !(event.key === "Enter" && onChoose)) return;
         event.preventDefault();
-        onChoose(at);
+        if (isCopy) onCopy(at);
+        else onChoose?.(at);
       }}
     />
   );

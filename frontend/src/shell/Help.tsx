@@ -13,6 +13,7 @@ const KEYS: [string[], string][] = [
   [["[", "]"], "On a group: sequence before, next sequence"],
   [["c"], "On a group: colour tokens by something else"],
   [["n"], "On a group: next surprising token; p goes back"],
+  [["←", "→"], "On a chart: move the cursor; Ctrl C copies what is there"],
   [["x"], "On a group: export it"],
   [["Shift", "D"], "Switch between light and dark"],
   [["Esc"], "Close what is open"],

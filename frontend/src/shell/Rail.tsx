@@ -5,6 +5,7 @@ import { type Place, PLACES } from "@/shell/places";
 export function isWithin(path: string, place: Place): boolean {
   const below = (to: string) => path === to || path.startsWith(`${to}/`);
   if (place.isExact || place.to === "/") return path === place.to;
+  if (place.holds?.some(below)) return true;
   return below(place.to) && !PLACES.some(({ to }) => to.length > place.to.length && below(to));
 }
 

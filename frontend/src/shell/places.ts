@@ -9,13 +9,15 @@ export type Place = {
   icon: LucideIcon;
   /** Pressed after `g`. */
   key: string;
+  /** Addresses of pages that are reached through this one. */
+  holds?: string[];
   /** Only this very page is it, not the pages below it. */
   isExact?: boolean;
 };
 
 export const PLACES: Place[] = [
   { to: "/", label: "Home", icon: House, key: "h" },
-  { to: "/runs", label: "Runs", icon: Rows3, key: "r" },
+  { to: "/runs", label: "Runs", icon: Rows3, key: "r", holds: ["/compare"] },
   { to: "/runs/new", label: "Launch", icon: Plus, key: "n", isExact: true },
   { to: "/alerts", label: "Alerts", icon: Bell, key: "a" },
   { to: "/environments", label: "Environments", icon: Boxes, key: "e" },

@@ -34,6 +34,7 @@ export function RunHeader({ run, fleet, queue, ask }: Props) {
         <span>
           epoch {run.epoch} · policy {policyStep(run.policy_step)}
         </span>
+        <Link to="/compare" search={{ runs: run.name }}>Compare with others</Link>
         {run.created_by && <span className="anywhere">by {visible(run.created_by)}</span>}
         {run.status_reason && <span className="anywhere">“{visible(run.status_reason)}”</span>}
       </div>

@@ -1,4 +1,4 @@
-import { Button, Checkbox, Menu } from "@mantine/core";
+import { Button, Checkbox, Menu, Tooltip } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -10,6 +10,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { usePart } from "@/live/live";
+import { RUNS_AT_MOST } from "@/pages/compare/search";
 import { BulkDialog } from "@/pages/runs/BulkDialog";
 import { DEEDS, type Deed } from "@/pages/runs/bulk";
 import { COLUMNS, columnsOf, wordOf } from "@/pages/runs/columns";
@@ -77,10 +78,17 @@ export function RunsPage() {
         <section className="panel" aria-label="List of runs">
           <div className={css.bar}>
             {ids.length > 0 ? (
-              <Actions
-                label={`${ids.length} selected`}
-                onPick={(one) => setDeed({ deed: one, which: { ids }, runs: ids.length })}
-              />
+              <>
+                {mayOperate ? (
+                  <Actions
+                    label={`${ids.length} selected`}
+                    onPick={(one) => setDeed({ deed: one, which: { ids }, runs: ids.length })}
+                  />
+                ) : (
+                  <span className="soft small" role="status">{ids.length} selected</span>
+                )}
+                <CompareButton runs={shown.filter(({ id, archived_at }) => selected.has(id) && !archived_at).map(({ name }) => name)} />
+              </>
             ) : (
               <span className="soft small" role="status">
                 {total > COUNTED_AT_MOST ? "More than 10,000" : total.toLocaleString("en-US")} {total === 1 ? "run" : "runs"}
@@ -127,7 +135,7 @@ export function RunsPage() {
               sort={sort}
               onSort={(next) => look({ sort: next })}
               selected={selected}
-              onSelect={mayOperate ? select : null}
+              onSelect={select}
               isDense={dense ?? false}
             />
           )}
@@ -142,6 +150,22 @@ export function RunsPage() {
       )}
       {deed && <BulkDialog {...deed} filter={q} onClose={() => setDeed(null)} />}
     </>
+  );
+}
+
+/** Puts the selected runs beside each other: two at least, and no more than can be told apart. */
+function CompareButton({ runs }: { runs: string[] }) {
+  const isFit = runs.length >= 2 && runs.length <= RUNS_AT_MOST;
+  return (
+    <Tooltip label={isFit ? "Their curves in one chart, and where they were told different things." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`}>
+      {isFit ? (
+        <Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/compare" search={{ runs: runs.join(",") }} {...props} />}>
+          Compare
+        </Button>
+      ) : (
+        <Button size="compact-sm" variant="default" data-disabled aria-disabled onClick={(event) => event.preventDefault()}>Compare</Button>
+      )}
+    </Tooltip>
   );
 }
 

@@ -11,8 +11,7 @@ type Props = {
   sort: Sort;
   onSort: (sort: Sort) => void;
   selected: ReadonlySet<number>;
-  /** Null where the reader may do nothing to runs. */
-  onSelect: ((ids: number[], isOn: boolean) => void) | null;
+  onSelect: (ids: number[], isOn: boolean) => void;
   isDense: boolean;
 };
 
@@ -39,11 +38,9 @@ function SortHead({ column, sort, onSort }: { column: { id: string; label: strin
 function RunLine({ run, columns, isSelected, onSelect }: { run: ShownRun; columns: Column[]; isSelected: boolean; onSelect: Props["onSelect"] }) {
   return (
     <tr className="opens" data-row data-selected={isSelected || undefined}>
-      {onSelect && (
-        <td className={css.pick}>
-          <Checkbox size="xs" aria-label={`Select ${run.name}`} checked={isSelected} onChange={(event) => onSelect([run.id], event.currentTarget.checked)} />
-        </td>
-      )}
+      <td className={css.pick}>
+        <Checkbox size="xs" aria-label={`Select ${run.name}`} checked={isSelected} onChange={(event) => onSelect([run.id], event.currentTarget.checked)} />
+      </td>
       <td className={css.name}>
         {run.archived_at ? (
           <span className="strong">{run.name}</span>
@@ -75,17 +72,15 @@ export function RunsTable({ runs, columns, sort, onSort, selected, onSelect, isD
         <caption className="unseen">Runs that match</caption>
         <thead>
           <tr>
-            {onSelect && (
-              <th scope="col" className={css.pick}>
-                <Checkbox
-                  size="xs"
-                  aria-label="Select all that are shown"
-                  checked={all}
-                  indeterminate={!all && selected.size > 0}
-                  onChange={(event) => onSelect(runs.map(({ id }) => id), event.currentTarget.checked)}
-                />
-              </th>
-            )}
+            <th scope="col" className={css.pick}>
+              <Checkbox
+                size="xs"
+                aria-label="Select all that are shown"
+                checked={all}
+                indeterminate={!all && selected.size > 0}
+                onChange={(event) => onSelect(runs.map(({ id }) => id), event.currentTarget.checked)}
+              />
+            </th>
             <SortHead column={{ id: "name", label: "Name", sort: "name" }} sort={sort} onSort={onSort} />
             {columns.map((column) => (
               <SortHead key={column.id} column={column} sort={sort} onSort={onSort} />

@@ -6,7 +6,6 @@ import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { PAST_ROWS } from "@/live/past";
 import { useRun } from "@/pages/run/RunContext";
-import { Legend } from "@/pages/run/overview/Legend";
 import type { History } from "@/pages/run/overview/history";
 import { type Words, wordsOf } from "@/pages/run/words";
 
@@ -29,19 +28,13 @@ function ReturnChart({ columns, axis, words, aside, rows }: EpisodeProps & { asi
         isTime={axis === "time"}
         xLabel={xLabel(axis, words)}
         lines={[
-          { label: "mean", values: columns.mean, role: 1, thin: true },
-          { label: "mean of last 20", values: columns.recent, role: 2 },
+          { label: "mean of a report", values: columns.mean, role: 1, thin: true },
+          { label: "mean of the last 20 episodes", values: columns.recent, role: 2 },
         ]}
-        band={{ low: columns.min, high: columns.max, label: "min – max" }}
+        band={{ low: columns.min, high: columns.max, label: "least – greatest" }}
         height={268}
         sync="run"
         empty={WAITING}
-      />
-      <Legend
-        entries={[
-          [1, "mean of a report, band from least to greatest"],
-          [2, "mean of the last 20 episodes"],
-        ]}
       />
     </Panel>
   );

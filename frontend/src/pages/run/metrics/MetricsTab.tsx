@@ -4,6 +4,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { type MetricAxis, metricKeysQuery, type Span } from "@/api/metrics";
+import { namesOf, switched } from "@/charts/names";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
@@ -33,6 +34,7 @@ function Bar({ search, change, amount }: BarProps) {
   const beside = useDebouncedCallback((runs: string) => change({ with: runs || undefined }), TYPING_MS);
   const axes = [
     { value: "step", label: "Train steps" },
+    { value: "elapsed", label: "Since start" },
     { value: "time", label: "Time" },
     { value: "amount", label: amount },
   ];
@@ -64,7 +66,7 @@ export function MetricsTab() {
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
   const axis = search.x ?? "step";
   const amount = run.kind === "fleet" ? "Env steps" : "Tokens served";
-  const labels = { step: "train step", time: "time", amount: run.kind === "fleet" ? "env step" : "token" };
+  const labels = { step: "train step", time: "time", elapsed: "since the run began", amount: run.kind === "fleet" ? "env step" : "token" };
   const look: Look = { runs: runsOf(run.name, search), axis, xLabel: labels[axis], span: spanOf(search), smooth: search.smooth ?? 0, isLive: ACTIVE.has(run.status) };
   const found = keys.data?.pages.flatMap((page) => page.results) ?? [];
   const total = keys.data?.pages[0]?.total ?? 0;
@@ -94,7 +96,17 @@ export function MetricsTab() {
       )}
       <div className={classes.cards}>
         {found.map((metric) => (
-          <MetricCard key={metric.name} metric={metric} look={look} onZoom={onZoom} onPick={onPick} />
+          <MetricCard
+            key={metric.name}
+            metric={metric}
+            look={look}
+            onZoom={onZoom}
+            onPick={onPick}
+            isLog={{
+              value: namesOf(search.log).includes(metric.name),
+              change: (isOn) => change({ log: switched(search.log, metric.name, isOn) }),
+            }}
+          />
         ))}
       </div>
       {keys.hasNextPage && (

@@ -10,7 +10,7 @@ import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
-import { clock, number, policyStep, utc, visible } from "@/format";
+import { clock, elapsed, number, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import classes from "./metrics.module.css";
 import type { Picked } from "./search";
@@ -20,8 +20,10 @@ const ITEMS_SHOWN = 8;
 type Props = { run: RunDetail; point: Picked; axis: MetricAxis; unit: string; onClose: () => void };
 
 function titleOf({ metric, from, to }: Picked, axis: MetricAxis, unit: string): string {
-  const at = (x: number) => (axis === "time" ? clock(new Date(x * 1000).toISOString()) : number(x));
+  const words = { time: (x: number) => clock(new Date(x * 1000).toISOString()), elapsed, step: number, amount: number };
+  const at = (x: number) => words[axis](x);
   const where = from === to ? at(to) : `${at(from)} to ${at(to)}`;
+  if (axis === "elapsed") return `${visible(metric)} at ${where} ${unit}`;
   return `${visible(metric)} at ${axis === "time" ? "" : `${unit} `}${where}`;
 }
 

@@ -1,6 +1,7 @@
 /** What the metrics tab keeps in its address. Pure. */
 
 import type { MetricAxis, MetricLine, Span } from "@/api/metrics";
+import { namesOf } from "@/charts/names";
 
 export type MetricsSearch = {
   q?: string;
@@ -15,10 +16,12 @@ export type MetricsSearch = {
   pick?: string;
   at?: number;
   since?: number;
+  /** Metrics that are drawn over a log axis, comma-separated. */
+  log?: string;
 };
 
 const place = (value: unknown): number | undefined => (typeof value === "number" && value >= 0 && Number.isFinite(value) ? value : undefined);
-const AXES: readonly unknown[] = ["step", "time", "amount"];
+const AXES: readonly unknown[] = ["step", "time", "elapsed", "amount"];
 const RUNS_BESIDE = 19;
 
 /** Read an address; what makes no sense is left out. */
@@ -40,6 +43,7 @@ export function metricsSearch(search: Record<string, unknown>): MetricsSearch {
     pick,
     at: pick ? at : undefined,
     since: pick && at !== undefined && since !== undefined && since < at ? since : undefined,
+    log: typeof search.log === "string" && search.log ? search.log : undefined,
   };
 }
 
@@ -66,6 +70,5 @@ export function stretchAt(line: Pick<MetricLine, "x" | "x_first" | "is_exact"> |
 
 /** The run itself and those beside it, each once. */
 export function runsOf(run: string, search: MetricsSearch): string[] {
-  const beside = (search.with ?? "").split(",").map((name) => name.trim()).filter(Boolean);
-  return [...new Set([run, ...beside.slice(0, RUNS_BESIDE)])];
+  return [...new Set([run, ...namesOf(search.with).slice(0, RUNS_BESIDE)])];
 }

@@ -8,7 +8,6 @@ import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import { askAgainMs, type Curated, drawing, namesOf, OWN } from "@/pages/run/overview/curated";
-import { Legend } from "@/pages/run/overview/Legend";
 import classes from "./overview.module.css";
 
 export type Look = { run: string; axis: MetricAxis; xLabel: string; span?: Span; isLive: boolean };
@@ -30,7 +29,6 @@ export function CuratedChart({ chart, look, onZoom, onPick }: Props) {
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
   // Nothing is explained that is not there.
   const isEmpty = x.length === 0;
-  const entries = isEmpty ? [] : lines.map(({ role, label }): [typeof role, string] => [role, label]);
   const pick = (index: number) => {
     const metric = OWN + (chart.curves[0]?.name ?? "");
     const stretch = stretchAt(data?.find(({ name }) => name === metric), x[index] ?? 0);
@@ -48,24 +46,22 @@ export function CuratedChart({ chart, look, onZoom, onPick }: Props) {
           <ErrorState title="This curve cannot be read" error={error.message} />
         ) : (
           inViewport && (
-            <>
-              <Chart
-                name={`${chart.title}, ${chart.note}`}
-                x={x}
-                isTime={look.axis === "time"}
-                xLabel={look.xLabel}
-                lines={lines}
-                band={band}
-                height={chart.isTall ? LARGE_HEIGHT : HEIGHT}
-                floor={chart.floor}
-                least={chart.least}
-                sync="overview"
-                onZoom={onZoom}
-                onPick={pick}
-                empty={data ? chart.empty : "Asking for the curve…"}
-              />
-              <Legend entries={band && !isEmpty ? [...entries, [1, `band ${band.label}`]] : entries} />
-            </>
+            <Chart
+              name={`${chart.title}, ${chart.note}`}
+              x={x}
+              isTime={look.axis === "time"}
+              xLabel={look.xLabel}
+              lines={lines}
+              band={band}
+              height={chart.isTall ? LARGE_HEIGHT : HEIGHT}
+              floor={chart.floor}
+              least={chart.least}
+              sync="overview"
+              onZoom={onZoom}
+              onPick={pick}
+              hasLegend
+              empty={data ? chart.empty : "Asking for the curve…"}
+            />
           )
         )}
       </div>

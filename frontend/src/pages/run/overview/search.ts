@@ -5,7 +5,7 @@ import { metricsSearch, type MetricsSearch } from "@/pages/run/metrics/search";
 
 export type OverviewSearch = Pick<MetricsSearch, "from" | "to" | "pick" | "at" | "since"> & {
   /** Absent: time. */
-  x?: Exclude<MetricAxis, "time">;
+  x?: Exclude<MetricAxis, "time" | "elapsed">;
 };
 
 /** Read an address; what makes no sense is left out. */

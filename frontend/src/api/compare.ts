@@ -1,0 +1,49 @@
+/** Ask for what stands beside each other when runs are compared. */
+
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import { NEWEST } from "@/api/runLists";
+import type { BatchRow } from "@/api/types";
+
+const FOUND_AT_MOST = 30;
+const NAMES_AT_MOST = 500;
+const FRESH_MS = 30_000;
+
+/** Runs that a filter finds, newest first. */
+export function foundRunsQuery(q: string) {
+  return queryOptions({
+    queryKey: ["found-runs", q],
+    queryFn: async () => (await body(api.GET("/api/runs", { params: { query: { q, sort: NEWEST, limit: FOUND_AT_MOST } } }))).results,
+    placeholderData: keepPreviousData,
+    retry: false,
+  });
+}
+
+export type NamesOfRun = { run: string; names: string[]; total: number };
+
+/** Names of metrics that a run has; the first of them where there are very many. */
+export function metricNamesQuery(run: string, search: string) {
+  const query = { search, limit: NAMES_AT_MOST };
+  return queryOptions({
+    queryKey: ["metric-names", run, search],
+    queryFn: async (): Promise<NamesOfRun> => {
+      const { results, total } = await body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
+      return { run, names: results.map(({ name }) => name), total };
+    },
+    staleTime: FRESH_MS,
+    retry: false,
+  });
+}
+
+/** The batch that was leased last; null before the first. */
+export function newestBatchQuery(run: string) {
+  return queryOptions({
+    queryKey: ["newest-batch", run],
+    queryFn: async (): Promise<BatchRow | null> => {
+      const { results } = await body(api.GET("/api/runs/{run}/batches", { params: { path: { run }, query: { limit: 1 } } }));
+      return results[0] ?? null;
+    },
+    refetchInterval: FRESH_MS,
+    retry: false,
+  });
+}

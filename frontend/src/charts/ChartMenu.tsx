@@ -1,0 +1,39 @@
+import { ActionIcon, Menu } from "@mantine/core";
+import { Ellipsis } from "lucide-react";
+import type { Kept } from "@/charts/kept";
+
+type Props = {
+  name: string;
+  isLog: Kept<boolean>;
+  isOpen: boolean;
+  setIsOpen: (isOpen: boolean) => void;
+  /** Where the cursor was last, in words; null before it was anywhere. */
+  cursor: string | null;
+  onTable: () => void;
+  onPicture: () => void;
+  onFile: () => void;
+  onCopy: () => void;
+};
+
+/** All that can be done with a chart, out of the way until it is wanted. */
+export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onPicture, onFile, onCopy }: Props) {
+  return (
+    <Menu opened={isOpen} onChange={setIsOpen} position="bottom-end" shadow="md">
+      <Menu.Target>
+        <ActionIcon className="chart-menu" size={24} variant="subtle" color="gray" aria-label={`Options of ${name}`}>
+          <Ellipsis size={16} aria-hidden="true" />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.CheckboxItem checked={isLog.value} onChange={isLog.change}>Log axis</Menu.CheckboxItem>
+        <Menu.Divider />
+        <Menu.Item onClick={onTable}>Show as table</Menu.Item>
+        <Menu.Item onClick={onPicture}>Save as PNG</Menu.Item>
+        <Menu.Item onClick={onFile}>Save as CSV</Menu.Item>
+        <Menu.Item disabled={cursor === null} rightSection={<span className="faint tiny">Ctrl C</span>} onClick={onCopy}>
+          {cursor === null ? "Copy values under the cursor" : `Copy values at ${cursor}`}
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

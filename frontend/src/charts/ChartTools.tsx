@@ -1,0 +1,57 @@
+import { type RefObject, useState } from "react";
+import type uPlot from "uplot";
+import type { ChartProps } from "@/charts/Chart";
+import { ChartMenu } from "@/charts/ChartMenu";
+import type { Kept } from "@/charts/kept";
+import { pictureOf } from "@/charts/picture";
+import { SheetDialog } from "@/charts/SheetDialog";
+import { fileName, save } from "@/charts/save";
+import { csvText, isShown, type Sheet, sheetOf, type View } from "@/charts/sheet";
+import { placeName } from "@/charts/TipBox";
+
+type Props = {
+  chart: ChartProps;
+  plot: RefObject<uPlot | null>;
+  isLog: Kept<boolean>;
+  hidden: readonly string[];
+  lastIndex: RefObject<number | null>;
+  onCopy: (index: number) => void;
+};
+
+const EVERYTHING: View = { from: -Infinity, to: Infinity };
+
+function viewOf(plot: uPlot | null): View {
+  const { min, max } = plot?.scales.x ?? {};
+  return typeof min === "number" && typeof max === "number" ? { from: min, to: max } : EVERYTHING;
+}
+
+/** The menu of a chart, and what its entries do with what is in view. */
+export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy }: Props) {
+  const [sheet, setSheet] = useState<Sheet | null>(null);
+  const [isOpen, setIsOpen] = useState(false);
+  const { name, x, xLabel } = chart;
+  const rows = () => chart.sheet?.(viewOf(plot.current)) ?? sheetOf(chart, viewOf(plot.current), hidden);
+  const picture = () => {
+    if (!plot.current) return;
+    const lines = chart.lines.filter((line) => isShown(line, hidden));
+    pictureOf(plot.current, { name, xLabel, lines }).toBlob((blob) => blob && save(blob, fileName(name, "png")));
+  };
+  const index = isOpen ? lastIndex.current : null;
+  const place = index === null ? undefined : x[index];
+  return (
+    <>
+      <ChartMenu
+        name={name}
+        isLog={isLog}
+        isOpen={isOpen}
+        setIsOpen={setIsOpen}
+        cursor={place === undefined ? null : placeName(chart, place)}
+        onTable={() => setSheet(rows())}
+        onPicture={picture}
+        onFile={() => save(new Blob([csvText(rows())], { type: "text/csv" }), fileName(name, "csv"))}
+        onCopy={() => index !== null && onCopy(index)}
+      />
+      {sheet && <SheetDialog name={name} sheet={sheet} isTime={chart.isTime} onClose={() => setSheet(null)} />}
+    </>
+  );
+}

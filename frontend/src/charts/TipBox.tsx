@@ -1,0 +1,41 @@
+import { MANY_LINES } from "@/charts/plot";
+import { Swatch } from "@/charts/Swatch";
+import { valueAt } from "@/charts/sheet";
+import type { ChartProps } from "@/charts/Chart";
+import { clock, elapsed, number } from "@/format";
+
+export type Tip = { index: number; left: number };
+type Props = { tip: Tip; chart: ChartProps; width: number; nearest: string | null };
+
+/** A place on the x axis in words. */
+export function placeName({ isTime, isDuration, xLabel }: ChartProps, x: number): string {
+  if (isTime) return clock(new Date(x * 1000).toISOString());
+  return isDuration ? `${elapsed(x)} ${xLabel}` : `${xLabel} ${number(x)}`;
+}
+
+/** What each line is at the cursor; of many lines the greatest value first. */
+export function TipBox({ tip, chart, width, nearest }: Props) {
+  const { x, lines, band } = chart;
+  const place = x[tip.index];
+  if (place === undefined) return null;
+  const side = tip.left > width / 2 ? { right: width - tip.left + 12 } : { left: tip.left + 62 };
+  const rows = lines.map((line) => ({ line, value: valueAt(line.values, tip.index), isNearest: line.label === nearest }));
+  if (lines.length > MANY_LINES) rows.sort((a, b) => (b.value ?? -Infinity) - (a.value ?? -Infinity));
+  return (
+    <div className="chart-tip" style={{ top: 8, ...side }} aria-hidden="true">
+      <div className="faint">{placeName(chart, place)}</div>
+      {rows.map(({ line, value, isNearest }) => (
+        <div key={line.label} className="chart-tip-row" data-nearest={isNearest || undefined}>
+          <Swatch look={line} />
+          <span>{line.label}</span>
+          <b>{number(value)}</b>
+        </div>
+      ))}
+      {band && (
+        <div className="faint">
+          {band.label} {number(band.low[tip.index])} – {number(band.high[tip.index])}
+        </div>
+      )}
+    </div>
+  );
+}

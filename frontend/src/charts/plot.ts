@@ -1,0 +1,194 @@
+/** Say to uPlot how the deck's charts look: axes, ranges, lines, markers. */
+
+import uPlot from "uplot";
+import type { Column } from "@/charts/columns";
+import { type Look, SHAPES } from "@/charts/looks";
+import { aloneIn, indexAt } from "@/charts/sheet";
+import { count, elapsed, number } from "@/format";
+
+export type Line = {
+  label: string;
+  values: Column;
+  /** Colour role. */
+  role: Look["role"];
+  /** True for the plainest dashes. */
+  dashed?: boolean;
+  dash?: number[];
+  marker?: Look["marker"];
+  thin?: boolean;
+  /** Lines of one name are one entry of the legend; the label where it is absent. */
+  entry?: string;
+};
+
+export type Plotted = {
+  isTime: boolean;
+  /** Places are seconds since something, not since 1970. */
+  isDuration?: boolean;
+  lines: Line[];
+  band?: { low: Column; high: Column; label: string };
+  height?: number;
+  /** The y axis begins here however high the values are. */
+  floor?: number;
+  /** What the y axis shows at least, from its floor on: four, where whole things are counted. */
+  least?: number;
+  steps?: boolean;
+  isLog?: boolean;
+  /** Charts with the same key share their cursor. */
+  sync?: string;
+};
+
+export const HEIGHT = 220;
+/** With more lines the one that is nearest to the pointer stands out. */
+export const MANY_LINES = 4;
+const FAINT = 0.25;
+const MARKER_EVERY = 96;
+const MARKER_SIZE = 3.6;
+
+export const paint = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function clockTicks(_u: uPlot, ticks: number[]): string[] {
+  const fine = (ticks[1] ?? 60) - (ticks[0] ?? 0) < 60;
+  return ticks.map((tick) =>
+    new Date(tick * 1000).toLocaleTimeString([], {
+      hour: "2-digit",
+      minute: "2-digit",
+      second: fine ? "2-digit" : undefined,
+      hourCycle: "h23",
+    }),
+  );
+}
+
+const countTicks = (_u: uPlot, ticks: number[]): string[] => ticks.map((tick) => count(tick));
+const durationTicks = (_u: uPlot, ticks: number[]): string[] => ticks.map(elapsed);
+
+const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400];
+const DURATION_STEPS = [0.001, 0.01, 0.1, ...CLOCK_STEPS, 172_800, 345_600, 864_000, 2_592_000];
+
+function axes({ isTime, isDuration }: Plotted): uPlot.Axis[] {
+  const common = {
+    stroke: paint("--ink-faint"),
+    grid: { stroke: paint("--chart-grid"), width: 1 },
+    ticks: { show: false },
+    font: "11px system-ui, sans-serif",
+  };
+  const values = isTime ? clockTicks : isDuration ? durationTicks : countTicks;
+  const incrs = isTime ? CLOCK_STEPS : isDuration ? DURATION_STEPS : undefined;
+  return [
+    { ...common, size: 26, gap: 4, space: isTime || isDuration ? 76 : 60, values, incrs },
+    // A log axis leaves places without a word where there is no room.
+    { ...common, size: 48, gap: 6, space: 34, values: (_u, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
+  ];
+}
+
+const DASHES = [6, 4];
+
+function series({ lines, band, steps }: Plotted): uPlot.Series[] {
+  const edge = { stroke: "transparent", width: 0, points: { show: false } };
+  const paths = steps ? uPlot.paths.stepped?.({ align: 1 }) : undefined;
+  return [
+    {},
+    ...(band ? [edge, edge] : []),
+    ...lines.map(
+      (line): uPlot.Series => ({
+        stroke: paint(`--chart-${line.role}`),
+        width: line.thin ? 1 : 2,
+        alpha: line.thin && line.entry ? 0.55 : 1,
+        dash: line.dash ?? (line.dashed ? DASHES : undefined),
+        points: {
+          show: (u) => (u.data[0]?.length ?? 0) < 3,
+          filter: (u, at, areAllShown) => (areAllShown ? null : aloneIn(u.data[at] as Column)),
+          size: 5,
+        },
+        paths,
+      }),
+    ),
+  ];
+}
+
+const LEAST_COUNT = 4;
+const LEAST_SECONDS = 5;
+
+/** The first moments of a chart are shown as moments, not stretched over all of it. */
+function atLeastSeconds(_u: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax {
+  if (low === null || high === null) return [null, null];
+  return [low, Math.max(high, low + LEAST_SECONDS)];
+}
+
+function rangeOf({ floor, isLog, least = LEAST_COUNT }: Plotted): uPlot.Range.Function {
+  return (_u, low, high) => {
+    if (isLog) return low === null || high === null || low <= 0 ? [0.1, 1] : uPlot.rangeLog(low, high, 10, false);
+    const bottom = floor === undefined ? low : Math.min(floor, low);
+    if (bottom === null || high === null) return [0, 1];
+    // Counts of nothing: whole numbers on the axis, not hundredths.
+    if (floor !== undefined && high - bottom < least) return [bottom, bottom + least];
+    const room = (high - bottom || Math.abs(high) || 1) * 0.06;
+    return [floor === undefined || low < floor ? bottom - room : bottom, high + room];
+  };
+}
+
+/** Draw a line's markers, each line's a little further on, so that they do not lie upon each other. */
+function drawMarkers(u: uPlot, at: number, line: Line | undefined, place: number): void {
+  if (!line?.marker || !u.series[at]?.show) return;
+  const [from, to] = u.series[0]?.idxs ?? [0, -1];
+  const ratio = uPlot.pxRatio;
+  const every = MARKER_EVERY * ratio;
+  const shape = new Path2D(SHAPES[line.marker]);
+  const { ctx, data } = u;
+  let next = u.bbox.left + (((place * 0.37) % 1) * every) / 2;
+  ctx.save();
+  ctx.globalAlpha = u.series[at].alpha ?? 1;
+  ctx.fillStyle = paint(`--chart-${line.role}`);
+  for (let i = from; i <= to; i += 1) {
+    const value = data[at]?.[i];
+    if (value === null || value === undefined) continue;
+    const x = u.valToPos(data[0][i] as number, "x", true);
+    if (x < next) continue;
+    next = x + every;
+    ctx.setTransform(MARKER_SIZE * ratio, 0, 0, MARKER_SIZE * ratio, x, u.valToPos(value, "y", true));
+    ctx.fill(shape);
+  }
+  ctx.restore();
+}
+
+export type Watch = { onCursor: (plot: uPlot) => void; onNearest: (at: number | null) => void };
+
+/** Everything that uPlot is told of a chart; `lines` come behind the two edges of a band. */
+export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Options {
+  const { band, isTime, lines, sync, height = HEIGHT } = props;
+  const first = band ? 3 : 1;
+  const areMany = lines.length > MANY_LINES;
+  return {
+    width,
+    height,
+    legend: { show: false },
+    ...(areMany ? { focus: { alpha: FAINT } } : {}),
+    cursor: {
+      y: false,
+      points: { size: 6 },
+      drag: { x: true, y: false },
+      sync: sync ? { key: sync } : undefined,
+      ...(areMany ? { focus: { prox: 24 } } : {}),
+      // Lines of several runs have places of their own: each shows what it was by then.
+      dataIdx: (u, at, index) => (lines.length > 1 && at >= first ? indexAt(u.data[at] as Column, index) : index) as number,
+    },
+    scales: {
+      x: { time: isTime, range: isTime ? atLeastSeconds : undefined },
+      y: { range: rangeOf(props), ...(props.isLog ? { distr: 3, log: 10 } : {}) },
+    },
+    axes: axes(props),
+    series: series(props),
+    bands: band ? [{ series: [2, 1], fill: paint("--chart-band") }] : [],
+    hooks: {
+      setCursor: [watch.onCursor],
+      setSeries: areMany ? [(_u, at) => watch.onNearest(at === null ? null : at - first)] : [],
+      drawSeries: [(u, at) => drawMarkers(u, at, lines[at - first], at - first)],
+    },
+    // Room for half of the last tick's label.
+    padding: [8, isTime || props.isDuration ? 26 : 12, 0, 0],
+  };
+}
+
+export function columnsOf({ x, band, lines }: Plotted & { x: number[] }): uPlot.AlignedData {
+  const edges = band ? [band.low, band.high] : [];
+  return [x, ...edges, ...lines.map((line) => line.values)] as uPlot.AlignedData;
+}

@@ -1,0 +1,44 @@
+import { expect, it } from "vitest";
+import type { Line } from "./plot";
+import { aboveZero, aloneIn, csvText, indexAt, sheetOf, textAt, valueAt } from "./sheet";
+
+const line = (label: string, values: Line["values"], more: Partial<Line> = {}): Line => ({ label, values, role: 1, ...more });
+const chart = {
+  x: [1, 2, 3, 4],
+  xLabel: "train step",
+  lines: [line("a", [1, undefined, 3, undefined]), line("b, smoothed", [undefined, 20, undefined, null], { entry: "b" })],
+};
+const ALL = { from: 0, to: 9 };
+
+it("writes what is in view and shown, and nothing else", () => {
+  expect(sheetOf(chart, { from: 2, to: 3 }).rows).toEqual([[2, undefined, 20], [3, 3, undefined]]);
+  const one = sheetOf(chart, ALL, ["b"]);
+  expect(one.head).toEqual(["train step", "a"]);
+  expect(one.rows).toEqual([[1, 1], [3, 3]]);
+});
+
+it("keeps names with commas in one cell, and the band beside its line", () => {
+  expect(csvText(sheetOf(chart, { from: 4, to: 4 }))).toBe('train step,a,"b, smoothed"\n4,,\n');
+  const banded = { ...chart, lines: [line("a", [1, 2, 3, 4])], band: { low: [0, 1, 2, 3], high: [9, 9, 9, 9], label: "min – max" } };
+  expect(csvText(sheetOf(banded, { from: 1, to: 1 }))).toBe("train step,a,least,greatest\n1,1,0,9\n");
+});
+
+it("finds what a line shows between its own points, and nothing before or after it", () => {
+  const values = [undefined, 5, undefined, undefined, 7, undefined];
+  expect([0, 1, 2, 3, 4, 5].map((i) => indexAt(values, i))).toEqual([null, 1, 1, 1, 4, null]);
+  expect(valueAt([5, null, undefined, 7], 2)).toBeNull();
+});
+
+it("copies the value under the cursor as it is, not rounded", () => {
+  expect(textAt({ ...chart, lines: [line("loss", [0.123456789])] }, 0)).toBe("train step\t1\nloss\t0.123456789");
+});
+
+it("counts what a log axis has no place for", () => {
+  expect(aboveZero([[1, 0, -3, null, undefined, 2]])).toEqual({ columns: [[1, null, null, null, undefined, 2]], left: 2 });
+});
+
+it("finds values between gaps, which no line would show", () => {
+  expect(aloneIn([null, 1, null, 2, 3, null, 4])).toEqual([1, 6]);
+  expect(aloneIn([1, undefined, 2])).toEqual([]);
+  expect(aloneIn([undefined, 1])).toEqual([1]);
+});

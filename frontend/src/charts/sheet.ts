@@ -1,0 +1,107 @@
+/** Write what a chart shows as rows: for files, for tables, for those who cannot see it. Pure. */
+
+import type { Column } from "@/charts/columns";
+import type { Line } from "@/charts/plot";
+import { number } from "@/format";
+
+export type Cell = string | number | null | undefined;
+export type Sheet = {
+  head: string[];
+  rows: Cell[][];
+  /** Which column says where on the x axis a row lies. */
+  place: number;
+};
+export type View = { from: number; to: number };
+export type Drawn = { x: number[]; xLabel: string; lines: Line[]; band?: { low: Column; high: Column; label: string } };
+
+/** What belongs together in the legend is shown and hidden together. */
+export const entryOf = (line: Line): string => line.entry ?? line.label;
+
+export function isShown(line: Line, hidden: readonly string[]): boolean {
+  return !hidden.includes(entryOf(line));
+}
+
+/** The rows of what is in view: a column a line that is shown; rows of none of them are left out. */
+export function sheetOf({ x, xLabel, lines, band }: Drawn, view: View, hidden: readonly string[] = []): Sheet {
+  const shown = lines.filter((line) => isShown(line, hidden));
+  const head = [xLabel, ...shown.map(({ label }) => label), ...(band ? ["least", "greatest"] : [])];
+  const columns = [...shown.map(({ values }) => values), ...(band ? [band.low, band.high] : [])];
+  const rows = x.flatMap((place, i) => {
+    const values = columns.map((column) => column[i]);
+    const isInView = view.from <= place && place <= view.to;
+    return isInView && values.some((value) => value !== undefined) ? [[place, ...values]] : [];
+  });
+  return { head, rows, place: 0 };
+}
+
+const quoted = (text: string): string => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+const cell = (value: Cell): string => (value === null || value === undefined ? "" : quoted(String(value)));
+
+/** Comma-separated values, a line a row; what is not there is empty. */
+export function csvText({ head, rows }: Sheet): string {
+  return [head, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
+}
+
+/**
+ * The index of what a line shows at an index of the common x: there, or else the nearest before.
+ *
+ * Null before the line begins and after it ends. A gap is what it shows, not what lay before it.
+ */
+export function indexAt(values: Column, index: number): number | null {
+  let before = index;
+  while (before >= 0 && values[before] === undefined) before -= 1;
+  if (before < 0) return null;
+  if (before === index) return index;
+  for (let after = index + 1; after < values.length; after += 1) if (values[after] !== undefined) return before;
+  return null;
+}
+
+export function valueAt(values: Column, index: number): number | null | undefined {
+  const found = indexAt(values, index);
+  return found === null ? undefined : values[found];
+}
+
+/** What is under the cursor, a line of text for each line of the chart. */
+export function textAt({ x, xLabel, lines }: Drawn, index: number, hidden: readonly string[] = []): string {
+  const rows = lines
+    .filter((line) => isShown(line, hidden))
+    .map((line) => `${line.label}\t${valueAt(line.values, index) ?? ""}`);
+  return [`${xLabel}\t${x[index] ?? ""}`, ...rows].join("\n");
+}
+
+/** The same in words, rounded, to be read aloud. */
+export function wordsAt({ lines }: Drawn, index: number, hidden: readonly string[] = []): string {
+  return lines
+    .filter((line) => isShown(line, hidden))
+    .map((line) => `${line.label} ${number(valueAt(line.values, index))}`)
+    .join(", ");
+}
+
+/** Columns for a log axis, on which nothing at or below 0 has a place, and how many values that are. */
+export function aboveZero(columns: Column[]): { columns: Column[]; left: number } {
+  let left = 0;
+  const above = columns.map((values) =>
+    values.map((value) => {
+      if (value === null || value === undefined || value > 0) return value;
+      left += 1;
+      return null;
+    }),
+  );
+  return { columns: above, left };
+}
+
+/** Where a value stands between gaps, so that no stretch of line shows it. */
+export function aloneIn(values: Column): number[] {
+  const found: number[] = [];
+  let before: number | null = null;
+  let candidate = -1;
+  values.forEach((value, i) => {
+    if (value === undefined) return;
+    if (value === null) {
+      if (candidate >= 0) found.push(candidate);
+      candidate = -1;
+    } else candidate = before === null ? i : -1;
+    before = value;
+  });
+  return candidate >= 0 ? [...found, candidate] : found;
+}

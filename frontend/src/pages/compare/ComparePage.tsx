@@ -1,0 +1,180 @@
+import { Button, SegmentedControl, Select } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useQueries } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useRef, useState } from "react";
+import { metricNamesQuery } from "@/api/compare";
+import type { MetricAxis, Span } from "@/api/metrics";
+import type { Kept } from "@/charts/kept";
+import { namesOf, switched, wordOf } from "@/charts/names";
+import { copyText } from "@/charts/save";
+import { EmptyState } from "@/components/EmptyState";
+import { Skeletons } from "@/components/Skeletons";
+import { ConfigDiff } from "./ConfigDiff";
+import { unionOf } from "./comparing";
+import { type Looked, lookedOf } from "./looked";
+import { MetricPicker } from "./MetricPicker";
+import { Overlay } from "./Overlay";
+import { RunChips } from "./RunChips";
+import { RunPicker } from "./RunPicker";
+import { Summary } from "./Summary";
+import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
+import { type Chosen, useChosen } from "./useChosen";
+import css from "./compare.module.css";
+
+const route = getRouteApi("/shell/compare");
+const METRICS_AT_FIRST = 6;
+const TYPING_MS = 250;
+const SMOOTHING = [
+  { value: "0", label: "no smoothing" },
+  { value: "0.6", label: "smoothing 0.6" },
+  { value: "0.9", label: "smoothing 0.9" },
+  { value: "0.98", label: "smoothing 0.98" },
+];
+const AXES = [
+  { value: "step", label: "Train steps" },
+  { value: "elapsed", label: "Since start" },
+  { value: "time", label: "Time" },
+  { value: "amount", label: "Data" },
+];
+const WHOLE = { from: undefined, to: undefined };
+
+type Change = (more: Partial<CompareSearch>) => void;
+
+function CopyLink() {
+  const [isCopied, setIsCopied] = useState(false);
+  return (
+    <Button
+      size="compact-sm"
+      variant="default"
+      onClick={() => {
+        copyText(location.href);
+        setIsCopied(true);
+      }}
+      onBlur={() => setIsCopied(false)}
+    >
+      {isCopied ? "Copied" : "Copy link"}
+    </Button>
+  );
+}
+
+/** The metrics that are shown, of all that the runs have between them. */
+function useMetrics(runs: string[], search: CompareSearch) {
+  const [typed, setTyped] = useState("");
+  const [asked] = useDebouncedValue(typed.trim(), TYPING_MS);
+  const all = useQueries({ queries: runs.map((run) => metricNamesQuery(run, "")) });
+  const areMore = all.some(({ data }) => data !== undefined && data.total > data.names.length);
+  // Only where a run has more names than were read is the server asked for each part of a word.
+  const narrowed = useQueries({ queries: runs.map((run) => ({ ...metricNamesQuery(run, asked), enabled: areMore && asked !== "" })) });
+  const found = areMore && asked ? narrowed : all;
+  const union = unionOf(found.flatMap(({ data }) => data ?? []));
+  const isPending = all.some((one) => one.isPending);
+  // While one more run is asked for its names, the charts that are there stay.
+  const usual = useRef<string[]>([]);
+  if (!isPending) usual.current = unionOf(all.flatMap(({ data }) => data ?? [])).slice(0, METRICS_AT_FIRST).map(({ name }) => name);
+  const shown = search.m === undefined ? usual.current : namesOf(search.m);
+  return { union, shown, areMore, typed, setTyped, isPending };
+}
+
+type Props = { chosen: Chosen[]; looked: Looked; search: CompareSearch; hidden: Kept<readonly string[]>; change: Change };
+
+function Comparison({ chosen, looked, search, hidden, change }: Props) {
+  const metrics = useMetrics(looked.runs, search);
+  const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
+  return (
+    <>
+      <div className={css.bar}>
+        <MetricPicker
+          union={metrics.union}
+          runs={looked.runs.length}
+          chosen={metrics.shown}
+          areMore={metrics.areMore}
+          typed={metrics.typed}
+          onType={metrics.setTyped}
+          onChange={(names) => change({ m: wordOf(names) })}
+        />
+        <Select size="xs" label="Smoothing" data={SMOOTHING} allowDeselect={false} value={String(search.smooth ?? 0)} onChange={(value) => change({ smooth: Number(value) || undefined })} />
+        <SegmentedControl size="xs" data={AXES} value={looked.axis} aria-label="Horizontal axis" onChange={(x) => change({ x: x === "step" ? undefined : (x as MetricAxis), ...WHOLE })} />
+        {looked.span && <Button size="xs" variant="default" onClick={() => change(WHOLE)}>Whole range</Button>}
+      </div>
+      {metrics.shown.length === 0 && metrics.isPending && <Skeletons heights={[350]} />}
+      {metrics.shown.length === 0 && !metrics.isPending && looked.runs.length > 0 && (
+        <div className="panel">
+          <EmptyState title="Nothing was measured yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
+            None of these runs has a metric. Their trainers send what they measure by its step.
+          </EmptyState>
+        </div>
+      )}
+      <div className={css.overlays}>
+        {metrics.shown.map((metric) => (
+          <Overlay
+            key={metric}
+            metric={metric}
+            looked={looked}
+            hidden={hidden}
+            onZoom={onZoom}
+            isLog={{ value: namesOf(search.log).includes(metric), change: (isOn) => change({ log: switched(search.log, metric, isOn) }) }}
+          />
+        ))}
+      </div>
+      <Summary chosen={chosen} metrics={metrics.shown} looked={looked} />
+      <ConfigDiff
+        chosen={chosen}
+        places={looked.places}
+        view={search.config ?? "differing"}
+        onView={(view) => change({ config: view === "all" ? "all" : undefined })}
+      />
+    </>
+  );
+}
+
+/** Up to twenty runs beside each other: their curves, what they came to, what they were told. */
+export function ComparePage() {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const names = runsOf(search);
+  const chosen = useChosen(names);
+  // At first all are awaited, so that lines are asked for once and not with every run that is found.
+  const isReady = useRef(false);
+  isReady.current ||= chosen.length > 0 && chosen.every(({ isPending }) => !isPending);
+  const change: Change = (more) =>
+    void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more || "runs" in more), resetScroll: false });
+  const hidden: Kept<readonly string[]> = { value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) };
+  return (
+    <>
+      <nav aria-label="Where you are" className="crumbs">
+        <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">Compare</span>
+      </nav>
+      <div className="page-title">
+        <h1>Compare</h1>
+        <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
+        <span className="spacer" />
+        {names.length > 0 && <CopyLink />}
+      </div>
+      {names.length === 0 ? (
+        <div className="panel">
+          <EmptyState title="No run is chosen" command={`${location.origin}/compare?runs=run-a,run-b`} action={<Button component={Link} to="/runs" variant="default">Choose from the list</Button>}>
+            Up to {RUNS_AT_MOST} runs stand beside each other here: their curves in one chart, what they came to, and
+            where they were told different things. Add some above, or select them in the list of runs.
+          </EmptyState>
+        </div>
+      ) : (
+        <section aria-label="Comparison" className={css.page}>
+          <div className={css.runs}>
+            <RunChips
+              chosen={chosen}
+              hidden={hidden}
+              onTakeOut={(run) => change({ runs: wordOf(names.filter((name) => name !== run)), hide: switched(search.hide, run, false) })}
+            />
+            {namesOf(search.runs).length > RUNS_AT_MOST && <p className="small held">▲ Only the first {RUNS_AT_MOST} of these runs are compared.</p>}
+          </div>
+          {isReady.current ? (
+            <Comparison chosen={chosen} looked={lookedOf(chosen, search)} search={search} hidden={hidden} change={change} />
+          ) : (
+            <Skeletons heights={[54, 350, 350]} />
+          )}
+        </section>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,55 @@
+import { MultiSelect } from "@mantine/core";
+import { number, visible } from "@/format";
+import type { Shared } from "./comparing";
+import { METRICS_AT_MOST } from "./search";
+import css from "./compare.module.css";
+
+type Props = {
+  /** Names that any of the runs has. */
+  union: Shared[];
+  runs: number;
+  chosen: string[];
+  /** There are more names than were read; typing finds them. */
+  areMore: boolean;
+  typed: string;
+  onType: (text: string) => void;
+  onChange: (names: string[]) => void;
+};
+
+const SHOWN_AT_MOST = 100;
+
+/** Chooses metrics out of all that the runs have between them, and says how many have each. */
+export function MetricPicker({ union, runs, chosen, areMore, typed, onType, onChange }: Props) {
+  const owners = new Map(union.map((one) => [one.name, one.runs.length]));
+  const names = [...new Set([...union.map(({ name }) => name), ...chosen])];
+  return (
+    <MultiSelect
+      className={css.metrics}
+      size="xs"
+      label="Metrics"
+      description={areMore ? "There are more names than can be listed: type a part of one." : undefined}
+      placeholder={chosen.length === 0 ? "loss, reward …" : "Add a metric"}
+      searchable
+      clearable
+      clearButtonProps={{ "aria-label": "Choose the usual metrics" }}
+      hidePickedOptions
+      maxValues={METRICS_AT_MOST}
+      limit={SHOWN_AT_MOST}
+      maxDropdownHeight={320}
+      data={names}
+      value={chosen}
+      searchValue={typed}
+      onSearchChange={onType}
+      renderOption={({ option }) => (
+        <span className={css.option}>
+          <span className="anywhere">{visible(option.value)}</span>
+          <span className="faint tiny nowrap">
+            {owners.get(option.value) === runs ? "all runs" : `${number(owners.get(option.value) ?? 0)} of ${number(runs)}`}
+          </span>
+        </span>
+      )}
+      nothingFoundMessage="No run has such a metric."
+      onChange={onChange}
+    />
+  );
+}

@@ -1,0 +1,74 @@
+import { useInViewport } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { metricLinesQuery, type Span } from "@/api/metrics";
+import { Chart } from "@/charts/Chart";
+import type { Kept } from "@/charts/kept";
+import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
+import { runLines } from "@/charts/runLines";
+import { visible } from "@/format";
+import { absentFrom } from "./comparing";
+import type { Looked } from "./looked";
+import css from "./compare.module.css";
+
+type Props = {
+  metric: string;
+  looked: Looked;
+  isLog: Kept<boolean>;
+  hidden: Kept<readonly string[]>;
+  onZoom: (span: Span | null) => void;
+};
+
+const HEIGHT = 260;
+
+function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
+  const { axis, span, smooth, xLabel, unit, places } = looked;
+  const { data, isPending } = useQuery({ ...metricLinesQuery({ ...looked, name: metric }), enabled: looked.runs.length > 0 });
+  const lines = data ?? [];
+  const shown = useMemo(() => drawn(data ?? []), [data]);
+  const names = lines.map(({ run }) => run);
+  const gaps = gapsOf(lines);
+  const absent = absentFrom(lines);
+  const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
+  return (
+    <>
+      <Chart
+        name={visible(metric)}
+        x={shown.x}
+        isTime={axis === "time"}
+        isDuration={axis === "elapsed"}
+        xLabel={xLabel}
+        lines={runLines(names, shown.last, { smooth, places })}
+        band={shown.band ? { ...shown.band, label: "least – greatest" } : undefined}
+        height={HEIGHT}
+        sync="compare"
+        onZoom={onZoom}
+        empty={isPending ? "Asking for the lines…" : span ? "No sample in this range." : "None of these runs has such a metric."}
+        isLog={isLog}
+        hidden={hidden}
+        hasLegend={false}
+        sheet={() => bucketSheet(lines.filter(({ run }) => !hidden.value.includes(run)), axis)}
+      />
+      <p className={`tiny soft ${css.note}`}>
+        <span data-bucket={bucket}>{widthOf(lines, unit)}</span>
+        {gaps && <span className="held">▲ {gaps}</span>}
+        {absent.length > 0 && data && (
+          <span data-absent={absent.join(",")}>
+            {span ? "nothing in this range of" : "not measured by"} {absent.join(", ")}
+          </span>
+        )}
+      </p>
+    </>
+  );
+}
+
+/** One metric of all the runs; drawn only while it is on the screen. */
+export function Overlay(props: Props) {
+  const { ref, inViewport } = useInViewport<HTMLElement>();
+  return (
+    <section ref={ref} className={`panel ${css.overlay}`} aria-label={visible(props.metric)} data-metric={props.metric}>
+      <h2>{visible(props.metric)}</h2>
+      {inViewport && <Body {...props} />}
+    </section>
+  );
+}

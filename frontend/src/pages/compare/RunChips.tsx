@@ -1,0 +1,46 @@
+import { ActionIcon } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { X } from "lucide-react";
+import type { Kept } from "@/charts/kept";
+import { lookAt } from "@/charts/looks";
+import { toggled } from "@/charts/names";
+import { Swatch } from "@/charts/Swatch";
+import { visible } from "@/format";
+import { lookOf } from "@/theme/chips";
+import type { Chosen } from "./useChosen";
+import css from "./compare.module.css";
+
+type Props = { chosen: Chosen[]; hidden: Kept<readonly string[]>; onTakeOut: (run: string) => void };
+
+/** The runs that are compared, with the look that each has in every chart; a switch shows or hides one. */
+export function RunChips({ chosen, hidden, onTakeOut }: Props) {
+  return (
+    <ul className={css.chips} aria-label="Runs that are compared">
+      {chosen.map(({ name, run, problem }, i) => (
+        <li key={name} className={css.chip} data-run={name}>
+          {problem ? (
+            <span className="bad small anywhere">{visible(name)}: {visible(problem)}</span>
+          ) : (
+            <>
+              <button type="button" className="chart-entry" aria-pressed={!hidden.value.includes(name)} aria-label={`Draw ${name}`} onClick={() => hidden.change(toggled(hidden.value, name))}>
+                <Swatch look={lookAt(i)} />
+              </button>
+              <Link to="/runs/$name" params={{ name }} className={css.name} data-hidden={hidden.value.includes(name) || undefined}>
+                {name}
+              </Link>
+              {run && (
+                <span className={`tone-${lookOf(run.status).tone} ${css.state}`} title={`${run.status}. ${lookOf(run.status).meaning}`}>
+                  <span aria-hidden="true">{lookOf(run.status).sign}</span>
+                  <span className="unseen">{run.status}</span>
+                </span>
+              )}
+            </>
+          )}
+          <ActionIcon size={24} radius="xl" variant="subtle" color="gray" aria-label={`Take ${name} out`} onClick={() => onTakeOut(name)}>
+            <X size={13} aria-hidden="true" />
+          </ActionIcon>
+        </li>
+      ))}
+    </ul>
+  );
+}

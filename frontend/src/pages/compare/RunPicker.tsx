@@ -1,0 +1,58 @@
+import { Select } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { Plus } from "lucide-react";
+import { useState } from "react";
+import { foundRunsQuery } from "@/api/compare";
+import { ApiProblem } from "@/api/problems";
+import { visible } from "@/format";
+import { RUNS_AT_MOST } from "./search";
+import css from "./compare.module.css";
+
+type Props = { chosen: string[]; onAdd: (run: string) => void };
+
+const TYPING_MS = 200;
+
+/** Finds a run by its name, or by anything that the list of runs reads, and puts it beside the others. */
+export function RunPicker({ chosen, onAdd }: Props) {
+  const [typed, setTyped] = useState("");
+  const [asked] = useDebouncedValue(typed.trim(), TYPING_MS);
+  const found = useQuery(foundRunsQuery(asked));
+  const problem = found.error instanceof ApiProblem ? (found.error.fields[0]?.message ?? found.error.message) : undefined;
+  const names = (found.data ?? []).filter((run) => !run.archived_at && !chosen.includes(run.name));
+  const isFull = chosen.length >= RUNS_AT_MOST;
+  return (
+    <Select
+      className={css.picker}
+      size="xs"
+      aria-label="Add a run"
+      data-filter
+      placeholder={isFull ? `${RUNS_AT_MOST} runs, no more` : "Add a run: a name, tag:…, state:running …"}
+      leftSection={<Plus size={14} aria-hidden="true" />}
+      disabled={isFull}
+      searchable
+      value={null}
+      searchValue={typed}
+      onSearchChange={setTyped}
+      data={names.map(({ name }) => name)}
+      // The server has looked already, and at more than names.
+      filter={({ options }) => options}
+      renderOption={({ option }) => {
+        const run = names.find(({ name }) => name === option.value);
+        return (
+          <span className={css.option}>
+            <span className="anywhere">{option.value}</span>
+            <span className="faint tiny">{run?.status}</span>
+          </span>
+        );
+      }}
+      nothingFoundMessage={found.isPending ? "Looking…" : "No other run is found."}
+      maxDropdownHeight={320}
+      error={problem && visible(problem)}
+      onChange={(name) => {
+        if (name) onAdd(name);
+        setTyped("");
+      }}
+    />
+  );
+}

@@ -1,0 +1,102 @@
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { newestBatchQuery } from "@/api/compare";
+import { type MetricLine, metricLinesQuery } from "@/api/metrics";
+import { lookAt } from "@/charts/looks";
+import { Swatch } from "@/charts/Swatch";
+import { Panel } from "@/components/Panel";
+import { RunChip } from "@/components/RunChip";
+import { count, number, policyStep, visible } from "@/format";
+import { figuresOf, stalenessOf } from "./comparing";
+import type { Looked } from "./looked";
+import type { Chosen } from "./useChosen";
+import css from "./compare.module.css";
+
+type Props = { chosen: Chosen[]; metrics: string[]; looked: Looked };
+
+/** Lines of one request are 100 at most, those of twenty runs five names. */
+const NAMES_FOR_AMOUNTS = 5;
+const COLUMNS_AT_MOST = 8;
+
+function Figures({ line }: { line: MetricLine | undefined }) {
+  const figures = figuresOf(line);
+  if (!figures) return <td className="num faint">–</td>;
+  return (
+    <td className="num">
+      {number(figures.last)}
+      <div className="faint tiny">
+        {number(figures.least)} … {number(figures.greatest)}
+      </div>
+    </td>
+  );
+}
+
+/** How much data each run had handed out at its newest sample, by run. */
+function useAmounts(looked: Looked, metrics: string[]): Map<string, number> {
+  const names = metrics.slice(0, NAMES_FOR_AMOUNTS).join(",");
+  const asked = { runs: looked.runs, name: names, axis: "amount" as const, points: 1, isLive: looked.isLive };
+  const { data = [] } = useQuery({ ...metricLinesQuery(asked), enabled: looked.runs.length > 0 && names !== "" });
+  const amounts = new Map<string, number>();
+  for (const { run, x } of data) amounts.set(run, Math.max(amounts.get(run) ?? 0, x.at(-1) ?? 0));
+  return amounts;
+}
+
+/** A row a run: how it is, how far it came, and what its metrics came to in the range that is drawn. */
+export function Summary({ chosen, metrics, looked }: Props) {
+  const there = chosen.filter(({ run }) => run);
+  const columns = metrics.slice(0, COLUMNS_AT_MOST);
+  const lines = useQueries({
+    queries: columns.map((name) => ({ ...metricLinesQuery({ ...looked, name }), enabled: looked.runs.length > 0 })),
+  });
+  const batches = useQueries({ queries: there.map(({ name }) => newestBatchQuery(name)) });
+  const amounts = useAmounts(looked, metrics);
+  const note = looked.span ? "metrics in the range that is drawn" : "metrics: last, least … greatest";
+  return (
+    <Panel title="Summary" note={note}>
+      <div className="table-scroll" tabIndex={0} role="region" aria-label="Summary of the runs">
+        <table className={`table ${css.table}`}>
+          <thead>
+            <tr>
+              <th scope="col" className={css.fixed}>Run</th>
+              <th scope="col">State</th>
+              <th scope="col" className="num">Train step</th>
+              <th scope="col" className="num">Policy</th>
+              <th scope="col" className="num" title="Of the newest batch: mean and most versions behind">Staleness</th>
+              <th scope="col" className="num" title="Tokens handed out, env steps of fleet runs, by the newest sample">Data served</th>
+              {columns.map((name) => (
+                <th key={name} scope="col" className="num">{visible(name)}</th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {there.map(({ name, run, observedAt }, i) => {
+              const staleness = stalenessOf(batches[i]?.data?.staleness ?? {});
+              return (
+                run && (
+                  <tr key={name} data-run={name}>
+                    <th scope="row" className={css.fixed}>
+                      <Swatch look={lookAt(looked.places.get(name) ?? 0)} />{" "}
+                      <Link to="/runs/$name" params={{ name }} className="strong">{name}</Link>
+                    </th>
+                    <td><RunChip run={run} observedAt={observedAt} /></td>
+                    <td className="num">
+                      {number(run.served_steps)}
+                      {run.num_steps > 0 && <span className="faint"> / {count(run.num_steps)}</span>}
+                    </td>
+                    <td className="num">{policyStep(run.policy_step)}</td>
+                    <td className="num">{staleness ? <>{number(staleness.mean)} <span className="faint">· most {number(staleness.most)}</span></> : "–"}</td>
+                    <td className="num">{amounts.has(name) ? <>{count(amounts.get(name))} <span className="faint tiny">{run.kind === "fleet" ? "env steps" : "tokens"}</span></> : "–"}</td>
+                    {columns.map((metric, at) => (
+                      <Figures key={metric} line={lines[at]?.data?.find((line) => line.run === name)} />
+                    ))}
+                  </tr>
+                )
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+      {metrics.length > columns.length && <p className="small soft">Of {number(metrics.length)} metrics the first {number(columns.length)} are here.</p>}
+    </Panel>
+  );
+}

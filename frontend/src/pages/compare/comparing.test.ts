@@ -1,0 +1,66 @@
+import { expect, it } from "vitest";
+import type { MetricLine } from "@/api/metrics";
+import { absentFrom, configRows, figuresOf, stalenessOf, unionOf } from "./comparing";
+import { compareSearch, runsOf, spanOf } from "./search";
+
+const line = (given: Partial<MetricLine>): MetricLine => ({
+  run: "a", name: "loss", samples: 3, nans: 0, infinities: 0, bucket: 1, is_exact: true,
+  x: [], last: [], x_first: [], min: [], max: [], mean: [], count: [], gaps: [], ...given,
+});
+
+it("offers names of most runs first, and the deck's own last", () => {
+  const found = [
+    { run: "a", names: ["kl", "loss", "rolldeck/queue"], total: 3 },
+    { run: "b", names: ["loss", "rolldeck/queue"], total: 2 },
+  ];
+  expect(unionOf(found)).toEqual([
+    { name: "loss", runs: ["a", "b"] },
+    { name: "kl", runs: ["a"] },
+    { name: "rolldeck/queue", runs: ["a", "b"] },
+  ]);
+});
+
+it("sums a line up with its spikes, whatever the width of its buckets", () => {
+  expect(figuresOf(line({ last: [1, 5, null] }))).toEqual({ last: 5, least: 1, greatest: 5 });
+  const wide = line({ is_exact: false, last: [1, 2], min: [-4, null], max: [90, null] });
+  expect(figuresOf(wide)).toEqual({ last: 2, least: -4, greatest: 90 });
+  expect(figuresOf(line({ samples: 0 }))).toBeNull();
+  expect(figuresOf(undefined)).toBeNull();
+});
+
+it("names the runs that lack a metric", () => {
+  expect(absentFrom([line({}), line({ run: "b", samples: 0 })])).toEqual(["b"]);
+});
+
+it("weighs staleness by items", () => {
+  expect(stalenessOf({ "0": 3, "4": 1 })).toEqual({ mean: 1, most: 4 });
+  expect(stalenessOf({})).toBeNull();
+});
+
+it("finds where configurations differ, down to the last key, and what one of them lacks", () => {
+  const rows = configRows([
+    { fleet: { workers: 2, gpu: {} }, seed: 0, sizes: [1, 2] },
+    { fleet: { workers: 4, gpu: {} }, sizes: [1, 2] },
+    {},
+  ]);
+  expect(rows.map(({ path, isSame }) => [path, isSame])).toEqual([
+    ["fleet.workers", false],
+    ["fleet.gpu", false],
+    ["seed", false],
+    ["sizes", false],
+  ]);
+  expect(rows[0]?.values).toEqual([2, 4, undefined]);
+  expect(configRows([{ a: { b: null } }, { a: { b: null } }])).toEqual([{ path: "a.b", values: [null, null], isSame: true }]);
+});
+
+it("reads its address and leaves out what makes no sense", () => {
+  expect(compareSearch({ runs: 7, x: "moon", from: 9, to: 3, smooth: 2, config: "some" })).toEqual({ runs: "7" });
+  expect(compareSearch({ runs: "a,b", x: "elapsed", from: -5, to: 3, log: "loss" })).toEqual({ runs: "a,b", x: "elapsed", from: -5, to: 3, log: "loss" });
+  expect(spanOf({ from: -5, to: 3 })).toEqual({ from: 0, to: 3 });
+  expect(spanOf({ from: -5, to: 3, x: "elapsed" })).toEqual({ from: -5, to: 3 });
+});
+
+it("takes each run once, and twenty at most", () => {
+  expect(runsOf({ runs: "b, a,b" })).toEqual(["b", "a"]);
+  expect(runsOf({ runs: [...Array(30).keys()].join(",") })).toHaveLength(20);
+});

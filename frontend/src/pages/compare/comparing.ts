@@ -1,0 +1,81 @@
+/** Put together what runs have in common and where they differ. Pure. */
+
+import type { NamesOfRun } from "@/api/compare";
+import type { MetricLine } from "@/api/metrics";
+import type { RunDetail } from "@/api/types";
+
+export type Shared = { name: string; runs: string[] };
+
+const OF_THE_DECK = "rolldeck/";
+
+/** Every name that any of the runs has, those of most runs first, the deck's own measurements last. */
+export function unionOf(found: NamesOfRun[]): Shared[] {
+  const union = new Map<string, string[]>();
+  for (const { run, names } of found) for (const name of names) union.set(name, [...(union.get(name) ?? []), run]);
+  const isOwn = (name: string) => Number(name.startsWith(OF_THE_DECK));
+  return [...union]
+    .map(([name, runs]) => ({ name, runs }))
+    .sort((a, b) => isOwn(a.name) - isOwn(b.name) || b.runs.length - a.runs.length || a.name.localeCompare(b.name));
+}
+
+export type Figures = { last: number | null; least: number | null; greatest: number | null };
+
+/** What a line came to in the range that is drawn; null for a run that has nothing there. */
+export function figuresOf(line: MetricLine | undefined): Figures | null {
+  if (!line || line.samples === 0) return null;
+  const finite = (values: (number | null)[]) => values.filter((value) => value !== null);
+  const low = finite(line.is_exact ? line.last : line.min);
+  const high = finite(line.is_exact ? line.last : line.max);
+  // Not by spreading: a line has thousands of points.
+  const least = low.reduce<number | null>((best, value) => (best === null || value < best ? value : best), null);
+  const greatest = high.reduce<number | null>((best, value) => (best === null || value > best ? value : best), null);
+  return { last: finite(line.last).at(-1) ?? null, least, greatest };
+}
+
+/** Runs of which nothing is drawn, by their lines. */
+export function absentFrom(lines: MetricLine[]): string[] {
+  return lines.filter(({ samples }) => samples === 0).map(({ run }) => run);
+}
+
+export type Staleness = { mean: number; most: number };
+
+/** How many versions behind the items of a batch are, from counts by that number. */
+export function stalenessOf(counts: Record<string, number>): Staleness | null {
+  const rows = Object.entries(counts).map(([behind, items]) => [Number(behind), items] as const).filter(([behind]) => Number.isFinite(behind));
+  const items = rows.reduce((sum, [, each]) => sum + each, 0);
+  if (items === 0) return null;
+  const mean = rows.reduce((sum, [behind, each]) => sum + behind * each, 0) / items;
+  return { mean, most: Math.max(...rows.map(([behind]) => behind)) };
+}
+
+type Config = Record<string, unknown>;
+export type ConfigRow = { path: string; values: unknown[]; isSame: boolean };
+
+const isConfig = (value: unknown): value is Config => typeof value === "object" && value !== null && !Array.isArray(value);
+
+function leavesOf(config: Config, above = ""): [string, unknown][] {
+  return Object.entries(config).flatMap(([key, value]): [string, unknown][] => {
+    const path = above ? `${above}.${key}` : key;
+    return isConfig(value) && Object.keys(value).length > 0 ? leavesOf(value, path) : [[path, value]];
+  });
+}
+
+/** A row for each place that any of the configurations has, a value for each; undefined: it lacks it. */
+export function configRows(configs: Config[]): ConfigRow[] {
+  const leaves = configs.map((config) => new Map(leavesOf(config)));
+  const paths = [...new Set(leaves.flatMap((each) => [...each.keys()]))];
+  return paths.map((path) => {
+    const values = leaves.map((each) => each.get(path));
+    return { path, values, isSame: new Set(values.map((value) => JSON.stringify(value))).size === 1 };
+  });
+}
+
+/** What may be changed while a run goes on, as it is now. */
+export function settingsOf(run: RunDetail): Config {
+  const { kind, preset, batch_size, max_token_len, num_steps, num_workers, max_staleness, max_age_seconds } = run;
+  const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance } = run;
+  return {
+    ...{ kind, preset, batch_size, max_token_len, num_steps, num_workers, max_staleness, max_age_seconds },
+    ...{ off_policy_tolerance, lease_seconds, advantages, drop_zero_variance },
+  };
+}

@@ -1,0 +1,50 @@
+/** Say what of the runs is looked at: over which x, which part, how finely. Pure. */
+
+import type { MetricAxis, Span } from "@/api/metrics";
+import type { RunDetail } from "@/api/types";
+import type { Chosen } from "./useChosen";
+import { type CompareSearch, spanOf } from "./search";
+
+export type Looked = {
+  /** Names of the runs that there are. */
+  runs: string[];
+  /** Where each stands among those chosen: its look. */
+  places: Map<string, number>;
+  axis: MetricAxis;
+  span?: Span;
+  points: number;
+  smooth: number;
+  isLive: boolean;
+  /** Of the x axis, and of a width on it. */
+  xLabel: string;
+  unit: string;
+};
+
+const ACTIVE = new Set(["starting", "running", "paused", "draining"]);
+const FEW_RUNS = 8;
+const [POINTS, POINTS_OF_MANY] = [600, 300];
+
+/** What runs of these kinds count their data in. */
+export function amountOf(kinds: RunDetail["kind"][]): string {
+  const areFleets = new Set(kinds.map((kind) => kind === "fleet"));
+  if (areFleets.size > 1) return "tokens, env steps of fleets";
+  return areFleets.has(true) ? "env steps" : "tokens served";
+}
+
+export function lookedOf(chosen: Chosen[], search: CompareSearch): Looked {
+  const { x: axis = "step", smooth = 0 } = search;
+  const there = chosen.flatMap(({ run }) => run ?? []);
+  const amount = amountOf(there.map(({ kind }) => kind));
+  const isSeconds = axis === "time" || axis === "elapsed";
+  return {
+    runs: there.map(({ name }) => name),
+    places: new Map(chosen.map(({ name }, i) => [name, i])),
+    axis,
+    span: spanOf(search),
+    points: there.length > FEW_RUNS ? POINTS_OF_MANY : POINTS,
+    smooth,
+    isLive: there.some(({ status }) => ACTIVE.has(status)),
+    xLabel: { step: "train step", time: "time", elapsed: "since the run began", amount }[axis],
+    unit: isSeconds ? "s" : axis === "step" ? "steps" : amount,
+  };
+}

@@ -1,0 +1,29 @@
+/** Know the runs that were chosen: as they were asked for, and as the live list says they are now. */
+
+import { useQueries } from "@tanstack/react-query";
+import { runQuery } from "@/api/runs";
+import type { RunDetail, RunRow } from "@/api/types";
+import { usePart } from "@/live/live";
+
+export type Chosen = {
+  name: string;
+  /** Undefined while it is asked for, and where there is none. */
+  run?: RunDetail;
+  /** When its fleet last reported. */
+  observedAt?: string | null;
+  problem?: string;
+  isPending: boolean;
+};
+
+const NONE: RunRow[] = [];
+
+export function useChosen(names: string[]): Chosen[] {
+  const live = usePart<RunRow[]>("runs", "runs") ?? NONE;
+  const found = useQueries({ queries: names.map((name) => runQuery(name)) });
+  return names.map((name, i) => {
+    const { data, error } = found[i] ?? {};
+    const now = live.find(({ id }) => id === data?.id);
+    const run = data && now ? { ...data, ...now, config: data.config } : data;
+    return { name, run, observedAt: now?.observed_at, problem: error?.message, isPending: !data && !error };
+  });
+}

@@ -1,0 +1,156 @@
+"""A researcher puts runs beside each other, and sends a colleague the address."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import VIEWER, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+STEPS = 400
+
+
+def launched(deck: Deck, name: str, **config: Any) -> None:
+    deck.post(
+        "/api/runs",
+        {"name": name, "preset": "cartpole", "config": config, "start": False, "tags": ["beside"]},
+    )
+
+
+def measure(deck: Deck, run: str, metric: str, *, scale: float) -> None:
+    samples = [
+        {"name": metric, "step": step, "value": scale / (1 + step / 50)} for step in range(STEPS)
+    ]
+    deck.post(f"/api/runs/{run}/metrics", {"samples": samples})
+
+
+@pytest.fixture(scope="module")
+def measured(deck: Deck) -> Deck:
+    """Three runs: two drafts told different things, of which all have a loss, one an entropy."""
+    launched(deck, "beside-a", seed=1)
+    launched(deck, "beside-b", seed=2, buffer={"batch_size": 4})
+    deck.post("/api/runs", {"name": "beside-out", "kind": "outside", "tags": ["beside"]})
+    for scale, run in enumerate(("beside-a", "beside-b", "beside-out"), start=1):
+        measure(deck, run, "loss", scale=scale)
+    measure(deck, "beside-a", "entropy", scale=5)
+    return deck
+
+
+def overlay(page: Page, metric: str) -> Locator:
+    return page.locator(f'[data-metric="{metric}"]')
+
+
+def row(page: Page, run: str) -> Locator:
+    return page.locator(f'tr[data-run="{run}"]')
+
+
+def test_runs_selected_in_the_list_stand_beside_each_other(page: Page, measured: Deck) -> None:
+    sign_in(page, VIEWER)
+    page.goto("/runs?q=tag:beside")
+    page.get_by_label("Select beside-a").check()
+    expect(page.get_by_role("button", name="Compare")).to_have_attribute("aria-disabled", "true")
+    page.get_by_label("Select beside-b").check()
+    page.get_by_role("link", name="Compare", exact=True).click()
+
+    expect(page.get_by_role("heading", name="Compare")).to_be_visible()
+    chart = overlay(page, "loss").get_by_role("img")
+    expect(chart).to_have_attribute(
+        "aria-label", re.compile("beside-a .*beside-b|beside-b .*beside-a")
+    )
+    expect(overlay(page, "entropy").locator("[data-absent]")).to_have_attribute(
+        "data-absent", "beside-b"
+    )
+    expect(row(page, "beside-a")).to_contain_text("draft")
+    # The last value, and the least and greatest of all: 1 / (1 + 399 / 50) … 1.
+    expect(row(page, "beside-a")).to_contain_text("0.111")
+    expect(row(page, "beside-a")).to_contain_text("0.111 … 1")
+
+
+def test_only_what_they_were_told_differently_is_shown_until_all_is_asked_for(
+    signed_in: Page, measured: Deck
+) -> None:
+    page = signed_in
+    page.goto("/compare?runs=beside-a,beside-b,beside-out")
+    configs = page.get_by_role("table", name="Configurations")
+    seed = configs.locator('tr[data-path="seed"]')
+    expect(seed.get_by_role("cell")).to_have_text(["1", "differs: 2", "differs: –"])
+    expect(page.get_by_text("beside-out: launched elsewhere")).to_be_visible()
+
+    page.get_by_role("button", name="Take beside-out out").click()
+    expect(page).to_have_url(re.compile(r"runs=beside-a%2Cbeside-b$"))
+    expect(configs.locator("tr[data-path]")).to_have_count(3)
+    page.get_by_role("radiogroup", name="How much of it").get_by_text("All of it").click()
+    expect(configs.locator('tr[data-path="environment.spec"]')).to_be_visible()
+    expect(page).to_have_url(re.compile("config=all"))
+
+
+def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Deck) -> None:
+    page = signed_in
+    page.goto("/compare")
+    expect(page.get_by_role("heading", name="No run is chosen")).to_be_visible()
+    add = page.get_by_role("combobox", name="Add a run")
+    for run in ("beside-a", "beside-out"):
+        add.click()
+        add.fill(run)
+        page.get_by_role("option", name=run).click()
+        expect(page.locator(f'li[data-run="{run}"]')).to_be_visible()
+    expect(overlay(page, "loss").locator("canvas")).to_be_visible()
+
+    page.locator(".mantine-MultiSelect-pill").filter(has_text="loss").locator("button").click()
+    expect(overlay(page, "loss")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Draw beside-out").click()
+    page.get_by_text("Since start").click()
+    page.get_by_role("combobox", name="Smoothing").click()
+    page.get_by_role("option", name="smoothing 0.9", exact=True).click()
+
+    for chosen in ("runs=beside-a%2Cbeside-out", "m=entropy", "hide=beside-out", "x=elapsed"):
+        expect(page).to_have_url(re.compile(chosen))
+    expect(page).to_have_url(re.compile(r"smooth=0\.9"))
+    page.reload()
+    expect(overlay(page, "entropy").locator("canvas")).to_be_visible()
+    expect(page.get_by_role("button", name="Draw beside-out")).to_have_attribute(
+        "aria-pressed", "false"
+    )
+    expect(overlay(page, "entropy").get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile("beside-a, smoothed")
+    )
+
+
+def test_one_zoom_is_that_of_all_charts(signed_in: Page, measured: Deck) -> None:
+    page = signed_in
+    page.goto("/compare?runs=beside-a,beside-b")
+    area = overlay(page, "loss").locator(".u-over")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.25, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, middle, steps=5)
+    page.mouse.up()
+
+    expect(page).to_have_url(re.compile(r"from=\d+.*to=\d+"))
+    for metric in ("loss", "entropy"):
+        points = overlay(page, metric).locator(".chart")
+        expect(points).to_have_attribute("data-points", re.compile("^1[0-9][0-9]$|^9[0-9]$"))
+    page.get_by_role("button", name="Whole range").click()
+    expect(overlay(page, "loss").locator(".chart")).to_have_attribute("data-points", str(STEPS))
+
+
+def test_a_run_that_is_not_there_costs_the_others_nothing(signed_in: Page, measured: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/beside-a")
+    page.get_by_role("link", name="Compare with others").click()
+    expect(page).to_have_url(re.compile(r"/compare\?runs=beside-a$"))
+    page.goto("/compare?runs=beside-a,never-there")
+
+    expect(page.locator('li[data-run="never-there"]')).to_contain_text("there is no run")
+    expect(overlay(page, "loss").locator("canvas")).to_be_visible()
+    page.set_viewport_size({"width": 360, "height": 800})
+    overlay(page, "loss").scroll_into_view_if_needed()
+    expect(overlay(page, "loss").locator("canvas")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
