@@ -1,0 +1,120 @@
+"""Everything is a few letters away, and nothing is done before it was asked about."""
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.deck import Deck
+from tests.e2e import pages
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+
+def opened(page: Page) -> Locator:
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Go to a place")
+    expect(box).to_be_focused()
+    return box
+
+
+def chosen(page: Page) -> Locator:
+    """The option that Enter takes, by what the box says of it to a screen reader."""
+    box = page.get_by_role("combobox", name="Go to a place")
+    return page.locator(f"[id='{box.get_attribute('aria-activedescendant')}']")
+
+
+def test_a_run_and_its_tabs_are_reached_by_a_few_letters(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/runs")
+    page.get_by_role("link", name="seed-cartpole-live").wait_for()
+    page.keyboard.press("/")
+    opened(page)
+    assert pages.barriers(page) == []
+    page.keyboard.press("Escape")
+    expect(page.locator("[data-filter]")).to_be_focused()
+
+    opened(page)
+    page.keyboard.type("lesrev")
+    expect(page.get_by_role("option")).to_have_count(0)
+    page.keyboard.press("Control+a")
+    page.keyboard.type("reverse-les")
+    expect(chosen(page)).to_contain_text("seed-reverse-lessons")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="seed-reverse-lessons")).to_be_visible()
+
+    opened(page)
+    page.keyboard.type("curr")
+    expect(chosen(page)).to_contain_text("Curriculum")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/seed-reverse-lessons/curriculum")
+
+    opened(page)
+    expect(page.get_by_role("group", name="Recent")).to_contain_text("Curriculum")
+    expect(page.get_by_role("group", name="Recent")).to_contain_text("seed-reverse-lessons")
+    page.keyboard.press("ArrowUp")
+    expect(chosen(page)).to_contain_text("Sign out")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_what_changes_a_run_is_asked_about_first_and_gives_the_focus_back(
+    signed_in: Page, deck: Deck
+) -> None:
+    page = signed_in
+    deck.post("/api/runs", {"name": "by-palette", "kind": "outside", "start": True})
+    page.goto("/runs/by-palette")
+    page.get_by_role("link", name="Metrics").focus()
+
+    opened(page)
+    page.keyboard.type("kill")
+    expect(chosen(page)).to_contain_text("Kill by-palette")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Kill by-palette?")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Control+k")  # never above a dialog
+    expect(page.get_by_role("combobox", name="Go to a place")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("link", name="Metrics")).to_be_focused()
+    assert deck.get("/api/runs/by-palette")["status"] == "running"
+
+
+def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
+    signed_in: Page, deck: Deck
+) -> None:
+    page = signed_in
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=deck.url)
+    page.goto("/audit?kind=created")
+    page.get_by_role("heading", name="Audit").wait_for()
+    page.get_by_role("button", name="Go to, or do").click()
+    expect(page.get_by_role("combobox", name="Go to a place")).to_be_focused()
+    page.keyboard.type("light th")
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "light")
+
+    opened(page)
+    page.keyboard.type("copy link")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("The link is copied")
+    assert page.evaluate("navigator.clipboard.readText()") == f"{deck.url}/audit?kind=created"
+
+    page.keyboard.press("Control+a")
+    page.keyboard.type("no such thing")
+    expect(page.get_by_text("Nothing is called “no such thing”.")).to_be_visible()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("keyboard")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Go to anything")
+
+
+def test_a_phone_has_room_for_it(signed_in: Page) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.get_by_role("button", name="Go to, or do").click()
+    expect(page.get_by_role("combobox", name="Go to a place")).to_be_focused()
+    page.keyboard.type("audit")
+    expect(chosen(page)).to_contain_text("Audit")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    chosen(page).click()
+    expect(page.get_by_role("heading", name="Audit")).to_be_visible()
