@@ -173,11 +173,12 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
         assert time.monotonic() - back_at < 20
         eventually(lambda: both_run(platform))
         eventually(lambda: not spooled(tmp_path))
+        # Told with a report, which follows the fragments.
+        eventually(lambda: "spool_inherited" in platform.events())
 
     for slot in {slot for slot, _ in platform.order}:
         numbers = [number for name, number in platform.order if name == slot]
         assert numbers == list(range(len(numbers)))
-    assert "spool_inherited" in platform.events()
 
 
 def test_a_killed_manager_is_restarted_by_the_cluster_and_reports_count_on(
