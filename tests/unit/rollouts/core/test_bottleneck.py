@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.bottleneck import SELDOM, Verdict, gain_of_a_worker, judge
+from rollouts.core.bottleneck import LONG_SECONDS, SELDOM, Verdict, gain_of_a_worker, judge
 from rollouts.core.flow import STAGES, Facts, stages, stay
 
 BUSY = {"env_step": 0.58, "recv": 0.05, "act": 0.03, "infer": 0.24, "cut": 0.02, "send": 0.01}
@@ -189,4 +189,6 @@ def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
     assert found.stage is None or found.stage in [stage.name for stage in seen]
     assert all(0 <= share <= 1 for stage in seen for share in (stage.share, stage.waits) if share)
     if found.stage == "train" and (of.trainer_waits or 0) > SELDOM:
-        assert of.shares.get("waiting_weights", 0) >= 0.5 or of.trainer_waits is None
+        # One trainer may hold a batch for long while another waits.
+        is_stuck = (of.holding_seconds or 0) >= LONG_SECONDS
+        assert of.shares.get("waiting_weights", 0) >= 0.5 or is_stuck
