@@ -15,19 +15,6 @@ function styled(lines: ProgressLine[], pick: "share" | "success"): Line[] {
   return lines.map((line, i) => ({ label: line.lesson, values: line[pick], role: (i + 1) as Line["role"], dashed: i % 2 === 1 }));
 }
 
-function Legend({ lines }: { lines: ProgressLine[] }) {
-  return (
-    <div className="legend tiny soft" aria-hidden="true">
-      {lines.map(({ lesson }, i) => (
-        <span key={lesson}>
-          <span className="swatch" style={{ background: `var(--chart-${i + 1})` }} /> {lesson}
-          {i % 2 === 1 && " (dashed)"}
-        </span>
-      ))}
-    </div>
-  );
-}
-
 /** What the figures are of: how wide a point is, how far back they go, and whether lessons are missing. */
 function scopeOf({ bucket, epoch, outcomes, is_whole, results }: LessonProgress, lines: number): string {
   const points = bucket > 1 ? `${count(bucket)} versions a point` : "by version";
@@ -55,11 +42,9 @@ export function ProgressCharts({ run, revision, lessons, opened }: Props) {
     <>
       <Panel title="Share of what is sampled" note={`% of episodes, ${scope}`} className="span-6">
         <Chart {...common} name="Share of each lesson of what is sampled, in percent" lines={styled(lines, "share")} />
-        <Legend lines={lines} />
       </Panel>
       <Panel title="Success in training" note={`% of the lesson's episodes, ${scope}`} className="span-6">
         <Chart {...common} name="Success of each lesson in training, in percent" lines={styled(lines, "success")} />
-        <Legend lines={lines} />
       </Panel>
     </>
   );

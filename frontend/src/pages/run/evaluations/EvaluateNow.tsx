@@ -12,14 +12,14 @@ export function EvaluateNow({ run, lessons }: Props) {
   const why = whyNotNow(run, useMayOperate());
   if (!why) return <Asking run={run.name} lessons={lessons} />;
   return (
-    <>
+    <Group gap="xs" wrap="nowrap">
       <span id="why-not-evaluate" className="small faint">
         {why}
       </span>
       <Button size="compact-sm" variant="default" disabled aria-describedby="why-not-evaluate">
         Evaluate now
       </Button>
-    </>
+    </Group>
   );
 }
 

@@ -93,7 +93,7 @@ type KnownProps = { curriculum: CurriculumPart };
 
 function noteOf(rows: EvaluationRow[], { evaluations_open: open }: CurriculumPart): string {
   const waiting = open > 0 ? `, ${open} to come` : "";
-  return `success and its interval by policy version, the newest ${COLUMNS}; marked where chance does not explain a change${rows.length > 0 ? waiting : ""}`;
+  return `success and its interval, newest ${COLUMNS} versions; marked where chance does not explain a change${rows.length > 0 ? waiting : ""}`;
 }
 
 function Known({ curriculum }: KnownProps) {

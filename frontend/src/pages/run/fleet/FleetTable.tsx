@@ -139,7 +139,6 @@ function WorkerLine({ worker, words, hasGpu, isChosen, onLog }: { worker: Worker
             <span className="faint">· {bytes(worker.gpu_memory_bytes)}</span>
           </td>
         )}
-        <td className="soft anywhere verdict">{visible(worker.verdict) || "–"}</td>
         <td>
           <Button size="compact-xs" variant="subtle" color="gray" aria-label={`Log of worker ${worker.index}`} onClick={() => onLog(null)}>
             Log
@@ -149,7 +148,8 @@ function WorkerLine({ worker, words, hasGpu, isChosen, onLog }: { worker: Worker
       {open && (
         <tr>
           <td />
-          <td colSpan={hasGpu ? 12 : 11}>
+          <td colSpan={hasGpu ? 11 : 10}>
+            {worker.verdict && <p className="soft small anywhere">{visible(worker.verdict)}</p>}
             <Slots slots={worker.slots} words={words} onLog={onLog} />
             <Stages stages={worker.stages} />
           </td>
@@ -260,7 +260,6 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
                     GPU
                   </th>
                 )}
-                <th scope="col">Verdict</th>
                 <th scope="col">
                   <span className="unseen">Log</span>
                 </th>
