@@ -23,9 +23,9 @@ def figure(page: Page, name: str) -> float:
     return float(text) if text else 0.0
 
 
-def points(page: Page) -> int:
-    chart = page.get_by_role("img", name=re.compile("^Return, of training episodes"))
-    return int(chart.get_attribute("data-points") or 0)
+def points(page: Page, chart: str) -> int:
+    found = page.get_by_role("img", name=re.compile(f"^{chart}"))
+    return int(found.get_attribute("data-points") or 0)
 
 
 def test_nobody_sees_a_run_without_signing_in(page: Page) -> None:
@@ -53,10 +53,11 @@ def test_a_run_is_launched_watched_paused_and_resumed(signed_in: Page, deck: Dec
     expect(page.get_by_role("heading", name=name)).to_be_visible()
     trainer = deck.start_trainer(name)
     try:
-        wait_until(lambda: points(page) >= 2, seconds=90, what="the return curve begins")
-        seen = points(page)
-        wait_until(lambda: points(page) > seen, seconds=60, what="the return curve moves")
+        see_it_move(page, "Return, of training episodes", seconds=90)  # measured every 10 s
         assert figure(page, "return") > 0
+        page.get_by_role("link", name="Episodes").click()
+        see_it_move(page, "Return per episode", seconds=30)  # reported every second
+        page.get_by_role("link", name="Overview").click()
 
         seconds = []
         for _ in range(3):
@@ -70,6 +71,12 @@ def test_a_run_is_launched_watched_paused_and_resumed(signed_in: Page, deck: Dec
         trainer.terminate()
         trainer.wait(10)
         deck.post(f"/api/runs/{name}/kill")
+
+
+def see_it_move(page: Page, chart: str, *, seconds: float) -> None:
+    wait_until(lambda: points(page, chart) >= 2, seconds=seconds, what=f"{chart} begins")
+    seen = points(page, chart)
+    wait_until(lambda: points(page, chart) > seen, seconds=seconds, what=f"{chart} moves")
 
 
 def pause(page: Page) -> float:
