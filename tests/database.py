@@ -15,7 +15,7 @@ def empty_quickly() -> None:
 
     Django truncates all tables after each such test, which makes new files for fifty tables with
     their indices, and writes down permissions and types of content again: 110 ms, and more where
-    the server waits for its disk. Next to nothing is in them, and to delete that takes 5.
+    the server waits for its disk. Next to nothing is in them to delete.
     """
     TransactionTestCase._fixture_teardown = _delete_rows  # type: ignore[method-assign]
 
