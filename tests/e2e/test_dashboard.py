@@ -82,7 +82,7 @@ def see_it_move(page: Page, chart: str, *, seconds: float) -> None:
 def pause(page: Page) -> float:
     """Pause and return after how many seconds the page said so."""
     began = time.monotonic()
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Pause", exact=True).click()
     page.locator("[data-status=paused]").wait_for()
     page.get_by_role("button", name="Resume").wait_for()
     return time.monotonic() - began
@@ -190,7 +190,7 @@ def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, deck: Deck) -> None:
     deck.post("/api/runs", {"name": "only-to-look-at", "kind": "outside", "start": True})
     sign_in(page, VIEWER)
     page.goto("/runs/only-to-look-at")
-    pause = page.get_by_role("button", name="Pause")
+    pause = page.get_by_role("button", name="Pause", exact=True)
 
     expect(pause).to_be_disabled()
     pause.hover(force=True)

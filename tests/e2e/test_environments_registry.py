@@ -14,7 +14,7 @@ def test_an_environment_is_found_looked_into_and_followed_to_its_run(
     page = signed_in
     page.goto("/environments")
     cartpole = page.locator("[data-environment='gymnasium:CartPole-v1']")
-    expect(cartpole).to_contain_text("episodes")
+    expect(cartpole).to_contain_text("active")
     page.keyboard.press("/")
     page.keyboard.type("gsm")
     expect(cartpole).to_have_count(0)

@@ -1,5 +1,7 @@
 """Everything is a few letters away, and nothing is done before it was asked about."""
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -17,8 +19,9 @@ def opened(page: Page) -> Locator:
 
 
 def chosen(page: Page) -> Locator:
-    """The option that Enter takes, by what the box says of it to a screen reader."""
+    """The option that Enter takes, once the box says of one to a screen reader that it is it."""
     box = page.get_by_role("combobox", name="Go to a place")
+    expect(box).to_have_attribute("aria-activedescendant", re.compile("."))
     return page.locator(f"[id='{box.get_attribute('aria-activedescendant')}']")
 
 

@@ -16,7 +16,7 @@ def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, deck: Deck) -> None
     page = signed_in
     start(deck, "steered")
     page.goto("/runs/steered")
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Pause", exact=True).click()
     page.locator("[data-status=paused]").wait_for()
     page.locator("[data-undo]").click()
     page.locator("[data-status=running]").wait_for()

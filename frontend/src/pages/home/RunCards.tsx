@@ -38,7 +38,10 @@ function Card({ run, me }: { run: ShownRun; me: string | undefined }) {
           <dt title="Sequences or fragments that wait for a trainer">Queue</dt>
           <dd data-figure="queue">{count(run.queued)}</dd>
         </div>
-        <div className={css.trend}>{returns.length > 1 && <Spark values={returns} label={`Return of ${run.name} over time`} />}</div>
+        <div className={css.trend}>
+          <dt className="unseen">Trend</dt>
+          <dd>{returns.length > 1 ? <Spark values={returns} label={`Return of ${run.name} over time`} /> : <span className="unseen">none yet</span>}</dd>
+        </div>
       </dl>
       {part !== null && <Progress size={3} value={100 * part} aria-label={`Train steps of ${run.name}`} />}
       <p className={`small soft ${css.verdict}`}>{visible(run.verdict ?? "")}</p>

@@ -7,12 +7,12 @@ import css from "@/pages/run/curriculum/graph.module.css";
 import { drawnOf, GAP, type GraphNode, graphOf, lineOf, neighbourOf, NODE, type LessonGraph as Layout } from "@/pages/run/curriculum/graph";
 import { lookOf } from "@/theme/chips";
 
-/** What a lesson says to whoever cannot see where it stands. */
-function wordsOf({ name, status, evaluation, stop_success, requires, reason }: LessonRow): string {
+/** What the graph says with bars and lines, for whoever cannot see them. */
+function wordsOf({ evaluation, stop_success, requires, reason }: LessonRow): string {
   const success = evaluation?.figures?.success;
-  const evaluated = success ? `evaluated at ${number(success.estimate)}, learnt at ${number(stop_success)}` : "not evaluated yet";
+  const evaluated = success ? `evaluated success, learnt at ${number(stop_success)}` : "not evaluated yet";
   const after = requires.length > 0 ? `after ${requires.map(({ lesson }) => lesson).join(" and ")}` : "requires nothing";
-  return `${name}: ${status}, ${evaluated}, ${after}. ${visible(reason)}`;
+  return `${evaluated}, ${after}. ${visible(reason)}`;
 }
 
 function Bar({ lesson }: { lesson: LessonRow }) {
@@ -42,7 +42,6 @@ function Lesson({ node: { lesson, layer, row }, isHome, onFocus, onOpen }: NodeP
         className={`${css.node} tone-${tone}`}
         data-node={lesson.name}
         data-status={lesson.status}
-        aria-label={wordsOf(lesson)}
         title={visible(lesson.reason)}
         tabIndex={isHome ? 0 : -1}
         onFocus={onFocus}
@@ -56,6 +55,7 @@ function Lesson({ node: { lesson, layer, row }, isHome, onFocus, onOpen }: NodeP
           </span>
           <span className="num">{success ? percent(success.estimate) : "–"}</span>
         </span>
+        <span className="unseen"> {wordsOf(lesson)}</span>
         <Bar lesson={lesson} />
         <span className={`${css.after} small soft`}>{lesson.requires.length > 0 ? `after ${lesson.requires.map((one) => one.lesson).join(", ")}` : "requires nothing"}</span>
       </button>
