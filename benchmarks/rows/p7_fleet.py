@@ -1,9 +1,11 @@
 """P7: env steps a second of a whole fleet, durable on the platform, beside loops that keep nothing.
 
-Both sides get the same environments, as many of them, the same network and the two cores. Ours is
-everything there is: Ray actors with a policy each, env processes, fragments sent over HTTP and
-acknowledged durably, PostgreSQL, and a trainer that takes and confirms every batch. The bare loops
-step and forget, one process for each of our workers; while they run, the fleet is paused.
+Both sides get the same environments, as many of them, the same network and the two cores, and lay
+them out as suits them best. Ours is everything there is: a Ray actor with the policy and all the
+environments, which leaves room on the second core for fragments sent over HTTP and acknowledged
+durably, PostgreSQL, and a trainer that takes and confirms every batch. The bare loops step and
+forget, one process with its share of the environments on each core; while they run, the fleet is
+paused.
 """
 
 import os
@@ -19,8 +21,8 @@ from benchmarks.fleet_on_deck import FleetOnDeck, Shape, fleet_on
 from benchmarks.paced import Paced, paced
 from benchmarks.peers import RLLIB
 
-WORKERS: Final = 2
-USUAL_ENVS: Final = 32
+CORES: Final = 2
+USUAL_ENVS: Final = 64
 SECONDS: Final = 6.0
 NATIVE_PAIRS: Final = 3
 """Beside CartPole's own vectors, which no mark is about."""
@@ -31,39 +33,44 @@ WITH_RAY: Final = {"RAY_ADDRESS": ""}
 
 
 def take(bench: Bench) -> Figures:
-    usual = at(bench, USUAL_ENVS)
+    """Measure the usual number of environments; in full, others too, and a worker for each core."""
+    usual = at(bench, Shape(workers=1, envs=USUAL_ENVS))
     if not bench.full or bench.is_alone:
         return usual
-    growth = [
-        {"work": f"{envs} envs a worker", **at(bench, envs, is_whole=False)} for envs in (8, 128)
-    ]
+    others = [Shape(workers=1, envs=envs) for envs in (USUAL_ENVS // 4, USUAL_ENVS * 4)]
+    others.append(Shape(workers=CORES, envs=USUAL_ENVS // CORES))
+    growth = [{"work": _words(shape), **at(bench, shape, is_whole=False)} for shape in others]
     return usual | {"growth": growth}
 
 
-def at(bench: Bench, envs: int, *, is_whole: bool = True) -> Figures:
-    """Return the figures with so many environments for each worker; whole: beside every loop."""
-    shape = Shape(workers=WORKERS, envs=envs)
+def at(bench: Bench, shape: Shape, *, is_whole: bool = True) -> Figures:
+    """Return the figures of a fleet laid out like this; whole: beside every loop."""
+    envs_a_core = shape.workers * shape.envs // CORES
     with ExitStack() as parts:
         deck = parts.enter_context(bench.deck(settings=WITH_RAY))
         fleet = parts.enter_context(fleet_on(deck, shape))
         if bench.is_alone:
-            return _compared(bench, f"{envs} envs a worker", fleet, None)
-        sync = parts.enter_context(_bare(envs, "sync"))
-        figures = _compared(bench, f"{envs} envs a worker, Gymnasium's sync loop", fleet, sync)
+            return _compared(bench, _words(shape), fleet, None)
+        sync = parts.enter_context(_bare(envs_a_core, "sync"))
+        figures = _compared(bench, f"{_words(shape)}, Gymnasium's sync loop", fleet, sync)
         figures["cpu_us_a_step"] = _rounded(fleet.cpu_microseconds) | {
             "bare": round(sync.cpu_microseconds, 2)
         }
         if not is_whole:
             return figures
-        rllib = parts.enter_context(_rllib(envs))
+        rllib = parts.enter_context(_rllib(envs_a_core))
         beside = _compared(bench, "RLlib's EnvRunner", fleet, rllib)
         figures["rllib"] = beside
         figures["rllib_ratio"] = beside["ratio"]
-        native = parts.enter_context(_bare(envs, "vector_entry_point"))
+        native = parts.enter_context(_bare(envs_a_core, "vector_entry_point"))
         figures["native_loop"] = _compared(
             bench, "CartPole's own vectors", fleet, native, pairs=NATIVE_PAIRS
         )
         return figures
+
+
+def _words(shape: Shape) -> str:
+    return f"{shape.workers} × {shape.envs} envs"
 
 
 def _compared(
@@ -97,7 +104,7 @@ def _compared(
 @contextmanager
 def _bare(envs: int, mode: str) -> Iterator[Paced]:
     command = [sys.executable, "-m", "benchmarks.bare_loop", str(envs), mode]
-    with paced(command, count=WORKERS) as loops:
+    with paced(command, count=CORES) as loops:
         yield loops
 
 
@@ -105,7 +112,7 @@ def _bare(envs: int, mode: str) -> Iterator[Paced]:
 def _rllib(envs: int) -> Iterator[Paced]:
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [str(RLLIB.python()), RUNNER, str(envs)]
-    with paced(command, count=WORKERS, environment=own) as runners:
+    with paced(command, count=CORES, environment=own) as runners:
         yield runners
 
 

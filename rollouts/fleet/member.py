@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from rolldeck.errands import RecordingOrder
 from rolldeck.wire import EpisodeWindow, WorkerEnding, WorkerReport
+from rollouts.core import admission
 from rollouts.core.backoff import RestartBudget, RestartRule
 from rollouts.core.reports import NEVER_SPAWNED
 from rollouts.fleet import log_files
@@ -64,6 +65,7 @@ class Member:
         """Statistics that wait to be reported."""
         self._settings = settings
         self._items_at_once = settings.items_at_once
+        self._pace = admission.Pace()
         self._source = source
         self._events = events
         self._budget = RestartBudget(RESPAWN_RULE)
@@ -143,17 +145,18 @@ class Member:
         return known + (self._exchange.credits if self._exchange else 0)
 
     def wants(self, policy_step: int) -> int:
-        """Return how many credits it could use now: two for each item it fills at a time.
+        """Return how many credits it could use now.
 
         A worker that does not act with version `policy_step` yet wants none: room that came with
         a version is for what that version samples, anything older would be too old in the end.
         """
         if self._state is None or self._exchange is not None or self.is_leaving:
             return 0
-        report = self._state.report
+        report, pace = self._state.report, self._pace.per_second
         if report.state != "running" or report.active_step < policy_step:
             return 0
-        return max(0, 2 * self._items_at_once - self._state.unspent)
+        unspent = self._state.unspent
+        return admission.wanted(at_once=self._items_at_once, unspent=unspent, per_second=pace)
 
     def waits_since(self, now: float) -> float:
         """Return for how many seconds it has been starting; 0 if it is not."""
@@ -316,6 +319,7 @@ class Member:
             self._is_hopeless = state.is_hopeless
             self._bury(state.report.reason, now, last=state)
             return
+        self._pace.note(state.report.fragments_cut, now)
         self._state = state
 
     def _heard(self, state: WorkerState) -> WorkerState:

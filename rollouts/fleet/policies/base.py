@@ -99,13 +99,11 @@ class TorchPolicy(ABC):
         """
         wanted = self._template.state_dict()
         _check(wanted, tensors)
-        module = _like(self._template)
-        state = {
-            name: tensor_of(value).to(self._device, wanted[name].dtype)
+        tensors_of = {
+            name: _placed(tensor_of(value), self._device, wanted[name].dtype)
             for name, value in tensors.items()
         }
-        module.load_state_dict(state, assign=True)
-        return module.requires_grad_(requires_grad=False).eval()
+        return _with_weights(self._template, tensors_of)
 
     def adopt(self, prepared: nn.Module) -> None:
         """Act with what `prepare` returned from now on; recurrent state is kept."""
@@ -138,17 +136,41 @@ def device_of(asked: str) -> torch.device:
     return torch.device(("cuda" if has_gpu else "cpu") if asked == "auto" else asked)
 
 
-def _like(module: nn.Module) -> nn.Module:
-    """Return a module that takes weights of its own and shares all else with `module`.
+def _placed(tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return `tensor` there and in that type; itself if it is, without asking torch.
 
-    A deep copy of an empty module takes longer than all the rest of `prepare`.
+    Whatever torch is asked to do, it lets go of Python's lock for: beside a thread that acts, the
+    lock takes milliseconds to come back.
     """
-    like = copy(module)
-    for kind in ("_parameters", "_buffers", "_modules"):
-        like.__dict__[kind] = dict(module.__dict__[kind])
-    children = like.__dict__["_modules"]
-    children |= {name: _like(child) for name, child in children.items() if child is not None}
-    return like
+    if tensor.device == device and tensor.dtype == dtype:
+        return tensor
+    return tensor.to(device, dtype)
+
+
+def _with_weights(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str = "") -> nn.Module:
+    """Return a module with weights of its own, by name, that shares all else with `module`.
+
+    A deep copy of an empty module takes longer than all the rest of `prepare`, and so does
+    `load_state_dict` beside a thread that acts; see `_placed`.
+    """
+    made = copy(module)
+    own = made.__dict__
+    own["training"] = False
+    own["_parameters"] = {
+        name: empty if empty is None else nn.Parameter(tensors[prefix + name], requires_grad=False)
+        for name, empty in own["_parameters"].items()
+    }
+    own["_buffers"] = {
+        name: tensors.get(prefix + name, empty) for name, empty in own["_buffers"].items()
+    }
+    own["_modules"] = {
+        name: child if child is None else _with_weights(child, tensors, f"{prefix}{name}.")
+        for name, child in own["_modules"].items()
+    }
+    if isinstance(made, nn.RNNBase):
+        # Torch's own recurrent layers list their weights a second time.
+        own["_flat_weights"] = [getattr(made, name, None) for name in own["_flat_weights_names"]]
+    return made
 
 
 def tensor_of(array: NDArray[Any]) -> Tensor:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.admission import room, share_out
+from rollouts.core.admission import AHEAD_SECONDS, Pace, room, share_out, wanted
 
 
 def test_what_is_out_and_what_was_just_accepted_takes_room() -> None:
@@ -32,3 +32,32 @@ def test_no_credit_is_made_up_lost_or_forced_on_anyone(free: int, wanted: list[i
 
     assert sum(shares) == min(free, sum(wanted))
     assert all(0 <= share <= want for share, want in zip(shares, wanted, strict=True))
+
+
+def test_a_worker_may_begin_two_of_each_item_that_it_fills_at_a_time() -> None:
+    assert wanted(at_once=8, unspent=5, per_second=0.0) == 11
+    assert wanted(at_once=8, unspent=20, per_second=0.0) == 0
+
+
+def test_the_credits_of_a_fast_worker_last_until_it_is_asked_again() -> None:
+    assert wanted(at_once=8, unspent=10, per_second=100.0) == 100.0 * AHEAD_SECONDS - 10
+
+
+def test_the_pace_of_a_worker_is_that_of_a_whole_second() -> None:
+    pace = Pace()
+
+    for tenth in range(11):
+        # Environments in step: 64 items at once, every third of a second.
+        pace.note(64 * (tenth // 3), now=5.0 + tenth / 10)
+
+    assert pace.per_second == 64 * 3
+
+
+def test_the_pace_of_a_new_incarnation_begins_anew() -> None:
+    pace = Pace()
+    pace.note(0, now=0.0)
+    pace.note(500, now=1.0)
+
+    pace.note(2, now=2.0)
+
+    assert pace.per_second == 0.0

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from rollouts.fleet.acting import NoWeights, WeightsDoNotFit, for_environment
 from rollouts.fleet.environments import Space
 from rollouts.fleet.policies import MlpPolicy, TorchMlp
+from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.settings import derive_seed
 
 OBS = Space(kind="box", shape=(4,), dtype="float32")
@@ -17,7 +19,7 @@ BOX = Space(kind="box", shape=(1,), dtype="float32", low=[-2.0], high=[2.0])
 FIRST = np.zeros(3, dtype=np.bool_)
 
 
-def tensors(module: MlpPolicy) -> dict[str, np.ndarray]:
+def tensors(module: nn.Module) -> dict[str, np.ndarray]:
     return {name: value.numpy() for name, value in module.state_dict().items()}
 
 
@@ -102,6 +104,41 @@ def test_weights_that_nobody_can_write_to_are_acted_with_where_they_are() -> Non
     assert addresses(policy.prepare(frozen)) == {n: v.ctypes.data for n, v in frozen.items()}
     copied = addresses(policy.prepare(arrays))
     assert not set(copied.values()) & {value.ctypes.data for value in arrays.values()}
+
+
+def test_every_sort_of_layer_acts_with_the_weights_it_was_given() -> None:
+    class Layered(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = nn.ModuleList([nn.Linear(4, 6, bias=False), nn.BatchNorm1d(6)])
+            self.memory = nn.GRU(6, 3, num_layers=2)
+
+        def forward(self, obs: torch.Tensor) -> torch.Tensor:
+            for block in self.blocks:
+                obs = block(obs)
+            return torch.as_tensor(self.memory(obs)[0])
+
+    class Policy(TorchPolicy):
+        def _run(
+            self,
+            module: nn.Module,
+            obs: Any,
+            state: Any,  # noqa: ARG002 the base's
+            first: Any,  # noqa: ARG002 the base's
+        ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+            outputs = module(torch.from_numpy(obs))
+            return outputs[:, :2], outputs[:, 2], {}
+
+    policy = Policy(Layered(), observation=OBS, action=TWO, seed=1, device="cpu")
+    obs = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    versions = [Layered().eval() for _ in range(2)]
+    prepared = [policy.prepare(tensors(version)) for version in versions]
+
+    for version, weights in zip(versions, prepared, strict=True):
+        policy.adopt(weights)
+        with torch.no_grad():
+            expected = version(torch.from_numpy(obs))[:, 2]
+        assert policy.act(obs, {}, FIRST).values == pytest.approx(expected.numpy(), abs=1e-6)
 
 
 def test_a_seed_depends_on_what_it_is_for_and_on_nothing_else() -> None:
