@@ -12,11 +12,9 @@ from buffer.core.fates import BatchState, ItemKind
 from buffer.core.stalls import Flow, Stall, stall_of
 from buffer.models import Batch
 from buffer.services.backpressure import free_disk_bytes
-from runs.core.alerts import AlertKind, Condition, Severity
+from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
 from runs.core.lifecycle import ACTIVE, RunStatus
 
-SEEN_AT_MOST: Final = 1000
-"""Conditions of one kind; so many at once are one trouble."""
 # Of runs that take data: what lies in them, and when anything last moved. Counts are sums of few
 # rows, times are read at one end of an index.
 _FLOWS: Final = """
@@ -112,8 +110,9 @@ def full_queues(_now: datetime) -> list[Condition]:
 
 
 def quarantined_batches(_now: datetime) -> list[Condition]:
-    """Return the batches that no trainer survived, and that nobody has decided about."""
-    waiting = Batch.objects.filter(state=BatchState.QUARANTINED).order_by("-leased_at")
+    """Return the batches of current runs that no trainer survived, and nobody has decided about."""
+    quarantined = Batch.objects.filter(state=BatchState.QUARANTINED, run__archived_at=None)
+    waiting = quarantined.order_by("-leased_at")
     rows = waiting.values_list("pk", "run_id", "run__name", "ordinal", "items", "lapses")
     return [
         Condition(

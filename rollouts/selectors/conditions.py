@@ -7,7 +7,7 @@ from typing import Final
 from django.db.models import Exists, OuterRef, Q
 
 from rollouts.models import Fleet, FleetWorker, Lesson, WorkerAttempt
-from runs.core.alerts import AlertKind, Condition
+from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition
 from runs.core.lifecycle import ACTIVE, RunStatus
 
 SILENT_AFTER: Final = timedelta(seconds=30)
@@ -15,8 +15,6 @@ FIRST_REPORT_WITHIN: Final = timedelta(seconds=90)
 """What a manager may take from its launch to its first report."""
 BACK_WITHIN: Final = timedelta(seconds=60)
 """What a worker that died may take to be there again."""
-SEEN_AT_MOST: Final = 1000
-"""Conditions of one kind; so many at once are one trouble."""
 NAMED_AT_MOST: Final = 3
 _WORDS: Final = {"failed": "has failed", "respawning": "does not come back"}
 _SPEAKING: Final = (RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)

@@ -11,6 +11,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 SUBJECT_LENGTH: Final = 200
+SEEN_AT_MOST: Final = 1000
+"""Conditions that one look returns; so many at once are one trouble."""
 
 
 class Severity(StrEnum):

@@ -11,6 +11,8 @@ ATTEMPTS: Final = 8
 FIRST_WAIT: Final = timedelta(seconds=5)
 LONGEST_WAIT: Final = timedelta(hours=1)
 _FACTOR: Final = 3
+# Of RFC 1035.
+_LONGEST_HOST, _LONGEST_LABEL = 253, 63
 # Addresses that carry another one inside, whose owner decides where packets go.
 _CARRIERS: Final = (
     ipaddress.ip_network("64:ff9b::/96"),
@@ -36,11 +38,18 @@ def check_url(url: str) -> str:
     except ValueError as error:
         raise InvalidWebhook(f"{url!r} is no URL: {error}") from None
     is_plain = url.isascii() and url.isprintable() and " " not in url
-    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0 or not is_plain:
+    is_host = _is_host(parts.hostname or "")
+    if parts.scheme not in {"http", "https"} or not is_host or port == 0 or not is_plain:
         raise InvalidWebhook(f"{url!r} must be http://… or https://…, in ASCII")
     if parts.username or parts.password:
         raise InvalidWebhook("a webhook's URL holds no user name; the signature says who sends")
     return url
+
+
+def _is_host(name: str) -> bool:
+    """Return whether a name may be looked up; the root's dot at its end may be said."""
+    labels = name.removesuffix(".").split(".")
+    return len(name) <= _LONGEST_HOST and all(0 < len(one) <= _LONGEST_LABEL for one in labels)
 
 
 def label(url: str) -> str:
@@ -69,7 +78,9 @@ def is_public(address: str) -> bool:
             return is_public(str(found.ipv4_mapped))
         if any(found in carrier for carrier in _CARRIERS):
             return False
-    return found.is_global and not found.is_multicast
+        if found.is_site_local:
+            return False
+    return found.is_global and not (found.is_multicast or found.is_reserved)
 
 
 def signature(secret: str, body: bytes, *, at_seconds: int) -> str:

@@ -51,7 +51,7 @@ class CheckedNetwork(httpcore.SyncBackend):
     def _checked(self, host: str, port: int) -> list[str]:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the second: no name that there can be
             raise httpcore.ConnectError(f"{host} has no address: {error}") from error
         addresses = [*dict.fromkeys(str(place[0]) for *_, place in found)]
         hidden = [address for address in addresses if not is_public(address)]

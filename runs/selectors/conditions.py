@@ -3,13 +3,11 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from runs.core.alerts import AlertKind, Condition
+from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition
 from runs.core.lifecycle import RunStatus
 from runs.models import Run
 
 STARTS_WITHIN: Final = timedelta(minutes=3)
-SEEN_AT_MOST: Final = 1000
-"""Conditions of one kind; so many at once are one trouble."""
 _COLUMNS: Final = ("pk", "name", "status", "status_reason")
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from django.db import connection, transaction
 
-from runs.core.alerts import AlertKind, Condition, compare
+from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition, compare
 from runs.models import Alert
 from runs.services import alerts
 
@@ -26,7 +26,7 @@ _looks: dict[frozenset[AlertKind], Look] = {}
 
 
 def register(kinds: Collection[AlertKind], look: Look) -> None:
-    """Call ``look(now)`` for every condition of `kinds` that holds."""
+    """Call ``look(now)`` for the conditions of `kinds` that hold, SEEN_AT_MOST of them."""
     _looks[frozenset(kinds)] = look
 
 
@@ -62,8 +62,10 @@ def _settle(kinds: Collection[AlertKind], found: list[Condition], *, now: dateti
         alerts.raise_alert(condition, now=now)
     for alert_id, condition in seen.still.items():
         _see_again(standing[alert_id], condition, now=now)
-    alerts.clear(seen.gone, now=now)
-    return len(seen.new) + len(seen.gone)
+    # Of so many the look has left some out: what it does not show may hold all the same.
+    gone = seen.gone if len(found) < SEEN_AT_MOST else []
+    alerts.clear(gone, now=now)
+    return len(seen.new) + len(gone)
 
 
 def _see_again(alert: Alert, condition: Condition, *, now: datetime) -> None:

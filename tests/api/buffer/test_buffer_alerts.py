@@ -53,6 +53,18 @@ def test_a_quarantined_batch_is_told_until_a_person_decides(deck: Deck) -> None:
     assert watched() == {}
 
 
+def test_a_quarantined_batch_of_an_archived_run_waits_for_nobody(deck: Deck) -> None:
+    deck.push(mark=1)
+    deck.push(mark=2)
+    for _ in range(3):
+        deck.next()
+        deck.lapse()
+    assert [*watched()] == ["batch_quarantined"]
+
+    Run.objects.filter(pk=deck.run.pk).update(archived_at=datetime.now(UTC))
+    assert watched() == {}
+
+
 def test_corrupt_bytes_are_told_once_each_time_they_are_met(deck: Deck) -> None:
     for mark in (1, 2):
         deck.push(mark=mark)

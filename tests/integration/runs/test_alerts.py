@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from runs.core.alerts import AlertKind, AlertState, Condition, Severity
+from runs.core.alerts import SEEN_AT_MOST, AlertKind, AlertState, Condition, Severity
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import Alert, Run, RunEvent
 from runs.selectors.alerts import AlertNotFound, alert_summary
@@ -160,6 +160,32 @@ def test_a_ledger_that_does_not_balance_is_told_until_it_does() -> None:
     Run.objects.filter(pk=run.pk).update(ledger_problem="")
     conditions.watch(now=NOON)
     assert Alert.objects.get().state == AlertState.RESOLVED
+
+
+@pytest.fixture
+def sights() -> Iterator[list[Condition]]:
+    """What a look at corrupt items returns: whatever is put into the list."""
+    kinds = frozenset({AlertKind.ITEMS_CORRUPT})
+    found: list[Condition] = []
+    conditions.register(kinds, lambda _now: list(found))
+    yield found
+    del conditions._looks[kinds]
+
+
+def test_what_a_look_had_no_room_for_is_not_said_to_be_over(sights: list[Condition]) -> None:
+    first, other = (
+        Condition(kind=AlertKind.ITEMS_CORRUPT, message=name, subject=name) for name in "ab"
+    )
+    sights.append(first)
+    conditions.watch(now=NOON)
+
+    sights[:] = [other] * SEEN_AT_MOST
+    conditions.watch(now=NOON + later(5))
+    assert {*Alert.objects.values_list("subject", "state")} == {("a", "open"), ("b", "open")}
+
+    sights[:] = [other]
+    conditions.watch(now=NOON + later(10))
+    assert Alert.objects.get(subject="a").state == AlertState.RESOLVED
 
 
 @pytest.fixture

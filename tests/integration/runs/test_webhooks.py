@@ -180,6 +180,18 @@ def test_a_webhook_that_was_taken_out_of_the_settings_is_not_told(private: Setti
     assert AlertDelivery.objects.get().state == "given up"
 
 
+@pytest.mark.parametrize("host", ["hooks..example.org", f"{'a' * 64}.example.org"])
+def test_a_name_that_cannot_be_looked_up_is_not_heard_and_given_up(
+    private: Settings, host: str
+) -> None:
+    private.ROLLDECK_ALERT_WEBHOOKS = [f"http://{host}/"]
+    raise_one()
+    for hour in range(12):
+        send(at=NOON + timedelta(hours=2 * hour))
+
+    assert AlertDelivery.objects.get().state == "given up"
+
+
 def test_a_silent_webhook_is_not_waited_for_long() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"

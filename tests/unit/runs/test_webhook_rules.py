@@ -13,6 +13,7 @@ PRIVATE = [
     *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1"),
     *("0.0.0.0", "255.255.255.255", "224.0.0.1", "240.0.0.1", "192.0.2.1"),
     *("::1", "::", "fe80::1", "fe80::1%eth0", "fd00::1", "ff02::1", "2001:db8::1"),
+    *("fec0::1", "::7f00:1", "4000::1"),
     *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001::1"),
     *("", "localhost", "1.2.3"),
 ]
@@ -40,7 +41,7 @@ def test_an_address_is_as_public_inside_ipv6_as_it_is_by_itself(
     [
         *("", "hooks.example.org", "ftp://a", "http://", "https:///path", "file:///etc/passwd"),
         *("http://a:99999/", "http://user:secret@a/", "http://[::1", "https://ä.example/"),
-        "https://a/b c",
+        *("https://a/b c", "http://hooks..example.org/", "http://./", f"http://{'a' * 64}.org/"),
     ],
 )
 def test_what_is_no_address_of_a_webhook_is_refused(url: str) -> None:
