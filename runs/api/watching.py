@@ -14,6 +14,7 @@ from runs.api.bodies import InvalidBody, answer, whole_number
 from runs.api.identity import identity_of, person_of
 from runs.api.openapi import problems
 from runs.api.permissions import Admins, Known, Readers
+from runs.core.spreadsheets import plain_cell
 from runs.selectors import watching
 from runs.services import sessions
 from runs.wire.watching import AuditList, BrowserRow, CallList, ClientList, SessionRow
@@ -195,6 +196,4 @@ def _word(request: Request, name: str) -> str:
 
 
 def _cell(value: object) -> str:
-    text = "" if value is None else str(value)
-    # A spreadsheet would take such a cell for a formula.
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text
+    return "" if value is None else plain_cell(str(value))

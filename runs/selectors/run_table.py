@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from runs.core.lifecycle import RunStatus, allowed_verbs
 from runs.core.places import place_of, value_at
 from runs.core.run_filter import QUALIFIERS
+from runs.core.spreadsheets import plain_cell
 from runs.models import Run
 from runs.selectors.run_filters import filtered
 from runs.wire import RunSummary
@@ -195,9 +196,9 @@ def _lines(rows: list[Run]) -> Iterator[str]:
 def _cell(value: Any) -> str:
     if isinstance(value, list):
         value = " ".join(value)
-    text = "" if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
-    # A spreadsheet would take such a cell for a formula.
-    return f"'{text}" if isinstance(value, str) and text[:1] in {"=", "+", "-", "@"} else text
+    if isinstance(value, str):
+        return plain_cell(value)
+    return "" if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _line(cells: Any) -> str:
