@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import msgspec
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -18,7 +19,7 @@ from buffer.core.fragment_views import (
     content_of,
     window,
 )
-from buffer.core.group_filter import Place
+from buffer.core.group_filter import Place, Sort
 from buffer.selectors import fragment_lists
 from buffer.selectors.fragment_lists import FragmentRow
 from buffer.storage import PayloadMissing
@@ -48,7 +49,8 @@ def listed(request: Request, run: str) -> HttpResponse:
         found.pk,
         wanted,
         limit=limit or 50,
-        after=Place.parse(token, sort=wanted.sort) if token else None,
+        # A list of fragments has one order, whatever an address says of groups.
+        after=Place.parse(token, sort=Sort.NEWEST) if token else None,
     )
     return answer(
         FragmentList(
@@ -121,8 +123,4 @@ class StepsView(APIView):
 
 def summary(row: FragmentRow, reward_sum: float | None) -> FragmentSummary:
     """Return a row as the API tells it."""
-    same = {
-        name: getattr(row, name) for name in FragmentSummary.__struct_fields__ if hasattr(row, name)
-    }
-    batch = None if row.batch_id is None else str(row.batch_id)
-    return FragmentSummary(**same, batch=batch, reward_sum=reward_sum)
+    return FragmentSummary(**msgspec.structs.asdict(row), reward_sum=reward_sum)

@@ -1,41 +1,16 @@
 """Shape what is answered about the fragments of a run."""
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from buffer.core.fragment_views import FragmentContent
+from buffer.selectors.fragment_lists import FragmentRow
 
 
-class FragmentSummary(Struct, frozen=True, kw_only=True):
+class FragmentSummary(FragmentRow, frozen=True, kw_only=True):
     """A fragment without its content."""
 
-    id: int
-    slot: str
-    """Env slot and incarnation."""
-    number: int
-    """Counts the fragments of its slot from 0."""
-    contiguous: bool
-    environment: str
-    worker: str
-    epoch: int
-    version_min: int
-    version_max: int
-    """Versions that acted in it."""
-    steps: int
-    """Env steps, padding not counted."""
     reward_sum: float | None
     """Null: it is too large for a list, or cannot be read."""
-    state: str
-    drop_reason: str
-    batch: str | None
-    step: int | None
-    """Of its batch: the train step."""
-    uses: int
-    """Batches that it was sampled into."""
-    received_at: datetime
-    size_bytes: int
-    has_bytes: bool
 
 
 class FragmentList(Struct, frozen=True, kw_only=True):

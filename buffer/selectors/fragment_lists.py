@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
-from uuid import UUID
 
 from django.db import connection
+from msgspec import Struct
 
 from buffer import storage
 from buffer.core.fates import ItemKind
@@ -20,7 +20,7 @@ SUMMED_BYTES: Final = 256 << 10
 SUMMED_BYTES_IN_ALL: Final = 8 << 20
 _ALL: Final = (1 << 31) - 1
 _ROW: Final = """f.id, f.slot, f.number, f.contiguous, f.environment, f.worker, f.epoch,
-    f.version_min, f.version_max, f.steps, f.state, f.drop_reason, f.batch_id, b.ordinal,
+    f.version_min, f.version_max, f.steps, f.state, f.drop_reason, f.batch_id::text, b.ordinal,
     f.uses, f.received_at, f.size_bytes, f.segment IS NOT NULL"""
 _OF_RUN: Final = """SELECT * FROM buffer_fragmentchunk
     WHERE run_id = %(run)s AND segment IS NOT NULL AND id < %(before)s
@@ -42,26 +42,30 @@ class FragmentNotFound(LookupError):
     """The run has no such fragment."""
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentRow:
-    """A fragment as lists show it."""
+class FragmentRow(Struct, frozen=True):
+    """A fragment without its content."""
 
     id: int
     slot: str
+    """Env slot and incarnation."""
     number: int
+    """Counts the fragments of its slot from 0."""
     contiguous: bool
     environment: str
     worker: str
     epoch: int
     version_min: int
     version_max: int
+    """Versions that acted in it."""
     steps: int
+    """Env steps, padding not counted."""
     state: str
     drop_reason: str
-    batch_id: UUID | None
+    batch: str | None
     step: int | None
-    """Ordinal of its batch."""
+    """Of its batch: the train step."""
     uses: int
+    """Batches that it was sampled into."""
     received_at: datetime
     size_bytes: int
     has_bytes: bool

@@ -3634,7 +3634,6 @@ export interface components {
             version_min: number;
             version_max: number;
             steps: number;
-            reward_sum: number | null;
             state: string;
             drop_reason: string;
             batch: string | null;
@@ -3643,6 +3642,7 @@ export interface components {
             received_at: string;
             size_bytes: number;
             has_bytes: boolean;
+            reward_sum: number | null;
         };
         /**
          * GroupDetail

@@ -101,6 +101,15 @@ def test_pages_follow_one_another_without_gap_or_double(run: Run) -> None:
     assert (cursor, page["is_partial"]) == ("", False)
 
 
+def test_an_order_that_only_groups_have_changes_no_page(run: Run) -> None:
+    ids = send(run, made("w0-0@a"), made("w0-1@a"))
+    first = get(run, limit=1, sort="score")
+
+    rest = get(run, limit=1, sort="score", cursor=first["next"])
+
+    assert [first["results"][0]["id"], rest["results"][0]["id"]] == ids[::-1]
+
+
 def test_the_fragments_of_a_batch_are_found_and_know_their_step(run: Run) -> None:
     client, trainer = Client(), bearer("trainer", run=run)
 
