@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from buffer import selectors as buffer_selectors
+from buffer.api.ledger_messages import KindLedger
 from buffer.core.conversations import Conversation, conversation
 from buffer.core.fates import ItemKind
 from buffer.core.group_filter import GroupFilter
@@ -53,20 +54,12 @@ class Bounds:
 USUAL: Final = Bounds()
 
 
-class KindLedger(Struct, frozen=True, kw_only=True):
+class LedgerPart(KindLedger, frozen=True, kw_only=True):
     """Where the items of one kind are."""
 
     kind: str
     environment: str
     """Empty for all of the run."""
-    accepted: int
-    queued: int
-    waiting: int
-    leased: int
-    served: int
-    quarantined: int
-    dropped: dict[str, int]
-    balanced: bool
 
 
 class RunPart(Struct, frozen=True, kw_only=True):
@@ -74,7 +67,7 @@ class RunPart(Struct, frozen=True, kw_only=True):
 
     written_at: datetime
     run: RunDetail
-    ledgers: list[KindLedger]
+    ledgers: list[LedgerPart]
     events: list[Event]
     """The newest, newest first."""
     metrics: int
@@ -168,8 +161,8 @@ def _environment(env_id: int | None, names: dict[int, str]) -> str:
     return "no environment" if env_id is None else names.get(env_id, f"environment {env_id}")
 
 
-def _ledger(kind: ItemKind, environment: str, found: Ledger) -> KindLedger:
-    return KindLedger(
+def _ledger(kind: ItemKind, environment: str, found: Ledger) -> LedgerPart:
+    return LedgerPart(
         kind=kind.value, environment=environment, balanced=found.balanced, **asdict(found)
     )
 
