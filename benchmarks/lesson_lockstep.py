@@ -9,9 +9,9 @@ from typing import Final, Self
 
 import numpy as np
 
-from benchmarks.lockstep import EPOCH, Weights
+from benchmarks.lockstep import EPOCH, Weights, head_of
 from rolldeck.batches import Batch
-from rolldeck.wire import BatchAnswer, BatchHead, encode
+from rolldeck.wire import BatchAnswer, encode
 from rollouts.core.evaluation import EvaluationFigures
 from rollouts.core.group_statistics import split_by_variance
 from rollouts.fleet.groups.batches import Draw, RolloutGroup
@@ -149,16 +149,7 @@ def train(
 
 def batch_of(groups: list[RolloutGroup], *, lesson: str, policy_step: int) -> Batch:
     """Return `groups` as a trainer gets them when version `policy_step` is the newest."""
-    head = BatchHead(
-        id="b",
-        ordinal=1,
-        fence=1,
-        kind="groups",
-        count=len(groups),
-        lease_seconds=60,
-        epoch=EPOCH,
-        policy_step=policy_step,
-    )
+    head = head_of("groups", count=len(groups), policy_step=policy_step)
     items = [encoded(group, lesson=lesson, worker=WORKER) for group in groups]
     answer = BatchAnswer(batch=head, items=items, codecs=["msgpack" for _ in items])
     return Batch.decode(encode(answer))

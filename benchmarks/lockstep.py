@@ -8,7 +8,7 @@ the same in every repetition, which no run with processes and a network can prom
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,17 +155,22 @@ def train(
     return train_steps
 
 
-def batch_of(fragments: list[Fragment], *, policy_step: int) -> Batch:
-    """Return `fragments` as a trainer gets them when version `policy_step` is the newest."""
-    head = BatchHead(
+def head_of(kind: Literal["groups", "fragments"], *, count: int, policy_step: int) -> BatchHead:
+    """Return the head of a batch of `count` items when version `policy_step` is the newest."""
+    return BatchHead(
         id="b",
         ordinal=1,
         fence=1,
-        kind="fragments",
-        count=len(fragments),
+        kind=kind,
+        count=count,
         lease_seconds=60,
         epoch=EPOCH,
         policy_step=policy_step,
     )
+
+
+def batch_of(fragments: list[Fragment], *, policy_step: int) -> Batch:
+    """Return `fragments` as a trainer gets them when version `policy_step` is the newest."""
+    head = head_of("fragments", count=len(fragments), policy_step=policy_step)
     items = [encode(fragment) for fragment in fragments]
     return Batch.decode(encode(BatchAnswer(batch=head, items=items)))
