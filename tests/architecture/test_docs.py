@@ -24,6 +24,14 @@ def test_the_glossary_knows_every_state_and_every_verb() -> None:
     assert [word for word in [*RunStatus, *RunVerb] if str(word) not in glossary] == []
 
 
+def test_the_glossary_has_each_word_once() -> None:
+    rows = re.findall(r"(?m)^\| ([^|]+) \| [^|]+ \| [^|]+ \|$", read("docs/glossary.md"))
+    words = [word for row in rows for word in row.split(", ") if word != "word"]
+
+    assert {"run", "lesson"} <= set(words)
+    assert sorted({word for word in words if words.count(word) > 1}) == []
+
+
 def test_every_setting_that_is_read_is_described() -> None:
     settings = read("docs/reference/settings.md")
     names = {
@@ -57,6 +65,52 @@ def test_links_between_pages_lead_somewhere() -> None:
     ]
 
     assert broken == []
+
+
+def places_in(page: Path) -> set[str]:
+    """Return what links may name on a page: its headings, as GitHub writes them."""
+    prose = re.sub(r"(?s)```.*?```", "", page.read_text(encoding="utf-8"))
+    titles = re.findall(r"(?m)^#+ (.*)$", prose)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_to_a_part_of_a_page_lead_to_one_of_its_headings() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    links = [
+        (page, (page.parent / link) if link else page, place)
+        for page in pages
+        for link, place in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
+    ]
+    broken = [
+        f"{page.relative_to(ROOT)} → {target.name}#{place}"
+        for page, target, place in links
+        if target.suffix == ".md" and place not in places_in(target)
+    ]
+
+    assert len(links) > 20
+    assert broken == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    docs, index = ROOT / "docs", read("docs/README.md")
+    pages = [
+        str(page.relative_to(docs)) for folder in docs.iterdir() for page in folder.glob("*.md")
+    ]
+    missing = [page for page in pages if "adr/" not in page and f"]({page})" not in index]
+
+    assert len(pages) > 50
+    assert missing == []
+
+
+def test_every_decision_is_in_its_index_under_its_title() -> None:
+    index = read("docs/adr/README.md")
+    titles = {
+        page.name: re.sub(r"^# (?:\d+\. )?", "", page.read_text(encoding="utf-8").split("\n")[0])
+        for page in (ROOT / "docs/adr").glob("0*.md")
+    }
+    lines = [f"{int(name[:4])}. [{title}]({name})" for name, title in sorted(titles.items())]
+
+    assert [line for line in lines if line not in index.splitlines()] == []
 
 
 def test_nothing_points_outside_the_project() -> None:
