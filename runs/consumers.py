@@ -3,18 +3,21 @@
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import msgspec
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
+from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from runs import selectors, services
 from runs.core.credentials import MalformedCredentials, token_in
 from runs.core.rights import Caller, may_read
 from runs.live.hub import Hub, Socket, hub
+from runs.live.shared_looks import SharedLooks
 from runs.live.topics import CONTROL_PREFIX, OF_THE_DECK, RUN_PREFIX
 from runs.wire import LiveRequest
 
@@ -22,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 # Rights are looked at again with each beat, so a revoked token loses its socket as fast.
 BEAT_SECONDS: Final = 5.0
+# Beats of sockets with the same credential, within this time, look at its rights once.
+RIGHTS_SHARED_SECONDS: Final = 1.0
 MAX_MESSAGE_CHARACTERS: Final = 4096
 MAX_TOPICS: Final = 32
 NOT_SIGNED_IN: Final = 4401
@@ -29,74 +34,108 @@ NOT_ALLOWED: Final = 4403
 NOT_FOUND: Final = 4404
 
 
-def caller_of(scope: dict[str, Any]) -> Caller | None:
-    """Return who opened a socket, as of now: a token in the header, or a session."""
+class Credential(NamedTuple):
+    """What a socket was opened with: a token, or else the key of a session."""
+
+    token: str | None
+    session_key: str | None
+
+
+def credential_of(scope: dict[str, Any]) -> Credential | None:
+    """Return what a socket was opened with; None if that cannot be one."""
     headers = dict(scope["headers"])
     try:
-        text = token_in(headers.get(b"authorization", b"").decode("latin-1"))
+        token = token_in(headers.get(b"authorization", b"").decode("latin-1"))
     except MalformedCredentials:
         return None
-    if text is not None:
-        token = services.authenticate(text=text, now=timezone.now())
+    return Credential(token, scope.get("cookies", {}).get(settings.SESSION_COOKIE_NAME))
+
+
+def caller_of(credential: Credential) -> Caller | None:
+    """Return whose credential this is, as of now; None if nobody's."""
+    if credential.token is not None:
+        token = services.authenticate(text=credential.token, now=timezone.now())
         return selectors.caller_of_token(token) if token else None
-    session_key = scope.get("cookies", {}).get(settings.SESSION_COOKIE_NAME)
-    return selectors.caller_of_session(session_key) if session_key else None
+    key = credential.session_key
+    return selectors.caller_of_session(key) if key else None
+
+
+Callers = SharedLooks[Credential, Caller | None]
+_callers: "WeakKeyDictionary[asyncio.AbstractEventLoop, Callers]" = WeakKeyDictionary()
+
+
+def _callers_here() -> Callers:
+    """Return the looks that the sockets of the running event loop share."""
+    loop = asyncio.get_running_loop()
+    if loop not in _callers:
+        look = database_sync_to_async(caller_of)
+        _callers[loop] = SharedLooks(look, seconds=RIGHTS_SHARED_SECONDS)
+    return _callers[loop]
 
 
 class SocketConsumer(AsyncWebsocketConsumer):
-    """A socket that the hub feeds: it queues frames, and one task sends them."""
+    """A socket that the hub feeds: it queues frames, one task sends them, another beats."""
 
     # Nudges come to the process, not to the socket: a layer would end sockets with Redis.
     channel_layer_alias = "none"
     beats = True
     hub: Hub
+    credential: Credential
     caller: Caller
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve the socket and leave the hub however it ends."""
         self.page = Socket()
-        self._pump: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         try:
             await super().__call__(scope, receive, send)
         finally:
-            if self._pump is not None:
-                self._pump.cancel()
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
                 self.hub.leave(self.page)
 
     async def connect(self) -> None:
         """Let in who is known."""
         await self.accept()
-        caller = await database_sync_to_async(caller_of)(self.scope)
-        if caller is None or not caller.is_known:
+        credential = credential_of(self.scope)
+        # Looked up for this socket alone: what was so a moment ago lets nobody in.
+        caller = await database_sync_to_async(caller_of)(credential) if credential else None
+        if credential is None or caller is None or not caller.is_known:
             await self.close(NOT_SIGNED_IN)
             return
-        self.caller, self.hub = caller, hub()
-        self._pump = asyncio.get_running_loop().create_task(self._send_frames())
+        self.credential, self.caller, self.hub = credential, caller, hub()
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(act()) for act in (self._send_frames, self._keep_beating)]
         await self.entered()
 
     async def entered(self) -> None:
         """Begin, now that the caller is known."""
 
     async def _send_frames(self) -> None:
-        """Send what the hub queues, and a beat every few seconds."""
-        loop = asyncio.get_running_loop()
-        beat_at = loop.time() + BEAT_SECONDS
+        """Send what the hub queues."""
         try:
             while True:
-                try:
-                    async with asyncio.timeout_at(beat_at):
-                        frame = await self.page.frames.get()
-                except TimeoutError:
-                    beat_at += BEAT_SECONDS
-                    await self._beat()
-                else:
-                    await self.send(text_data=frame)
+                await self.send(text_data=await self.page.frames.get())
         except (OSError, RuntimeError) as error:
             # The other side went away in the middle of a frame.
             logger.debug("socket closed while sending: %s", error)
 
+    async def _keep_beating(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(BEAT_SECONDS)
+                await self._beat()
+        except (OSError, RuntimeError) as error:
+            logger.debug("socket closed while beating: %s", error)
+
     async def _beat(self) -> None:
-        caller = await database_sync_to_async(caller_of)(self.scope)
+        try:
+            caller = await _callers_here().of(self.credential)
+        except DatabaseError:
+            # Nothing new can be read meanwhile; without beats the page says that it lags.
+            logger.exception("rights cannot be looked at")
+            return
         if caller is None or not caller.is_known:
             await self.close(NOT_SIGNED_IN)
             return
@@ -130,7 +169,7 @@ class LiveConsumer(SocketConsumer):
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Follow a page's request, or say what is wrong with it."""
-        if self._pump is None:
+        if not self._tasks:
             return
         try:
             asked = self._decoded(text_data)

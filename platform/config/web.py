@@ -30,6 +30,7 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         ws_ping_interval=20.0,
         timeout_graceful_shutdown=GRACE_SECONDS,
         http="config.http_protocol:BoundedHttp",
+        ws="config.shared_frames:SharedFrames",
         server_header=False,
         # Without a proxy in front, a forwarded address is whatever the client claims.
         proxy_headers=False,

@@ -156,19 +156,27 @@ class Hub:
         rest = DECK_FRAME_SECONDS if watched.topic.name in OF_THE_DECK else FRAME_SECONDS
         looked_at_all = float("-inf")
         while True:
-            if self._loop.time() - looked_at_all >= POLL_SECONDS:
+            began = self._loop.time()
+            if began - looked_at_all >= POLL_SECONDS:
                 watched.look_at_all = True
             if watched.look_at_all:
-                looked_at_all = self._loop.time()
+                looked_at_all = began
             watched.nudged.clear()
             await self._refresh(watched)
-            await asyncio.sleep(rest)
-            wait = max(looked_at_all + POLL_SECONDS - self._loop.time(), 0.0)
-            try:
-                await asyncio.wait_for(watched.nudged.wait(), wait)
-                await asyncio.sleep(GATHER_SECONDS)
-            except TimeoutError:
-                watched.look_at_all = True
+            # Frames begin so far apart; where looking takes long, half of it is rest all the same.
+            await asyncio.sleep(max(began + rest - self._loop.time(), rest / 2))
+            if not watched.nudged.is_set():
+                await self._nudged_or_due(watched, due_at=looked_at_all + POLL_SECONDS)
+
+    async def _nudged_or_due(self, watched: Watched, *, due_at: float) -> None:
+        """Wait for news of the topic, but no longer than until it is looked at anyway."""
+        try:
+            async with asyncio.timeout_at(due_at):
+                await watched.nudged.wait()
+        except TimeoutError:
+            watched.look_at_all = True
+        else:
+            await asyncio.sleep(GATHER_SECONDS)
 
     async def _refresh(self, watched: Watched) -> None:
         names = watched.taken_names()

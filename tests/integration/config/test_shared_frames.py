@@ -1,0 +1,92 @@
+"""Messages over real sockets, some of which unpack and some of which do not."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosedOK
+from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
+
+from config.shared_frames import PACKED_FROM_BYTES, framed
+
+LONG = json.dumps([{"größe": number} for number in range(20_000)], ensure_ascii=False)
+MESSAGES = ["", "short", "ü" * (PACKED_FROM_BYTES // 2), "x" * 126, LONG, "the end"]
+OFFERS: list[dict[str, Any]] = [
+    {"compression": None},
+    {"compression": "deflate"},
+    {"extensions": [ClientPerMessageDeflateFactory(server_max_window_bits=9)]},
+    {"extensions": [ClientPerMessageDeflateFactory(server_no_context_takeover=True)]},
+]
+
+
+async def says_all(scope: Any, receive: Any, send: Any) -> None:
+    """Send every message, then whatever is heard, until the other side has gone."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    for text in MESSAGES:
+        await send({"type": "websocket.send", "text": text})
+    while (heard := await receive())["type"] == "websocket.receive":
+        if heard["text"] == "close":
+            await send({"type": "websocket.close", "code": 1000})
+        else:
+            await send({"type": "websocket.send", "text": heard["text"]})
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[str]:
+    config = uvicorn.Config(
+        says_all, port=0, lifespan="off", log_level="error", ws="config.shared_frames:SharedFrames"
+    )
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    serving = asyncio.ensure_future(server.serve())
+    async with asyncio.timeout(30):
+        while not server.started:  # noqa: ASYNC110 uvicorn has no event for it
+            await asyncio.sleep(0.01)
+    try:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"ws://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def heard_by(socket: ClientConnection) -> list[str]:
+    return [str(await socket.recv()) for _ in MESSAGES]
+
+
+async def test_every_socket_hears_the_same_whatever_it_can_unpack() -> None:
+    async with asyncio.timeout(60), served() as url, AsyncExitStack() as open_:
+        sockets = [
+            await open_.enter_async_context(connect(url, max_size=None, **offer))
+            for offer in OFFERS
+        ]
+
+        heard = await asyncio.gather(*(heard_by(socket) for socket in sockets))
+
+        assert heard == [MESSAGES] * len(OFFERS)
+        assert [len(socket.protocol.extensions) for socket in sockets] == [0, 1, 1, 1]
+
+
+async def test_what_a_page_says_is_heard_and_a_closed_socket_closes() -> None:
+    async with asyncio.timeout(60), served() as url, connect(url, max_size=None) as socket:
+        await heard_by(socket)
+        for text in (LONG, "a", LONG):
+            await socket.send(text)
+            assert await socket.recv() == text
+
+        await socket.send("close")
+
+        with pytest.raises(ConnectionClosedOK):
+            await socket.recv()
+
+
+def test_a_message_is_made_once_for_all_sockets_and_long_ones_are_packed() -> None:
+    assert framed(LONG, 15) is framed(LONG, 15)
+    assert len(framed(LONG, 15)) < len(LONG) / 3 < len(framed(LONG, None))
+    assert framed("short", 15) == framed("short", None) == b"\x81\x05short"

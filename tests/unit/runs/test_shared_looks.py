@@ -1,0 +1,67 @@
+import asyncio
+
+import pytest
+
+from runs.live.shared_looks import SharedLooks
+
+
+class Register:
+    """Answers slowly, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.fails = False
+
+    async def look(self, name: str) -> str:
+        self.asked.append(name)
+        await asyncio.sleep(0.01)
+        if self.fails:
+            raise LookupError(name)
+        return f"{name} {len(self.asked)}"
+
+
+async def test_all_who_ask_at_about_the_same_time_share_one_look() -> None:
+    register = Register()
+    shared = SharedLooks(register.look, seconds=60)
+
+    together = await asyncio.gather(*(shared.of("ada") for _ in range(200)))
+    later = await shared.of("ada")
+
+    assert set(together) == {"ada 1"} == {later}
+    assert await shared.of("bob") == "bob 2"
+
+
+async def test_an_answer_is_not_given_twice_once_it_is_old() -> None:
+    register = Register()
+    shared = SharedLooks(register.look, seconds=0.05)
+
+    assert await shared.of("ada") == "ada 1"
+    await asyncio.sleep(0.1)
+
+    assert await shared.of("ada") == "ada 2"
+
+
+async def test_a_failure_is_told_to_who_waits_and_to_nobody_after() -> None:
+    register = Register()
+    shared = SharedLooks(register.look, seconds=60)
+    register.fails = True
+
+    told = await asyncio.gather(*(shared.of("ada") for _ in range(2)), return_exceptions=True)
+    register.fails = False
+
+    assert [type(one) for one in told] == [LookupError, LookupError]
+    assert await shared.of("ada") == "ada 2"
+
+
+async def test_who_leaves_takes_nobody_elses_answer_along() -> None:
+    register = Register()
+    shared = SharedLooks(register.look, seconds=60)
+    leaves = asyncio.ensure_future(shared.of("ada"))
+    stays = asyncio.ensure_future(shared.of("ada"))
+    await asyncio.sleep(0)
+
+    leaves.cancel()
+
+    assert await stays == "ada 1"
+    with pytest.raises(asyncio.CancelledError):
+        await leaves
