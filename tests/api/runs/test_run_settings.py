@@ -63,6 +63,7 @@ def test_what_is_so_already_leaves_no_event(operator: APIClient) -> None:
         ({"off_policy_tolerance": None}, "off_policy_tolerance"),
         ({"exact_queue_size": "yes"}, "exact_queue_size"),
         ({"batch_size": 3}, "batch_size"),
+        ({"runtime_env": {"pip": ["x"]}}, "runtime_env"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_name_and_nothing_changes(

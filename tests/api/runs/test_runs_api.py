@@ -93,6 +93,11 @@ def test_a_run_may_be_created_and_started_at_once(operator: APIClient) -> None:
             {"name": "a", "config": {"environment": {"kwargs": {"x": "\x00"}}}},
             "config.environment.kwargs.x",
         ),
+        ({"name": "a", "runtime_env": {"pip": ["x"]}}, "runtime_env"),
+        (
+            {"name": "a", "config": {"fleet": {"runtime_env": {"pip": ["x"]}}}},
+            "config.fleet.runtime_env",
+        ),
         (b'{"name": "a", "config": {"environment": {"kwargs": {"x": NaN}}}}', "body"),
         (b'{"name": "a", "config": {"environment": {"kwargs": {"x": "\xff"}}}}', "body"),
         (b'{"name": "a", "config": {"environment": {"kwargs": {"x": 1e999}}}}', "body"),

@@ -61,7 +61,7 @@ def test_an_unknown_field_is_refused() -> None:
         run_config.parse({"buffer": {"bathc_size": 8}})
 
 
-@pytest.mark.parametrize("section", ["", "environment", "fleet", "policy"])
+@pytest.mark.parametrize("section", ["", "environment", "fleet", "policy", "buffer"])
 def test_what_ray_prepares_for_a_fleet_is_no_matter_of_its_run(section: str) -> None:
     wish: dict[str, object] = {"runtime_env": {"pip": ["anything"]}}
 

@@ -1,5 +1,6 @@
 """Environments that misbehave, registered as ``odd:<name>`` inside env processes."""
 
+import os
 import subprocess
 import time
 from collections.abc import Mapping
@@ -118,7 +119,32 @@ def _hang(name: str, kwargs: Mapping[str, Any]) -> Any:
     return Hanging(**kwargs)
 
 
+class Deadly(Counting):
+    """Takes its whole process along at the third step, as a fault in native code does."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self._step == 2:
+            os._exit(3)
+        return super().step(action)
+
+
+_is_spared: bool | None = None
+
+
+def _one_process_lives(name: str, kwargs: Mapping[str, Any]) -> Any:
+    """The first of all processes is sound; in every other one environments are deadly."""
+    global _is_spared
+    if _is_spared is None:
+        try:
+            Path(kwargs["marker"]).touch(exist_ok=False)
+            _is_spared = True
+        except FileExistsError:
+            _is_spared = False
+    return Counting() if _is_spared else Deadly()
+
+
 register("odd", _make)
 register("one_slow", _one_is_slow)
 register("one_hangs", _hang)
 register("one_odd", _raise_in_row_0)
+register("one_lives", _one_process_lives)

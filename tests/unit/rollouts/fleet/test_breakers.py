@@ -1,0 +1,182 @@
+"""What crashes in a loop is left alone in the end, and nothing else is."""
+
+import select
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rolldeck.wire import FleetEvent, WorkerReport
+from rollouts.core.backoff import RestartRule
+from rollouts.core.slot_queue import Slots
+from rollouts.fleet.env_crew import EnvCrew
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.member import RESPAWN_RULE, Member
+from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+
+MakeSettings = Callable[..., FleetSettings]
+MakeWorkerSettings = Callable[..., WorkerSettings]
+
+ORDERS = Orders(desired="running", epoch=1, policy_step=0)
+THRICE = RestartRule(most_crashes=3, window_seconds=3600.0, first_seconds=0.01, most_seconds=0.02)
+
+
+class Stepping:
+    """Answers every observation with an action, and counts."""
+
+    def __init__(self) -> None:
+        self.steps: Counter[int] = Counter()
+        self.lost_by_slot: Counter[int] = Counter()
+        self.slots_given_up: list[int] = []
+        self.waiting: list[int] = []
+
+    def introduced(self, ready: Any) -> None:
+        """Know it already."""
+
+    def began(self, slot: int, *_: Any) -> None:
+        self.waiting.append(slot)
+
+    def stepped(self, slots: Slots, *_: Any) -> None:
+        self.steps.update(slots.tolist())
+        self.waiting += slots.tolist()
+
+    def recorded(self, slot: int, came: Any) -> None:
+        """Film nothing."""
+
+    def lost(self, slot: int) -> None:
+        self.lost_by_slot[slot] += 1
+        self.waiting = [other for other in self.waiting if other != slot]
+
+    def given_up(self, slot: int) -> None:
+        self.slots_given_up.append(slot)
+
+    def turn(self, crew: EnvCrew) -> None:
+        now = time.monotonic()
+        crew.tend(now)
+        readable, _, _ = select.select(crew.descriptors, [], [], 0.02)
+        crew.hear(set(readable), now)
+        slots, self.waiting = self.waiting, []
+        crew.step(np.array(slots, np.intp), np.zeros(len(slots), np.int64), now)
+
+
+def test_an_env_process_that_dies_again_and_again_is_given_up_and_the_others_go_on(
+    make_worker_settings: MakeWorkerSettings, tmp_path: Path
+) -> None:
+    settings = make_worker_settings(
+        spec="one_lives:x", kwargs={"marker": str(tmp_path / "first")}, envs_per_process=2
+    )
+    events, heard = EventLog(), Stepping()
+    crew = EnvCrew(settings.fleet.config, base_seed=0, events=events, listener=heard, rule=THRICE)
+    deadline = time.monotonic() + 120
+    try:
+        while len(heard.slots_given_up) < 2:
+            assert time.monotonic() < deadline, events.take()
+            heard.turn(crew)
+        failed = sorted(heard.slots_given_up)
+        sound = sorted({0, 1, 2, 3} - set(failed))
+        before = Counter(heard.steps)
+        while min(heard.steps[slot] - before[slot] for slot in sound) < 50:
+            assert time.monotonic() < deadline
+            heard.turn(crew)
+        reports = crew.reports()
+        is_broken = crew.is_broken
+    finally:
+        crew.close()
+
+    assert failed in ([0, 1], [2, 3])
+    assert not is_broken
+    assert [slot for slot, report in enumerate(reports) if report.state == "failed"] == failed
+    assert all("ended with exit code 3" in reports[slot].error for slot in failed)
+    assert [reports[slot].pid for slot in failed] == [None, None]
+    assert [heard.lost_by_slot[slot] for slot in (*failed, *sound)] == [3, 3, 0, 0]
+    assert [heard.steps[slot] - before[slot] for slot in failed] == [0, 0]
+    told = events.take()
+    assert [event.kind for event in told] == ["slot_restarted", "slot_restarted", "slot_failed"]
+    assert [event.details["slots"] for event in told] == [failed] * 3
+    assert told[-1].level == "error"
+
+
+class Failing:
+    """Workers that work for a while and fail then; all of it in a time that a test makes."""
+
+    def __init__(self, *, works_seconds: float) -> None:
+        self.now = 0.0
+        self.spawned_at: list[float] = []
+        self._works_seconds = works_seconds
+
+    def spawn(self, _: object) -> "Failing":
+        self.spawned_at.append(self.now)
+        return self
+
+    def submit(self, *_: object) -> "Future[Any]":
+        works = self.now - self.spawned_at[-1] < self._works_seconds
+        report = WorkerReport(
+            index=0,
+            incarnation="a",
+            state="running" if works else "failed",
+            reason="" if works else "out of luck",
+        )
+        future: Future[Any] = Future()
+        future.set_result(
+            WorkerState(report=report, unspent=0, outstanding=0, accepted=0, is_drained=False)
+        )
+        return future
+
+    def kill(self) -> None:
+        """Be gone already."""
+
+    def obstacle(self) -> str:
+        return ""
+
+
+@pytest.fixture
+def live(make_settings: MakeSettings) -> Callable[..., tuple[Member, list[FleetEvent]]]:
+    """Give a member its turns until a moment has come; return it and what was told."""
+
+    def through(source: Failing, *, until: float) -> tuple[Member, list[FleetEvent]]:
+        events = EventLog()
+        member = Member(0, settings=make_settings(), source=source, events=events)  # type: ignore[arg-type]
+        while source.now < until:
+            member.turn(source.now)
+            member.give(ORDERS, source.now)
+            source.now += 0.1
+        return member, events.take()
+
+    return through
+
+
+def test_a_worker_that_fails_again_and_again_is_given_up_and_never_started_again(
+    live: Callable[..., tuple[Member, list[FleetEvent]]],
+) -> None:
+    source = Failing(works_seconds=0.0)
+
+    member, told = live(source, until=3600.0)
+
+    assert len(source.spawned_at) == RESPAWN_RULE.most_crashes
+    waits = [later - earlier for earlier, later in pairwise(source.spawned_at)]
+    # Each wait is twice the last one, give or take two turns, up to the longest.
+    wanted = [min(20.0, 0.2 * 2.0**crash) for crash in range(len(waits))]
+    assert waits == pytest.approx(wanted, abs=0.35)
+    assert (member.condition, member.is_given_up, member.is_hopeless) == ("failed", True, False)
+    assert [event.kind for event in told] == ["worker_respawned"] * 9 + ["worker_failed"]
+    assert all("out of luck" in event.message for event in told)
+    assert told[-1].level == "error"
+
+
+def test_a_worker_that_fails_now_and_then_is_always_started_again(
+    live: Callable[..., tuple[Member, list[FleetEvent]]],
+) -> None:
+    source = Failing(works_seconds=40.0)
+
+    member, told = live(source, until=3600.0)
+
+    assert len(source.spawned_at) > 40
+    assert not member.is_given_up
+    assert {event.kind for event in told} == {"worker_respawned"}

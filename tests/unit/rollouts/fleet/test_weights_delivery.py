@@ -1,0 +1,101 @@
+"""A version reaches a worker that misses a call, and nobody waits for it meanwhile."""
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.weights import WeightsRecord
+from rollouts.fleet.weights_delivery import WEIGHTS_SECONDS, WeightsDelivery
+
+
+class Worker:
+    """Is called, and answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, Future[Any]]] = []
+
+    def submit(self, method: str, offer: WeightsRecord) -> "Future[Any]":
+        assert method == "update_weights"
+        self.calls.append((offer.step, Future()))
+        return self.calls[-1][1]
+
+    def steps(self) -> list[int]:
+        return [step for step, _ in self.calls]
+
+
+def version(step: int) -> WeightsRecord:
+    return WeightsRecord(epoch=1, step=step, tensors={})
+
+
+@pytest.fixture
+def events() -> EventLog:
+    return EventLog()
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return Worker()
+
+
+@pytest.fixture
+def delivery(events: EventLog) -> WeightsDelivery:
+    return WeightsDelivery(3, events)
+
+
+def test_a_call_that_is_never_answered_is_told_and_made_again_with_the_newest_version(
+    delivery: WeightsDelivery, worker: Worker, events: EventLog
+) -> None:
+    delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
+    delivery.offer(version(2), worker, 1.0)  # type: ignore[arg-type]
+    delivery.take_answer(WEIGHTS_SECONDS - 1, has_started=True)
+    assert worker.steps() == [1]
+    assert events.take() == []
+
+    delivery.take_answer(WEIGHTS_SECONDS + 1, has_started=True)
+    [told] = events.take()
+    assert (told.kind, told.details["worker"]) == ("weights_not_delivered", 3)
+    assert told.message == "Worker 3 did not take version 1: no answer within 60 s"
+
+    delivery.offer(version(2), worker, WEIGHTS_SECONDS + 1)  # type: ignore[arg-type]
+    worker.calls[-1][1].set_result((1, 2))
+    delivery.take_answer(WEIGHTS_SECONDS + 2, has_started=True)
+    delivery.offer(version(2), worker, WEIGHTS_SECONDS + 2)  # type: ignore[arg-type]
+    assert worker.steps() == [1, 2]
+    assert events.take() == []
+
+
+def test_a_call_that_fails_is_told_and_made_again(
+    delivery: WeightsDelivery, worker: Worker, events: EventLog
+) -> None:
+    delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
+    worker.calls[-1][1].set_exception(ConnectionError("the object store is full"))
+    delivery.take_answer(0.1, has_started=True)
+    delivery.offer(version(1), worker, 0.2)  # type: ignore[arg-type]
+
+    assert worker.steps() == [1, 1]
+    [told] = events.take()
+    assert told.message.startswith("Worker 3 did not take version 1: ")
+    assert "the object store is full" in told.message
+
+
+def test_a_worker_that_is_still_starting_owes_no_answer(
+    delivery: WeightsDelivery, worker: Worker, events: EventLog
+) -> None:
+    delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
+    delivery.take_answer(10 * WEIGHTS_SECONDS, has_started=False)
+
+    assert events.take() == []
+
+
+def test_a_successor_is_offered_what_its_predecessor_had(
+    delivery: WeightsDelivery, worker: Worker
+) -> None:
+    delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
+    worker.calls[-1][1].set_result((1, 1))
+    delivery.take_answer(0.1, has_started=True)
+    delivery.begin_anew()
+    delivery.offer(version(1), worker, 0.2)  # type: ignore[arg-type]
+
+    assert worker.steps() == [1, 1]
