@@ -22,6 +22,7 @@ class BufferConfig(AppConfig):
         live.register_outlook(selectors.queue_outlooks)
         stalls = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED}
         conditions.register(stalls, seen.stalled_runs)
+        conditions.register({AlertKind.STALE_DROPS}, seen.stale_drops)
         conditions.register({AlertKind.QUEUE_FULL}, seen.full_queues)
         conditions.register({AlertKind.BATCH_QUARANTINED}, seen.quarantined_batches)
         conditions.register({AlertKind.LEASE_LAPSED}, seen.lapsed_leases)

@@ -34,6 +34,7 @@ class RolloutsConfig(AppConfig):
         live.register_outlook(selectors.fleet_outlooks)
         conditions.register({AlertKind.FLEET_SILENT}, seen.silent_fleets)
         conditions.register({AlertKind.WORKERS_DOWN}, seen.fleets_short_of_workers)
+        conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)
         conditions.register({AlertKind.LESSON_REGRESSED}, seen.regressed_lessons)
         changes.subscribe(jobs.nudge)
         config_checks.register(selectors.check_language)

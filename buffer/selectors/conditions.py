@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Count
 
-from buffer.core.fates import BatchState, ItemKind
+from buffer.core.fates import BatchState, DropReason, ItemKind
 from buffer.core.stalls import Flow, Stall, stall_of
 from buffer.models import Batch
 from buffer.services.backpressure import free_disk_bytes
@@ -36,6 +36,18 @@ _FLOWS: Final = """
                 AS bytes
         FROM buffer_tally WHERE run_id = r.id) t ON true
     WHERE r.archived_at IS NULL AND r.status = ANY(%s) ORDER BY r.id DESC LIMIT %s"""
+# Counts of the present trainer session: what an earlier one dropped is no news.
+_AGED: Final = """
+    SELECT r.id, r.name FROM runs_run r, LATERAL (
+        SELECT SUM(items) FILTER (WHERE fate = 'accepted') AS accepted,
+            SUM(items) FILTER (WHERE fate = 'dropped' AND reason = ANY(%s)) AS aged
+        FROM buffer_tally WHERE run_id = r.id AND epoch = r.epoch) t
+    WHERE r.archived_at IS NULL AND r.status = ANY(%s)
+        AND t.accepted >= %s AND t.aged > %s * t.accepted ORDER BY r.id DESC LIMIT %s"""
+STALE_SHARE: Final = 0.2
+"""Of what came in; with less, dropping is how a limit works."""
+STALE_AMONG: Final = 100
+"""Items that a share is told of at least."""
 _WORDS: Final = {
     Stall.PRODUCERS: (AlertKind.RUN_STALLED, "nothing came into {name} for more than {minutes}"),
     Stall.TRAINERS: (
@@ -90,6 +102,23 @@ def stalled_runs(now: datetime) -> list[Condition]:
             message = words.format(name=row.name, minutes=minutes)
             found.append(Condition(kind=kind, run_id=row.run_id, message=message))
     return found
+
+
+def stale_drops(_now: datetime) -> list[Condition]:
+    """Return the active runs of whose data much was dropped because it had become too old."""
+    aged = [str(DropReason.STALE_VERSION), str(DropReason.STALE_AGE)]
+    limits = [STALE_AMONG, STALE_SHARE, SEEN_AT_MOST]
+    with connection.cursor() as cursor:
+        cursor.execute(_AGED, [aged, sorted(ACTIVE), *limits])
+        rows = cursor.fetchall()
+    return [
+        Condition(
+            kind=AlertKind.STALE_DROPS,
+            run_id=run_id,
+            message=f"more than a fifth of what came into {name} was dropped as too old",
+        )
+        for run_id, name in rows
+    ]
 
 
 def full_queues(_now: datetime) -> list[Condition]:

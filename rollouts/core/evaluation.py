@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from rollouts.core.curriculum.performance import Counts, Outcome
+from rollouts.core.curriculum.performance import Counts, Outcome, gain, total
 from rollouts.core.curriculum.student import Z_95, wilson
 
 TRICKLE_ROUNDS: Final = 4
@@ -140,6 +140,22 @@ def has_regressed(*, at_graduation: Counts, now: Counts) -> bool:
     lower_then, _ = wilson(at_graduation.successes, at_graduation.samples)
     _, upper_now = wilson(now.successes, now.samples)
     return upper_now < lower_then
+
+
+def has_stalled(results: Sequence[Counts]) -> bool:
+    """Return whether the newer half of evaluations succeeds no more than the older half.
+
+    More by what chance alone gives with 95 % confidence counts as no more.
+
+    Args:
+        results: Of one lesson, oldest first; at least two.
+    """
+    half = len(results) // 2
+    before, after = total(list(results[:half])), total(list(results[half:]))
+    if not before.samples or not after.samples:
+        return False
+    gained, spread = gain(before, after)
+    return gained <= Z_95 * spread
 
 
 def _ks(generations: int) -> list[int]:

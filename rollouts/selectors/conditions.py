@@ -1,11 +1,16 @@
-"""See which fleets are silent or short of workers, and which lessons got worse."""
+"""See which fleets are silent or short of workers, and which lessons get no better or worse."""
 
 from collections import defaultdict
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Final
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q
 
+from rollouts.core.curriculum import LessonStatus
+from rollouts.core.curriculum.performance import Counts
+from rollouts.core.evaluation import has_stalled
 from rollouts.models import Fleet, FleetWorker, Lesson, WorkerAttempt
 from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition
 from runs.core.lifecycle import ACTIVE, RunStatus
@@ -16,6 +21,19 @@ FIRST_REPORT_WITHIN: Final = timedelta(seconds=90)
 BACK_WITHIN: Final = timedelta(seconds=60)
 """What a worker that died may take to be there again."""
 NAMED_AT_MOST: Final = 3
+EVALUATIONS_TO_STALL: Final = 8
+"""Of a lesson since it became active, the newest: half of them against the other half."""
+# The newest evaluations of each active lesson are read at one end of an index.
+_EVALUATED: Final = """
+    SELECT l.run_id, r.name, l.name, e.round, (e.figures ->> 'successes')::bigint,
+        (e.figures ->> 'problems')::bigint
+    FROM rollouts_lesson l JOIN runs_run r ON r.id = l.run_id CROSS JOIN LATERAL (
+        SELECT round, figures FROM rollouts_evaluation
+        WHERE run_id = l.run_id AND lesson = l.name AND state = 'done'
+            AND (l.changed_at IS NULL OR finished_at > l.changed_at)
+        ORDER BY round DESC LIMIT %s) e
+    WHERE l.status = %s AND r.archived_at IS NULL AND r.status = %s
+    ORDER BY l.run_id DESC, l.position, e.round LIMIT %s"""
 _WORDS: Final = {"failed": "has failed", "respawning": "does not come back"}
 _SPEAKING: Final = (RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
 
@@ -74,6 +92,28 @@ def _named(workers: list[str]) -> str:
     left = len(workers) - NAMED_AT_MOST
     named = ", ".join(workers[:NAMED_AT_MOST])
     return f"{named} and {left} more" if left > 0 else named
+
+
+def stalled_lessons(_now: datetime) -> list[Condition]:
+    """Return the active lessons of running runs that evaluations show no better than before."""
+    most = EVALUATIONS_TO_STALL
+    with connection.cursor() as cursor:
+        states = [str(LessonStatus.ACTIVE), str(RunStatus.RUNNING)]
+        cursor.execute(_EVALUATED, [most, *states, most * SEEN_AT_MOST])
+        rows = cursor.fetchall()
+    found = []
+    for (run_id, run, lesson), results in groupby(rows, key=lambda row: row[:3]):
+        counts = [Counts(*row[3:]) for row in results]
+        if len(counts) == most and has_stalled(counts):
+            condition = Condition(
+                kind=AlertKind.LESSON_STALLED,
+                run_id=run_id,
+                subject=lesson,
+                message=f"{lesson} of {run} got no better over its last {most} evaluations",
+                details={"lesson": lesson},
+            )
+            found.append(condition)
+    return found
 
 
 def regressed_lessons(_now: datetime) -> list[Condition]:

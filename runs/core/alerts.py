@@ -41,8 +41,10 @@ class AlertKind(StrEnum):
     RUN_NOT_STARTING = "run_not_starting"
     RUN_STALLED = "run_stalled"
     TRAINING_STALLED = "training_stalled"
+    STALE_DROPS = "stale_drops"
     FLEET_SILENT = "fleet_silent"
     WORKERS_DOWN = "workers_down"
+    LESSON_STALLED = "lesson_stalled"
     LESSON_REGRESSED = "lesson_regressed"
     LEASE_LAPSED = "lease_lapsed"
     BATCH_QUARANTINED = "batch_quarantined"
@@ -84,6 +86,11 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
         severity=Severity.WARNING,
         advice="Look whether its trainer lives; its queue page says what waits.",
     ),
+    AlertKind.STALE_DROPS: KindNote(
+        title="Much data is too old",
+        severity=Severity.WARNING,
+        advice="Sample less at a time, train faster, or let data be older: max_staleness.",
+    ),
     AlertKind.FLEET_SILENT: KindNote(
         title="A fleet is silent",
         severity=Severity.ERROR,
@@ -93,6 +100,11 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
         title="Workers are down",
         severity=Severity.WARNING,
         advice="They are started again by themselves; the fleet page says why they ended.",
+    ),
+    AlertKind.LESSON_STALLED: KindNote(
+        title="A lesson gets no better",
+        severity=Severity.WARNING,
+        advice="Read its answers: it may be too hard, or its goal too high for what it can reach.",
     ),
     AlertKind.LESSON_REGRESSED: KindNote(
         title="A lesson got worse",

@@ -2445,7 +2445,7 @@ export interface components {
         AlertDetail: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -2484,7 +2484,7 @@ export interface components {
         AlertRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -5592,7 +5592,7 @@ export interface operations {
             query?: {
                 /** @description Only alerts with a smaller id. */
                 before?: number;
-                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "training_stalled" | "workers_down";
+                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
                 /** @description 1 to 200. */
                 limit?: number;
                 /** @description Its whole name. */

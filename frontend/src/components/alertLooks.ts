@@ -26,6 +26,7 @@ export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject">): stri
     case "lease_lapsed":
       return `${run}/queue?state=returned`;
     case "training_stalled":
+    case "stale_drops":
     case "queue_full":
     case "items_corrupt":
       return `${run}/queue`;
@@ -35,6 +36,7 @@ export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject">): stri
       return `${run}/fleet`;
     case "run_failed":
       return `${run}/logs`;
+    case "lesson_stalled":
     case "lesson_regressed":
       return `${run}/evaluations?lesson=${subject}`;
     default:

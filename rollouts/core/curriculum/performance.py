@@ -1,5 +1,6 @@
 """Remember how a lesson went, as much of it as any strategy looks at."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -86,3 +87,17 @@ def total(batches: list[Counts] | tuple[Counts, ...], *, step: int = -1) -> Coun
     return Counts(
         step, sum(batch.successes for batch in batches), sum(batch.samples for batch in batches)
     )
+
+
+def gain(before: Counts, after: Counts) -> tuple[float, float]:
+    """Return by how much more often the later samples succeed, and the spread that chance has.
+
+    The spread is the standard error of the difference of two proportions with one variance.
+
+    Args:
+        before: Of at least one sample.
+        after: The same.
+    """
+    rate = (before.successes + after.successes) / (before.samples + after.samples)
+    spread = math.sqrt(rate * (1 - rate) * (1 / before.samples + 1 / after.samples))
+    return after.successes / after.samples - before.successes / before.samples, spread

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rollouts.core.curriculum.lessons import InvalidCurriculum, Lesson, LessonStatus
-from rollouts.core.curriculum.performance import Counts, Performance, Progress, total
+from rollouts.core.curriculum.performance import Counts, Performance, Progress, gain, total
 from rollouts.core.curriculum.strategy import Change, Lessons, Standing
 from rollouts.core.curriculum.student import Z_95, samples_to_show, wilson
 
@@ -162,9 +162,7 @@ def is_plateaued(performance: Performance, lesson: Lesson) -> bool:
     before, after = total(older), total(newer)
     if not before.samples or not after.samples:
         return False
-    rate = (before.successes + after.successes) / (before.samples + after.samples)
-    spread = math.sqrt(rate * (1 - rate) * (1 / before.samples + 1 / after.samples))
-    gained = after.successes / after.samples - before.successes / before.samples
+    gained, spread = gain(before, after)
     return gained <= lesson.plateau_threshold + Z_95 * spread
 
 

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 from pytest_django import Settings
 
+from buffer.models import Tally
 from buffer.services import backpressure
 from runs.models import Alert, Run
 from runs.services import conditions
@@ -108,6 +109,40 @@ def test_a_stall_is_told_only_of_running_runs_and_where_it_is_wanted(
     settings.ROLLDECK_STALLED_SECONDS = 600
     Run.objects.filter(pk=deck.run.pk).update(status="paused")
     assert watched(at=at) == {}
+
+
+def count(run: Run, fate: str, items: int, *, reason: str = "", epoch: int = 1) -> None:
+    """Let so many groups have met a fate."""
+    Tally.objects.create(
+        run=run,
+        kind="groups",
+        fate=fate,
+        reason=reason,
+        epoch=epoch,
+        env_id=0,
+        size=0,
+        shard=Tally.objects.count(),
+        items=items,
+        sequences=8 * items,
+    )
+
+
+def test_data_that_becomes_too_old_is_told_while_it_is_much_of_what_came(deck: Deck) -> None:
+    Run.objects.filter(pk=deck.run.pk).update(epoch=1)
+    # Of an earlier trainer, and of other reasons: none of it counts.
+    count(deck.run, "dropped", 500, reason="stale_version", epoch=0)
+    count(deck.run, "dropped", 60, reason="zero_variance")
+    count(deck.run, "accepted", 99)
+    count(deck.run, "dropped", 21, reason="stale_version")
+    assert "stale_drops" not in watched()
+
+    count(deck.run, "accepted", 6)
+    count(deck.run, "dropped", 1, reason="stale_age")
+    said = "more than a fifth of what came into words was dropped as too old"
+    assert watched()["stale_drops"] == said
+
+    count(deck.run, "accepted", 5)
+    assert "stale_drops" not in watched()
 
 
 def test_a_queue_that_takes_no_more_is_told(deck: Deck, settings: Settings) -> None:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from rollouts.models import FleetWorker, Lesson, WorkerAttempt
+from rollouts.models import Evaluation, FleetWorker, Lesson, WorkerAttempt
 from runs.core.lifecycle import RunVerb
 from runs.models import Alert, Run
 from runs.services import conditions
@@ -57,6 +57,55 @@ def test_workers_that_failed_are_named_and_those_coming_back_have_a_minute() -> 
     accept(run, report(run, worker(0), worker(1), worker(2), sequence=3), now=later(64))
     assert FleetWorker.objects.filter(state="running").count() == 3
     assert watched(later(65)) == {}
+
+
+def evaluate(room: Class, successes: list[int]) -> None:
+    """Let `sums` have further evaluations of 32 problems, a round each."""
+    done = Evaluation.objects.filter(run=room.run, lesson="sums").count()
+    for round_number, count in enumerate(successes, start=done):
+        Evaluation.objects.create(
+            run=room.run,
+            lesson="sums",
+            position=0,
+            round=round_number,
+            epoch=1,
+            due_step=0,
+            state="done",
+            created_at=later(round_number),
+            finished_at=later(round_number),
+            figures={"successes": count, "problems": 32},
+        )
+
+
+def test_a_lesson_that_evaluations_show_no_better_is_told_until_they_do() -> None:
+    room = Class({"sums": lesson(), "others": lesson()})
+    Run.objects.filter(pk=room.run.pk).update(status_changed_at=later(0))
+    room.task()
+    Evaluation.objects.filter(run=room.run).delete()
+    evaluate(room, [8, 9, 8, 9, 8, 8, 9])
+    assert watched(later(10)) == {}
+
+    evaluate(room, [8])
+    said = "sums of words got no better over its last 8 evaluations"
+    assert watched(later(10)) == {"lesson_stalled": said}
+    assert Alert.objects.get().subject == "sums"
+
+    evaluate(room, [16, 20, 24])
+    assert watched(later(12)) == {}
+
+
+def test_only_evaluations_since_a_lesson_became_active_count() -> None:
+    room = Class({"sums": lesson()})
+    Run.objects.filter(pk=room.run.pk).update(status_changed_at=later(0))
+    room.task()
+    Evaluation.objects.filter(run=room.run).delete()
+    evaluate(room, [8] * 10)
+    assert [*watched(later(10))] == ["lesson_stalled"]
+
+    Lesson.objects.filter(run=room.run).update(changed_at=later(5))
+    assert watched(later(10)) == {}
+    Lesson.objects.filter(run=room.run).update(changed_at=None, status="graduated")
+    assert watched(later(10)) == {}
 
 
 def test_a_lesson_that_got_worse_is_told_until_it_is_better() -> None:

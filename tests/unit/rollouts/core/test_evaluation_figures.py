@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.core.curriculum.performance import Counts
-from rollouts.core.evaluation import as_outcome, figures_of, has_regressed, pass_at_k
+from rollouts.core.evaluation import (
+    as_outcome,
+    figures_of,
+    has_regressed,
+    has_stalled,
+    pass_at_k,
+)
 
 
 def test_one_answer_each_is_a_plain_rate_with_its_interval() -> None:
@@ -67,3 +73,23 @@ def test_a_regression_is_a_fall_that_chance_does_not_explain() -> None:
     assert has_regressed(at_graduation=then, now=Counts(2, 200, 256))
     assert not has_regressed(at_graduation=then, now=Counts(2, 240, 256))
     assert not has_regressed(at_graduation=Counts(-1, 0, 0), now=Counts(2, 0, 256))
+
+
+@pytest.mark.parametrize(
+    ("successes", "stalled"),
+    [
+        ([0, 0, 0, 0], True),
+        ([32, 32, 32, 32], True),
+        ([16, 17, 16, 17], True),
+        ([30, 28, 10, 12], True),
+        # A tenth more is what chance gives to 64 problems, a third more is not.
+        ([16, 16, 19, 19], True),
+        ([10, 12, 22, 20], False),
+    ],
+)
+def test_a_lesson_stalls_where_chance_explains_all_that_it_gained(
+    successes: list[int], stalled: bool
+) -> None:
+    results = [Counts(step, count, 32) for step, count in enumerate(successes)]
+
+    assert has_stalled(results) is stalled

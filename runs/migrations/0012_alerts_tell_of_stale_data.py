@@ -1,0 +1,18 @@
+"""Alerts tell of data that is dropped as too old, and of lessons that get no better."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [
+        ('runs', '0011_alerts_are_raised'),
+    ]
+
+    operations = [
+        migrations.AlterField(
+            model_name='alert',
+            name='kind',
+            field=models.CharField(choices=[('run_failed', 'run_failed'), ('run_not_starting', 'run_not_starting'), ('run_stalled', 'run_stalled'), ('training_stalled', 'training_stalled'), ('stale_drops', 'stale_drops'), ('fleet_silent', 'fleet_silent'), ('workers_down', 'workers_down'), ('lesson_stalled', 'lesson_stalled'), ('lesson_regressed', 'lesson_regressed'), ('lease_lapsed', 'lease_lapsed'), ('batch_quarantined', 'batch_quarantined'), ('items_corrupt', 'items_corrupt'), ('ledger_unbalanced', 'ledger_unbalanced'), ('queue_full', 'queue_full'), ('disk_low', 'disk_low')], max_length=40),
+        ),
+    ]
