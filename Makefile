@@ -9,8 +9,11 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 # Tests with real processes and deadlines: one that fails twice more has failed. Every rerun is
-# counted in pytest's last line, and is a bug of the test to look at.
-RERUN := --reruns 2 --reruns-delay 1
+# named in the end, and is a bug of the test to look at.
+RERUN := --reruns 2 --reruns-delay 1 -r fER
+# Decks, clusters and browsers also wait: a third process uses what two leave of two cores. Which
+# tests share one, and which begin first, is in tests/spreading.py.
+SPREAD := -n 3 --dist loadgroup --no-loadscope-reorder
 BIN := $(VENV)/bin
 export VENV
 
@@ -56,7 +59,9 @@ gpu-check: ## Try policies, workers and weights on this machine's GPU; PYTHON=â€
 	@PYTHONPATH=.:platform:client $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) \
 		-m benchmarks.gpu_check $(ARGS)
 
-test: setup check test-frontend test-python ## Run every check and every test
+test: setup ## Run every check and every test
+	@$(MAKE) --jobs 2 --output-sync=target check test-frontend
+	@$(MAKE) test-python
 
 check: setup ## Lint, types, import order, migrations, API schema and its types
 	$(BIN)/ruff check $(PACKAGES)
@@ -82,10 +87,12 @@ schema: $(INSTALLED) frontend/node_modules/.installed ## Write the API schema an
 test-frontend: $(BUILT)
 	cd frontend && ../$(NODE) npm run check
 
+# With more processes than cores, further threads of torch would only be in the way.
+test-python: export OMP_NUM_THREADS := 1
 test-python: setup chromium
-	$(BIN)/pytest $(RERUN) -n 2 -m "not ray and not system and not browser and not slow"
-	$(BIN)/pytest $(RERUN) -n 2 --dist loadfile -m "browser"
-	$(BIN)/pytest $(RERUN) -n 2 --dist loadfile -m "(ray or system) and not browser" --durations 15
+	$(BIN)/pytest $(RERUN) -n 4 --dist worksteal --durations 15 \
+		-m "not ray and not system and not browser and not slow"
+	$(BIN)/pytest $(RERUN) $(SPREAD) -m "(ray or system or browser) and not slow" --durations 30
 
 test-slow: setup chromium ## Measure what takes minutes, gigabytes or a quiet machine
 	$(BIN)/pytest -s -m slow

@@ -16,6 +16,7 @@ import pytest
 from config.embedded.folders import socket_folder
 from config.embedded.postgres import Postgres
 from config.embedded.valkey import Valkey
+from tests.prepared import copy_database
 
 OURS = ("ROLLDECK_", "DATABASE_URL", "REDIS_URL", "RAY_")
 
@@ -27,6 +28,7 @@ def start_services() -> contextlib.ExitStack:
     undo.callback(shutil.rmtree, var, ignore_errors=True)
     sockets = socket_folder()
     undo.callback(shutil.rmtree, sockets, ignore_errors=True)
+    copy_database(var / "postgres")
     postgres = Postgres(
         data_folder=var / "postgres",
         socket_folder=sockets,
@@ -57,6 +59,7 @@ django.setup()
 
 from tests.database import empty_quickly  # noqa: E402 it needs the settings too
 from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
+from tests.spreading import spread  # noqa: E402
 
 empty_quickly()
 
@@ -65,6 +68,12 @@ empty_quickly()
 def pytest_xdist_setupnodes() -> None:
     """Let each worker find servers of its own: with this set, it would load ours too early."""
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the tests over processes before xdist reads who shares one."""
+    spread(items)
 
 
 def pytest_unconfigure() -> None:

@@ -13,9 +13,13 @@ from typing import Any, TypeVar
 
 import httpx
 
+from tests.prepared import copy_database
+
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
 ADMIN_TOKEN = "a-bootstrap-token-for-tests"
+# For decks that launch no fleet: Ray at an address that is given is not started.
+NO_RAY = "127.0.0.1:9"
 FOREIGN = ("DATABASE_URL", "REDIS_URL", "RAY_", "ROLLDECK_", "DJANGO_SETTINGS_MODULE")
 
 
@@ -124,9 +128,11 @@ class Deck:
 
 @contextmanager
 def running_deck(var: Path, **more: str) -> Iterator[Deck]:
-    """Start a deck, wait until it is ready, and stop it as Ctrl-C does."""
+    """Start a deck whose database is made already, wait for it, and stop it as Ctrl-C does."""
     port = free_port()
     var.mkdir(parents=True, exist_ok=True)
+    if not (var / "postgres").exists():
+        copy_database(var / "postgres")
     with (var / "up.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "manage.py", "up"],

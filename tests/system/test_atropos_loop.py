@@ -15,7 +15,7 @@ import pytest
 
 from examples import tiny_checkpoint
 from rollouts.fleet.language.tokenizers import load_tokenizer
-from tests.deck import ADMIN_TOKEN, ROOT, Deck, environment, running_deck, wait_until
+from tests.deck import ADMIN_TOKEN, NO_RAY, ROOT, Deck, environment, running_deck, wait_until
 from tests.stand_ins.digits_environment import DigitsEnvironment, Generated
 
 pytestmark = pytest.mark.system
@@ -62,7 +62,7 @@ def mean_score(groups: list[Generated]) -> float:
 def test_groups_are_generated_with_what_was_learnt_from_earlier_ones(tmp_path: Path) -> None:
     checkpoint = tmp_path / "tiny"
     tiny_checkpoint.write(checkpoint)
-    with running_deck(tmp_path / "var") as deck:
+    with running_deck(tmp_path / "var", RAY_ADDRESS=NO_RAY) as deck:
         deck.post("/api/runs", {"name": RUN, "kind": "outside", "start": True})
         trainer = deck.start_trainer(
             *(RUN, "--checkpoint", str(checkpoint), "--learning-rate", "0.003"), example="grpo"

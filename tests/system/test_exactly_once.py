@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.buffer_factories import REGISTRATION, group
-from tests.deck import Deck, running_deck, wait_until
+from tests.deck import NO_RAY, Deck, running_deck, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -74,21 +74,21 @@ def ledger(deck: Deck) -> dict[str, Any]:
 def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path) -> None:
     where: dict[str, str] = {}
     pushers = [Pusher(where, first_mark=1000 * number) for number in range(1, PUSHERS + 1)]
-    with running_deck(tmp_path / "var") as deck:
+    with running_deck(tmp_path / "var", RAY_ADDRESS=NO_RAY) as deck:
         where["url"] = deck.url
         # A part that dies while the deck still starts ends the start.
         wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
         deck.post("/register", REGISTRATION)
         for pusher in pushers:
             pusher.start()
-        wait_until(lambda: acknowledged(pushers) > 20, seconds=30, what="pushes are acknowledged")
+        wait_until(lambda: acknowledged(pushers) > 20, seconds=60, what="pushes are acknowledged")
         kill(deck, "config.web")
         wait_until(lambda: acknowledged(pushers) > 40, seconds=60, what="the web is back")
         kill(deck, "postgres", "-D")
         wait_until(lambda: acknowledged(pushers) > 60, seconds=60, what="PostgreSQL is back")
         deck.process.kill()
         deck.process.wait()
-    with running_deck(tmp_path / "var") as deck:
+    with running_deck(tmp_path / "var", RAY_ADDRESS=NO_RAY) as deck:
         where["url"] = deck.url
         for pusher in pushers:
             pusher.join(60)

@@ -13,12 +13,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.deck import ADMIN_TOKEN, ROOT, Deck, environment, free_port, wait_until
+from tests.deck import ADMIN_TOKEN, NO_RAY, ROOT, Deck, environment, free_port, wait_until
+from tests.prepared import copy_database
+from tests.processes import wait_until_gone
 
 pytestmark = pytest.mark.system
 
 # Long enough for a machine that does other things; the deck itself says how long it took.
-READY_SECONDS = 60
+READY_SECONDS = 120
 UP = [sys.executable, "manage.py", "up"]
 
 
@@ -42,6 +44,25 @@ def ready_deck(var: Path, port: int, **more: str) -> Iterator[Deck]:
         if deck.process.poll() is None:
             deck.process.kill()
         deck.process.wait()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+    """A deck without runs that takes no bodies above a megabyte; it stays as it is."""
+    var = tmp_path_factory.mktemp("shared")
+    copy_database(var / "postgres")
+    with ready_deck(var, free_port(), ROLLDECK_MAX_BODY_BYTES="1000000") as deck:
+        yield deck
+
+
+def wait_until_every_part_is_ready(deck: Deck, *, starts: int = 1) -> None:
+    """Wait for the deck's own word, which the log has once for each start in the same folder."""
+    log = deck.var / "up.log"
+    wait_until(
+        lambda: log.read_text().count("Ready on") >= starts,
+        seconds=READY_SECONDS,
+        what="every part is ready",
+    )
 
 
 def refused(var: Path, port: int, **more: str) -> str:
@@ -82,42 +103,42 @@ def socket_folders(var: Path) -> list[str]:
     return [note.read_text()] if note.exists() else []
 
 
-def test_a_deck_starts_stops_and_finds_everything_again(tmp_path: Path) -> None:
+def test_a_deck_that_was_stopped_or_killed_leaves_nothing_running_and_finds_everything(
+    tmp_path: Path,
+) -> None:
     port = free_port()
     with ready_deck(tmp_path, port) as deck:
-        deck.post("/api/runs", {"kind": "outside", "name": "kept"})
-        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
+        deck.post("/api/runs", {"kind": "outside", "name": "before-the-stop"})
+        wait_until_every_part_is_ready(deck)
         assert "createsuperuser" in deck.log()
         sockets = socket_folders(tmp_path)
         asked_at = time.monotonic()
         deck.process.send_signal(signal.SIGTERM)
 
-        assert deck.process.wait(20) == 0
-        assert time.monotonic() - asked_at < 15
+        # Parts have at most five seconds each, one after the other.
+        assert deck.process.wait(60) == 0
+        assert time.monotonic() - asked_at < 30
     wait_until(lambda: not living(tmp_path), seconds=5, what="nothing lives")
     assert not Path(sockets[0]).exists()
     assert not (tmp_path / "run" / "services.json").exists()
 
     with ready_deck(tmp_path, port) as deck:
-        assert deck.get("/api/runs/kept")["name"] == "kept"
-
-
-def test_a_killed_deck_leaves_nothing_running_and_loses_nothing(tmp_path: Path) -> None:
-    port = free_port()
-    with ready_deck(tmp_path, port) as deck:
-        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
-        deck.post("/api/runs", {"kind": "outside", "name": "kept"})
+        wait_until_every_part_is_ready(deck, starts=2)
+        assert deck.get("/api/runs/before-the-stop")["kind"] == "outside"
+        deck.post("/api/runs", {"kind": "outside", "name": "before-the-kill"})
         deck.process.kill()
         deck.process.wait()
-        wait_until(lambda: not living(tmp_path), seconds=15, what="no process is left")
+        wait_until(lambda: not living(tmp_path), seconds=30, what="no process is left")
 
     with ready_deck(tmp_path, port) as deck:
-        assert deck.get("/api/runs/kept")["name"] == "kept"
+        names = {run["name"] for run in deck.get("/api/runs")["results"]}
+        assert names == {"before-the-stop", "before-the-kill"}
 
 
 def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
+    copy_database(tmp_path / "postgres")
     with ready_deck(tmp_path, free_port()) as deck:
-        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
+        wait_until_every_part_is_ready(deck)
         for words in [
             ("config.web",),
             ("celery", "worker"),
@@ -131,30 +152,29 @@ def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
                 lambda words=words, first=first: (
                     first not in deck.children(*words) and deck.children(*words)
                 ),
-                seconds=20,
+                seconds=60,
                 what=f"{words} runs again",
             )
-        wait_until(deck.is_ready, seconds=30, what="the deck is ready again")
+        wait_until(deck.is_ready, seconds=60, what="the deck is ready again")
         assert deck.log().count("starting it again") == 5
         assert "Traceback" not in deck.log()
 
 
-def test_a_connection_waits_while_the_web_process_starts_again(tmp_path: Path) -> None:
-    with ready_deck(tmp_path, free_port()) as deck:
-        wait_until(lambda: "web" in deck.log(), seconds=10, what="the deck knows that web is ready")
-        os.kill(deck.children("config.web")[0], signal.SIGKILL)
-        time.sleep(0.1)
+def test_a_connection_waits_while_the_web_process_starts_again(shared: Deck) -> None:
+    wait_until_every_part_is_ready(shared)
+    web = shared.children("config.web")[0]
+    os.kill(web, signal.SIGKILL)
+    wait_until_gone(web)
 
-        assert deck.get("/api/runs")["results"] == []
+    assert shared.get("/api/runs")["results"] == []
 
 
-def test_two_decks_never_share_a_folder(tmp_path: Path) -> None:
-    with ready_deck(tmp_path, free_port()) as deck:
-        message = refused(tmp_path, free_port())
+def test_two_decks_never_share_a_folder(shared: Deck) -> None:
+    message = refused(shared.var, free_port())
 
-        assert f"process {deck.process.pid}" in message
-        assert str(tmp_path) in message
-        assert deck.is_ready()
+    assert f"process {shared.process.pid}" in message
+    assert str(shared.var) in message
+    assert shared.is_ready()
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
@@ -191,38 +211,39 @@ def test_data_of_another_postgresql_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_bootstrap_token_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    copy_database(tmp_path / "postgres")
     assert "16" in refused(tmp_path, free_port(), ROLLDECK_BOOTSTRAP_TOKEN="short")
 
 
-def test_secrets_are_for_this_user_only(tmp_path: Path) -> None:
-    with ready_deck(tmp_path, free_port()) as deck:
-        for name in ("secret_key", "run/services.json"):
-            assert (tmp_path / name).stat().st_mode & 0o077 == 0
-        assert ADMIN_TOKEN not in deck.log()
+def test_secrets_are_for_this_user_only(shared: Deck) -> None:
+    for name in ("secret_key", "run/services.json"):
+        assert (shared.var / name).stat().st_mode & 0o077 == 0
+    assert ADMIN_TOKEN not in shared.log()
 
 
-def test_servers_of_ones_own_replace_ours(tmp_path: Path) -> None:
-    with ready_deck(tmp_path / "first", free_port()) as first:
-        folder = socket_folders(tmp_path / "first")[0]
-        server = f"postgresql:///postgres?host={folder}&user=rolldeck"
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute("CREATE DATABASE second")
-        own = {
-            "DATABASE_URL": f"postgresql:///second?host={folder}&user=rolldeck",
-            "REDIS_URL": f"unix://{folder}/valkey.sock",
-            "ROLLDECK_WEB_WORKERS": "2",
-        }
-        with ready_deck(tmp_path / "second", free_port(), **own) as second:
-            second.post("/api/runs", {"kind": "outside", "name": "elsewhere"})
+def test_servers_of_ones_own_replace_ours(shared: Deck, tmp_path: Path) -> None:
+    folder = socket_folders(shared.var)[0]
+    server = f"postgresql:///postgres?host={folder}&user=rolldeck"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE second")
+    own = {
+        "DATABASE_URL": f"postgresql:///second?host={folder}&user=rolldeck",
+        "REDIS_URL": f"unix://{folder}/valkey.sock",
+        "RAY_ADDRESS": NO_RAY,
+        "ROLLDECK_WEB_WORKERS": "2",
+    }
+    with ready_deck(tmp_path, free_port(), **own) as second:
+        wait_until_every_part_is_ready(second)
+        second.post("/api/runs", {"kind": "outside", "name": "elsewhere"})
 
-            assert second.children("valkey-server") == []
-            assert second.children("postgres", "-D") == []
-            assert first.get("/api/runs")["results"] == []
+        assert second.children("ray.scripts") == []
+        assert second.children("valkey-server") == []
+        assert second.children("postgres", "-D") == []
+        assert shared.get("/api/runs")["results"] == []
 
 
-def test_a_body_that_is_too_large_gets_its_answer(tmp_path: Path) -> None:
-    with ready_deck(tmp_path, free_port(), ROLLDECK_MAX_BODY_BYTES="1000000") as deck:
-        answer = deck.http.post("/api/runs", content=b"x" * 3_000_000)
+def test_a_body_that_is_too_large_gets_its_answer(shared: Deck) -> None:
+    answer = shared.http.post("/api/runs", content=b"x" * 3_000_000)
 
-        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
-        assert deck.is_ready()
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert shared.is_ready()

@@ -1,0 +1,85 @@
+"""Keep the database that a new deck has, so that tests need not make it again each time.
+
+The migrations take seconds, and dozens of decks begin with them. What they lead to is kept beside
+pytest's own cache, under a name made of all that it comes from. Decks that tests start as people
+do, with `manage.py up` or `demo` in an empty folder, still make their own.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from config.embedded.folders import socket_folder
+from config.embedded.postgres import Postgres
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+KEPT: Final = ROOT / ".pytest_cache" / "databases"
+SOURCES: Final = ("*/migrations/*.py", "constraints.txt")
+
+
+def copy_database(folder: Path) -> None:
+    """Make `folder` the data folder of a PostgreSQL that has every migration."""
+    shutil.copytree(_kept(), folder)
+
+
+def _kept() -> Path:
+    """Return the folder that is copied; whoever comes first makes it."""
+    kept = KEPT / _name()
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.is_dir():
+            _forget_others()
+            _make(kept)
+    return kept
+
+
+def _name() -> str:
+    """Return a name that changes with everything that the database comes from."""
+    found = hashlib.sha256(sys.version.encode())
+    for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern)):
+        found.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _forget_others() -> None:
+    for folder in KEPT.iterdir():
+        if folder.is_dir():
+            shutil.rmtree(folder)
+
+
+def _make(kept: Path) -> None:
+    var, sockets = Path(tempfile.mkdtemp(prefix="rolldeck-prepared-")), socket_folder()
+    server = Postgres(
+        data_folder=var / "postgres",
+        socket_folder=sockets,
+        log_folder=var / "log",
+        is_disposable=True,
+    )
+    child = server.start()
+    try:
+        subprocess.run(
+            [sys.executable, "manage.py", "prepare"],
+            cwd=ROOT,
+            env=os.environ
+            | {
+                "DJANGO_SETTINGS_MODULE": "config.settings.base",
+                "DATABASE_URL": server.url,
+                "ROLLDECK_VAR": str(var),
+            },
+            check=True,
+            capture_output=True,
+        )
+        child.stop()
+        shutil.copytree(var / "postgres", var / "whole")
+        shutil.move(var / "whole", kept)
+    finally:
+        child.stop()
+        shutil.rmtree(var, ignore_errors=True)
+        shutil.rmtree(sockets, ignore_errors=True)
