@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -32,6 +33,7 @@ REFUSED = re.compile("the server responded with a status of 40[034]")
 USERNAME = "ada"
 VIEWER = "vic"
 OPERATOR = "olga"
+LEAVING = "lou"
 PASSWORD = "a-password-for-tests"
 # What takes a moment may take long on a machine that is busy with other tests.
 expect.set_options(timeout=15_000)
@@ -47,8 +49,9 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
             deck,
             "from django.contrib.auth.models import Group, User;"
             f"User.objects.create_user({VIEWER!r}, password={PASSWORD!r});"
-            f"olga = User.objects.create_user({OPERATOR!r}, password={PASSWORD!r});"
-            "olga.groups.add(Group.objects.get_or_create(name='operator')[0])",
+            "operators = Group.objects.get_or_create(name='operator')[0].user_set;"
+            f"operators.add(User.objects.create_user({OPERATOR!r}, password={PASSWORD!r}));"
+            f"operators.add(User.objects.create_user({LEAVING!r}, password={PASSWORD!r}))",
         )
         yield deck
 
@@ -143,7 +146,26 @@ def page(context: BrowserContext) -> Iterator[Page]:
     assert [text for text in complaints if not REFUSED.search(text)] == []
 
 
+# One deck and its people live as long as this process.
+_signed_in: dict[str, list[Any]] = {}
+
+
 def sign_in(page: Page, username: str) -> Page:
+    """Let a page be somebody's who has signed in; it shows nothing yet.
+
+    Everybody signs in once, and has one session in all tests: one that ends sessions, or looks at
+    who has signed in, uses `sign_in_anew`.
+    """
+    if username not in _signed_in:
+        form = page.context.new_page()
+        _signed_in[username] = sign_in_anew(form, username).context.cookies()
+        form.close()
+    page.context.add_cookies(_signed_in[username])
+    return page
+
+
+def sign_in_anew(page: Page, username: str) -> Page:
+    """Sign in with the form; the page is then at home."""
     page.goto("/login")
     page.get_by_label("User name").fill(username)
     page.get_by_role("textbox", name="Password").fill(PASSWORD)
@@ -154,4 +176,13 @@ def sign_in(page: Page, username: str) -> Page:
 
 @pytest.fixture
 def signed_in(page: Page) -> Page:
+    """A page of an administrator, which shows nothing yet."""
     return sign_in(page, USERNAME)
+
+
+@pytest.fixture
+def at_home(signed_in: Page) -> Page:
+    """A page of an administrator who has just come home."""
+    signed_in.goto("/")
+    signed_in.get_by_role("heading", name="Home", exact=True).wait_for()
+    return signed_in

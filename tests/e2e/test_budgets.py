@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Response, expect
 
 from tests.deck import Deck
-from tests.e2e.conftest import USERNAME, sign_in
+from tests.e2e.conftest import USERNAME, sign_in, sign_in_anew
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -41,7 +41,7 @@ def test_the_first_page_loads_little_script_and_none_from_elsewhere(
 ) -> None:
     page = context.new_page()
     traffic = Traffic(page)
-    sign_in(page, USERNAME)
+    sign_in_anew(page, USERNAME)
     page.wait_for_load_state("networkidle")
 
     assert 50_000 < sum(traffic.scripts.values()) <= FIRST_SCRIPT_BYTES, traffic.scripts

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.deck import Deck, wait_until
-from tests.e2e.conftest import VIEWER, in_the_shell, sign_in
+from tests.e2e.conftest import VIEWER, in_the_shell, sign_in, sign_in_anew
 
 # A machine that is busy with other tests gets three tries.
 ACTS_WITHIN_SECONDS = 1.0
@@ -45,8 +45,8 @@ def test_signing_in_leads_to_where_one_wanted_to_go(page: Page) -> None:
     assert page.url.endswith("/runs/new")
 
 
-def test_a_run_is_launched_watched_paused_and_resumed(signed_in: Page, deck: Deck) -> None:
-    page, name = signed_in, f"from-the-form-{uuid4().hex[:6]}"
+def test_a_run_is_launched_watched_paused_and_resumed(at_home: Page, deck: Deck) -> None:
+    page, name = at_home, f"from-the-form-{uuid4().hex[:6]}"
     page.get_by_role("link", name="Launch", exact=True).click()
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_role("button", name="Launch", exact=True).click()
@@ -124,8 +124,8 @@ def test_what_the_server_refuses_lands_on_its_field(signed_in: Page, deck: Deck)
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_the_theme_is_chosen_and_kept(signed_in: Page, theme: str) -> None:
-    page = signed_in
+def test_the_theme_is_chosen_and_kept(at_home: Page, theme: str) -> None:
+    page = at_home
     page.get_by_role("button", name="Menu of ada").click()
     page.get_by_role("menuitemradio", name=theme, exact=True).click()
 
@@ -135,8 +135,8 @@ def test_the_theme_is_chosen_and_kept(signed_in: Page, theme: str) -> None:
     expect(root).to_have_attribute("data-mantine-color-scheme", theme.lower())
 
 
-def test_the_keyboard_reaches_help_filter_and_runs(signed_in: Page) -> None:
-    page = signed_in
+def test_the_keyboard_reaches_help_filter_and_runs(at_home: Page) -> None:
+    page = at_home
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
     page.keyboard.press("Escape")
@@ -202,7 +202,7 @@ def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, deck: Deck) -> None:
 
 
 def test_a_session_that_ends_leads_to_the_login_and_back(page: Page, deck: Deck) -> None:
-    sign_in(page, VIEWER)
+    sign_in_anew(page, VIEWER)
     page.goto("/runs?q=state:running")
     page.locator("[data-live=live]").wait_for()
     key = next(each["value"] for each in page.context.cookies() if each["name"] == "sessionid")

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.deck import Deck
-from tests.e2e.conftest import OPERATOR, in_the_shell, sign_in
+from tests.e2e.conftest import LEAVING, in_the_shell, sign_in
 from tests.e2e.hand_played import HandPlayedFleet, hand_played, window
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -184,7 +184,7 @@ def resize(page: Page, name: str, workers: int, *, reason: str = "") -> None:
 def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     page: Page, deck: Deck, fleet: HandPlayedFleet
 ) -> None:
-    sign_in(page, OPERATOR)
+    sign_in(page, LEAVING)
     page.goto(f"/runs/{fleet.name}/fleet")
     button = page.locator("[data-resize]")
     before = button.inner_text()
@@ -192,7 +192,7 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     in_the_shell(
         deck,
         "from django.contrib.auth.models import User;"
-        f"User.objects.get(username={OPERATOR!r}).groups.clear()",
+        f"User.objects.get(username={LEAVING!r}).groups.clear()",
     )
     with page.expect_response("**/api/runs/*") as answer:
         resize(page, fleet.name, 9)

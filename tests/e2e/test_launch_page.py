@@ -110,8 +110,8 @@ def test_a_check_finds_what_a_launch_would_meet(signed_in: Page, deck: Deck) -> 
     expect(page.get_by_label("Batch size · fragments")).to_be_focused()
 
 
-def test_a_run_is_launched_with_the_keyboard_alone(signed_in: Page, deck: Deck) -> None:
-    page = signed_in
+def test_a_run_is_launched_with_the_keyboard_alone(at_home: Page, deck: Deck) -> None:
+    page = at_home
     page.keyboard.press("g")
     page.keyboard.press("n")
     expect(page.get_by_role("heading", name="Launch a run")).to_be_visible()

@@ -111,8 +111,8 @@ def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
     expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Go to anything")
 
 
-def test_a_phone_has_room_for_it(signed_in: Page) -> None:
-    page = signed_in
+def test_a_phone_has_room_for_it(at_home: Page) -> None:
+    page = at_home
     page.set_viewport_size({"width": 360, "height": 740})
     page.get_by_role("button", name="Go to, or do").click()
     expect(page.get_by_role("combobox", name="Go to a place")).to_be_focused()

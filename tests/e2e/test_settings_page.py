@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.deck import Deck
-from tests.e2e.conftest import OPERATOR, VIEWER, sign_in
+from tests.e2e.conftest import OPERATOR, VIEWER, sign_in, sign_in_anew
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -37,12 +37,12 @@ def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, deck:
 
 
 def test_a_person_signs_out_on_another_browser(page: Page, chromium: Browser, deck: Deck) -> None:
-    sign_in(page, VIEWER)
+    sign_in_anew(page, VIEWER)
     elsewhere = chromium.new_context(
         base_url=deck.url,
         user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
     )
-    other = sign_in(elsewhere.new_page(), VIEWER)
+    other = sign_in_anew(elsewhere.new_page(), VIEWER)
 
     page.goto("/settings")
     expect(page.locator("[data-browser=this]").first).to_contain_text("Chrome")
