@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
+from django.db import transaction
 from django.urls import URLPattern, get_resolver
+from pytest_django import DjangoDbBlocker
 from rest_framework.exceptions import APIException
 from rest_framework.test import APIClient, APIRequestFactory, force_authenticate
 from rest_framework.views import APIView
@@ -31,6 +33,7 @@ MACHINES: Final = (
     "trainer token of beta",
     "admin token of beta",
 )
+Callers = dict[str, tuple[APIClient, dict[str, Any]]]
 EVERYBODY: Final = ("stranger", *PEOPLE, *MACHINES)
 
 KNOWN: Final = {*PEOPLE, *MACHINES}
@@ -230,11 +233,17 @@ def url_of(route: str) -> str:
     return f"/api/{route}"
 
 
-@pytest.fixture
-def callers(db: None) -> dict[str, tuple[APIClient, dict[str, Any]]]:
-    """Each caller as a client, and as what a view's request would hold."""
+@pytest.fixture(scope="module")
+def callers(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Callers]:
+    """Each caller as a client, and as what a view's request would hold; made once for all rows."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield _callers()
+        transaction.set_rollback(True)
+
+
+def _callers() -> Callers:
     runs: dict[str, Run] = {name: make_run(name=name) for name in ("alpha", "beta")}
-    found: dict[str, tuple[APIClient, dict[str, Any]]] = {"stranger": (APIClient(), {})}
+    found: Callers = {"stranger": (APIClient(), {})}
     for role in PEOPLE:
         person = make_user(username=role, role=role)
         client = APIClient()
@@ -266,9 +275,10 @@ def passes(call: tuple[str, str], caller: dict[str, Any]) -> bool:
     return True
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("call", MATRIX, ids=" ".join)
 def test_a_route_is_open_to_those_in_its_row_and_closed_to_everybody_else(
-    call: tuple[str, str], callers: dict[str, tuple[APIClient, dict[str, Any]]]
+    call: tuple[str, str], callers: Callers
 ) -> None:
     method, route = call
 
