@@ -28,7 +28,7 @@ class WebsocketCommunicator(ApplicationCommunicator):
     async def connect(self) -> bool:
         """Shake hands; return whether the socket was accepted."""
         await self.send_input({"type": "websocket.connect"})
-        answer = await self.receive_output(3)
+        answer = await self.receive_output(20)
         return bool(answer["type"] == "websocket.accept")
 
     async def say(self, text: str) -> None:
@@ -44,4 +44,4 @@ class WebsocketCommunicator(ApplicationCommunicator):
     async def disconnect(self) -> None:
         """Close the socket and wait until the application has ended."""
         await self.send_input({"type": "websocket.disconnect", "code": 1000})
-        await self.wait(3)
+        await self.wait(20)

@@ -123,4 +123,4 @@ def test_a_cluster_that_is_away_says_so_soon(dead_cluster: Cluster) -> None:
         with pytest.raises(ClusterUnreachable, match="no Ray cluster at"):
             call()
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20

@@ -34,7 +34,7 @@ class Page:
     async def say(self, **message: Any) -> None:
         await self.socket.say(json.dumps(message))
 
-    async def hear(self, kind: str, *, within: float = 3.0) -> Any:
+    async def hear(self, kind: str, *, within: float = 20.0) -> Any:
         """Return the next frame of a kind, passing over beats."""
         async with asyncio.timeout(within):
             while True:
@@ -43,7 +43,7 @@ class Page:
                     return frame
                 assert frame["type"] == "beat", frame
 
-    async def hear_parts(self, *, within: float = 4.0) -> Any:
+    async def hear_parts(self, *, within: float = 20.0) -> Any:
         """Return the next delta with parts in it: one change may come as two frames."""
         while not (delta := await self.hear("delta", within=within))["parts"]:
             pass
@@ -209,7 +209,7 @@ async def test_the_list_of_runs_is_live_too() -> None:
 
         await in_database(make_run)()
 
-        delta = await page.hear("delta", within=4)
+        delta = await page.hear("delta")
         assert [run["name"] for run in delta["parts"]["runs"]] == ["alpha"]
 
 
@@ -219,9 +219,9 @@ async def test_the_page_of_the_default_run_follows_its_reset() -> None:
         before = await page.watch("run:default")
         fresh = await in_database(services.reset_default_run)(actor="tests", now=NOON)
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while True:
-                delta = await page.hear("delta", within=4)
+                delta = await page.hear("delta")
                 if delta["parts"].get("run", {}).get("id") == fresh.pk:
                     break
 
@@ -233,7 +233,7 @@ async def test_a_stranger_is_turned_away_with_4401() -> None:
 
     await socket.connect()
 
-    assert (await socket.receive_output(1))["code"] == 4401
+    assert (await socket.receive_output(20))["code"] == 4401
 
 
 async def test_a_page_of_another_origin_is_not_let_in() -> None:
@@ -282,14 +282,14 @@ async def test_a_revoked_token_loses_its_socket_with_the_next_beat() -> None:
     async with opened("/ws/live", headers) as page:
         await in_database(services.revoke_token)(token_id=token.pk, actor="tests", now=NOON)
 
-        assert (await page.socket.receive_output(7))["code"] == 4401
+        assert (await page.socket.receive_output(30))["code"] == 4401
 
 
 async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_hears_at_once() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
-        await page.hear("beat", within=6)
+        await page.hear("beat")
         await asyncio.sleep(3)
 
         began = time.monotonic()
@@ -303,20 +303,20 @@ async def test_a_page_that_does_not_keep_up_loses_deltas_and_gets_a_snapshot() -
     run = await in_database(make_run)()
     slow = Socket()
     hub().subscribe(slow, "run:alpha")
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(20):
         assert json.loads(await slow.frames.get())["type"] == "snapshot"
     for _ in range(QUEUE_FRAMES):
         assert slow.offer("{}")
 
     await note(run, "lost")
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(20):
         while slow.sequences["run:alpha"] is not None:  # noqa: ASYNC110 the hub has no event for it
             await asyncio.sleep(0.02)
     assert slow.frames.qsize() == QUEUE_FRAMES
     while not slow.frames.empty():
         slow.frames.get_nowait()
 
-    async with asyncio.timeout(4):
+    async with asyncio.timeout(20):
         snapshot = json.loads(await slow.frames.get())
     assert snapshot["type"] == "snapshot"
     assert snapshot["series"]["events"][-1]["message"] == "lost"
@@ -350,7 +350,7 @@ async def test_a_handler_without_the_right_or_the_run_is_turned_away(path: str, 
     socket = WebsocketCommunicator(path, [ORIGIN, *headers])
     await socket.connect()
 
-    assert (await socket.receive_output(2))["code"] == code
+    assert (await socket.receive_output(20))["code"] == code
 
 
 async def test_pages_go_on_by_polling_without_redis(settings: Any) -> None:

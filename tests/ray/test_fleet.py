@@ -70,7 +70,7 @@ def launched(connected: str, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         kill(namespace=NAMESPACE, name=name)
 
 
-def eventually(condition: Callable[[], object], seconds: float = 40.0) -> None:
+def eventually(condition: Callable[[], object], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
@@ -103,15 +103,15 @@ def test_a_fleet_comes_up_rolls_out_pauses_and_is_killed_with_its_processes(
         assert [w.active_step for w in snapshot(manager).workers] == [0, 0]
 
         platform.desired = "paused"
-        eventually(lambda: platform.reports[-1].state == "paused", 5.0)
+        eventually(lambda: platform.reports[-1].state == "paused")
         platform.desired = "running"
-        eventually(lambda: platform.reports[-1].state == "running", 5.0)
+        eventually(lambda: platform.reports[-1].state == "running")
 
         workers = snapshot(manager).workers
         pids = [w.pid for w in workers] + [slot.pid for w in workers for slot in w.slots]
         assert kill(namespace=NAMESPACE, name="manager")
-        eventually(lambda: all(pid is None or is_gone(pid) for pid in pids), 20.0)
-    eventually(lambda: find(namespace=NAMESPACE, name="manager") is None, 10.0)
+        eventually(lambda: all(pid is None or is_gone(pid) for pid in pids))
+    eventually(lambda: find(namespace=NAMESPACE, name="manager") is None)
     assert not kill(namespace=NAMESPACE, name="manager")
 
 
@@ -130,7 +130,7 @@ def test_a_killed_worker_is_respawned_and_stepping_within_half_a_minute(
         began = time.monotonic()
 
         # The other one gets the new weights meanwhile.
-        eventually(lambda: platform.reports[-1].workers[1].active_step == 1, 5.0)
+        eventually(lambda: platform.reports[-1].workers[1].active_step == 1)
 
         def is_back() -> bool:
             worker = platform.reports[-1].workers[0]
@@ -138,7 +138,7 @@ def test_a_killed_worker_is_respawned_and_stepping_within_half_a_minute(
 
         eventually(is_back, 30.0)
         seconds = time.monotonic() - began
-        eventually(lambda: platform.reports[-1].workers[0].active_step == 1, 5.0)
+        eventually(lambda: platform.reports[-1].workers[0].active_step == 1)
 
     # On an idle machine it takes a few seconds; other tests may run beside this one.
     assert seconds < 30, seconds
@@ -170,7 +170,7 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
     with served(platform, port=port):
         back_at = time.monotonic()
         eventually(lambda: set(left) <= platform.fragments.keys())
-        assert time.monotonic() - back_at < 20
+        assert time.monotonic() - back_at < 60
         eventually(lambda: both_run(platform))
         eventually(lambda: not spooled(tmp_path))
         # Told with a report, which follows the fragments.

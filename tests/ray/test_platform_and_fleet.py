@@ -51,7 +51,7 @@ def end(run: Run, cluster: RayCluster) -> bool:
     name = fleet(run).actor_name
     ask(run, RunVerb.KILL)
     jobs.reconcile_fleet(run.pk)
-    return within(20, lambda: cluster.actor_state(name) is ActorState.MISSING)
+    return within(60, lambda: cluster.actor_state(name) is ActorState.MISSING)
 
 
 def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
@@ -59,7 +59,7 @@ def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
 ) -> None:
     run = started()
 
-    running = within(60, lambda: fleet(run).observed == "running")
+    running = within(120, lambda: fleet(run).observed == "running")
     slots = EnvSlot.objects.filter(worker__fleet__run=run).count()
     seen = Fleet.objects.get(run=run)
     gone = end(run, cluster)
@@ -83,7 +83,7 @@ def test_a_fleet_that_cannot_be_placed_says_what_is_missing(cluster: RayCluster)
 
 def test_a_manager_that_was_replaced_ends_itself_and_its_workers(cluster: RayCluster) -> None:
     run = started()
-    running = within(90, lambda: fleet(run).observed == "running")
+    running = within(120, lambda: fleet(run).observed == "running")
     name = fleet(run).actor_name
     Fleet.objects.filter(run=run).update(incarnation="2-another", actor_name="rolldeck-pole-2")
 
@@ -108,7 +108,7 @@ def test_a_manager_that_no_run_owns_is_found_on_the_cluster_and_ended(
     )
     cluster.launch(stray)
 
-    ended = within(40, lambda: jobs.end_orphans() == ["rolldeck-gone-7"])
+    ended = within(90, lambda: jobs.end_orphans() == ["rolldeck-gone-7"])
 
     assert ended
-    assert within(20, lambda: cluster.actor_state(stray.actor_name) is ActorState.MISSING)
+    assert within(60, lambda: cluster.actor_state(stray.actor_name) is ActorState.MISSING)

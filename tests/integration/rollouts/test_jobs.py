@@ -51,11 +51,11 @@ def job_worker(transactional_db: None, tmp_path: Path) -> Iterator[Path]:
             stderr=subprocess.STDOUT,
         )
     try:
-        assert within(30, lambda: b" ready." in log.read_bytes()), log.read_text()
+        assert within(120, lambda: b" ready." in log.read_bytes()), log.read_text()
         yield log
     finally:
         worker.send_signal(signal.SIGTERM)
-        worker.wait(15)
+        worker.wait(60)
 
 
 def test_asking_a_run_to_start_reaches_the_reconciler_through_the_broker(
@@ -65,7 +65,7 @@ def test_asking_a_run_to_start_reaches_the_reconciler_through_the_broker(
 
     ask(run, RunVerb.START)
 
-    seen = within(10, lambda: trouble(run) != "")
+    seen = within(60, lambda: trouble(run) != "")
     assert seen, job_worker.read_text()
     assert trouble(run).startswith("no Ray cluster at 127.0.0.1:1")
 
@@ -73,13 +73,13 @@ def test_asking_a_run_to_start_reaches_the_reconciler_through_the_broker(
 def test_the_periodic_job_finds_a_run_whose_nudge_was_lost(job_worker: Path) -> None:
     run = draft()
     ask(run, RunVerb.START)
-    assert within(10, lambda: trouble(run) != "")
+    assert within(60, lambda: trouble(run) != "")
     Run.objects.filter(pk=run.pk).update(status_reason="")
     run.fleet.delete()
 
     jobs.reconcile_fleets()
 
-    assert within(10, lambda: trouble(run) != ""), job_worker.read_text()
+    assert within(60, lambda: trouble(run) != ""), job_worker.read_text()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -89,7 +89,7 @@ def test_a_dead_broker_neither_fails_nor_delays_a_start(where: str) -> None:
     script = (
         "import django, time; django.setup(); import rollouts.jobs as jobs; "
         "began = time.monotonic(); sent = jobs.nudge(1); "
-        "print(sent, time.monotonic() - began < 3)"
+        "print(sent, time.monotonic() - began < 10)"
     )
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
 
@@ -99,7 +99,7 @@ def test_a_dead_broker_neither_fails_nor_delays_a_start(where: str) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=120,
     )
 
     assert done.stdout.split() == ["False", "True"]

@@ -113,7 +113,7 @@ def test_a_wish_to_wait_beyond_the_deadline_fails_at_once() -> None:
     ):
         http.send(Call(method="GET", path="/x"))
 
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
 
 
 def test_an_unreachable_server_is_given_up_after_the_deadline_and_said_so(
@@ -130,7 +130,7 @@ def test_an_unreachable_server_is_given_up_after_the_deadline_and_said_so(
     ):
         http.send(Call(method="GET", path="/x"))
 
-    assert 0.2 < time.monotonic() - started < 2
+    assert 0.2 < time.monotonic() - started < 10
     assert "again in" in caplog.text
     assert "given up" in caplog.text
 

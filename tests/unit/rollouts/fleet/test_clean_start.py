@@ -208,4 +208,4 @@ def test_where_there_is_no_gpu_the_reason_for_not_looking_is_logged(
     assert wait_for_gpu(share, lambda: None) == ""
 
     assert said in caplog.text
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20

@@ -66,8 +66,9 @@ def test_a_pause_a_resume_and_a_drain_are_carried_out(
 
         platform.desired = "paused"
         began = time.monotonic()
-        eventually(lambda: platform.reports[-1].state == "paused", 5.0)
-        assert time.monotonic() - began < 1.5
+        eventually(lambda: platform.reports[-1].state == "paused")
+        # Less than a second where nothing else runs; far less than two long polls anywhere.
+        assert time.monotonic() - began < 10
         eventually(lambda: platform.reports[-1].workers[0].to_send == 0)
         paused_at = len(platform.fragments)
         time.sleep(0.7)
@@ -98,9 +99,9 @@ def test_a_fleet_outlives_a_restart_of_its_platform(
         time.sleep(3.0)
         before = len(platform.fragments)
         with served(platform, port=port):
-            eventually(lambda: len(platform.fragments) > before + 50, 15.0)
+            eventually(lambda: len(platform.fragments) > before + 50, 60.0)
             platform.publish(1)
-            eventually(lambda: platform.reports[-1].workers[0].active_step == 1, 15.0)
+            eventually(lambda: platform.reports[-1].workers[0].active_step == 1, 60.0)
 
     for slot in {slot for slot, _ in platform.order}:
         numbers = [number for name, number in platform.order if name == slot]

@@ -12,7 +12,7 @@ import pytest
 
 from rollouts.fleet.resources import GpuReader, ResourceMeter, computes_on_gpu
 
-SPINNING = "print(flush=True)\nheld = b'x' * 50_000_000\nwhile True: pass"
+SPINNING = "held = b'x' * 50_000_000\nprint(flush=True)\nwhile True: pass"
 
 
 @pytest.fixture

@@ -290,5 +290,5 @@ def test_a_stop_does_not_wait_for_weights(settings: WorkerSettings, eventually: 
         began = time.monotonic()
         b.worker.stop()
 
-        assert time.monotonic() - began < 3.0
+        assert time.monotonic() - began < 10
         assert not [t for t in threading.enumerate() if t.name == "w0 weights"]
