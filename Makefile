@@ -55,7 +55,7 @@ bench: $(INSTALLED) ## Measure beside the peers: ROWS=P1,P2 PAIRS=5 FULL=1 WORKE
 		$(if $(PAIRS),--pairs $(PAIRS)) $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(FULL),--full) $(if $(ALONE),--alone) $(if $(PROFILE),--profile)
 
-gpu-check: ## Try policies, workers and weights on this machine's GPU; PYTHON=… with torch and gymnasium
+gpu-check: ## Try policies, workers and weights on this machine's GPU; PYTHON=… says what it lacks
 	@PYTHONPATH=.:platform:client $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) \
 		-m benchmarks.gpu_check $(ARGS)
 

@@ -101,7 +101,8 @@ class SinkWorker:
 def running(*, device: str, kind: str, envs: int) -> Iterator[SinkWorker]:
     """Run a worker of `envs` CartPoles in one process until the block ends."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = _settings(folder, device=device, kind=kind, envs=envs)
+        fleet = settings_of(folder, device=device, kind=kind, envs=envs)
+        settings = WorkerSettings(fleet=fleet, index=0, incarnation="1-sink-0")
         worker = SinkWorker(settings, fresh_weights(settings.fleet.config.policy))
         try:
             yield worker
@@ -109,10 +110,29 @@ def running(*, device: str, kind: str, envs: int) -> Iterator[SinkWorker]:
             worker.close()
 
 
-def _settings(folder: str, *, device: str, kind: str, envs: int) -> WorkerSettings:
+def settings_of(
+    folder: str,
+    *,
+    device: str,
+    kind: str,
+    envs: int,
+    workers: int = 1,
+    url: str = "http://127.0.0.1:9",
+) -> FleetSettings:
+    """Return the settings of a fleet of CartPoles.
+
+    Args:
+        folder: For what is not sent yet, and for logs.
+        device: Where policies run.
+        kind: Of policy.
+        envs: Of each worker, all in one process.
+        workers: How many.
+        url: Of its platform; by default there is none.
+    """
     config = run_config.parse(
         {
             "fleet": {
+                "num_workers": workers,
                 "envs_per_worker": envs,
                 "envs_per_process": envs,
                 "inference_batch_size": envs,
@@ -121,12 +141,12 @@ def _settings(folder: str, *, device: str, kind: str, envs: int) -> WorkerSettin
             "policy": {"kind": kind},
         }
     )
-    fleet = FleetSettings(
-        platform_url="http://127.0.0.1:9",
+    return FleetSettings(
+        platform_url=url,
         token="",
         run="sink",
         run_config=run_config.to_builtins(config),
         incarnation="1-sink",
         spool_root=folder,
+        log_root=folder,
     )
-    return WorkerSettings(fleet=fleet, index=0, incarnation="1-sink-0")

@@ -7,28 +7,36 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-# Only these and what they need themselves may be installed on a GPU machine.
+# Whatever this project needs besides what the check names, as its packages are imported.
+ABSENT = (
+    *("ray", "django", "rest_framework", "drf_spectacular", "channels", "celery", "redis"),
+    *("psycopg", "simdjson", "uvicorn", "whitenoise", "unfold", "structlog"),
+    *("prometheus_client", "xxhash", "zstandard", "isal", "rich", "safetensors", "pyarrow"),
+    *("av", "pygame", "pynvml", "tokenizers"),
+)
 WITHOUT = """
-import sys
+import importlib.machinery, sys
 
-class Absent:
-    NAMES = {"ray", "django", "rest_framework", "celery", "channels", "psycopg", "httpx", "rich"}
+class Without(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in ABSENT else super().find_spec(name, path, target)
 
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in self.NAMES:
-            raise ModuleNotFoundError(f"{name} is not installed here")
-
-sys.meta_path.insert(0, Absent())
+sys.meta_path = [
+    Without if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path
+]
 sys.argv = ["gpu-check", "--seconds", "0.2", "--folder", FOLDER]
 from benchmarks.gpu_check import main
 sys.exit(main())
 """
 
 
-def test_the_check_runs_with_torch_and_gymnasium_alone(tmp_path: Path) -> None:
+def check(folder: Path, *, absent: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
+    """Run the check where some packages are not installed, and no GPU is to be seen."""
     paths = os.pathsep.join(str(ROOT / part) for part in ("", "platform", "client"))
-    ran = subprocess.run(
-        [sys.executable, "-c", WITHOUT.replace("FOLDER", repr(str(tmp_path)))],
+    script = WITHOUT.replace("FOLDER", repr(str(folder))).replace("ABSENT", repr(absent))
+    return subprocess.run(
+        [sys.executable, "-c", script],
         capture_output=True,
         text=True,
         check=False,
@@ -36,6 +44,12 @@ def test_the_check_runs_with_torch_and_gymnasium_alone(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""},
         cwd=ROOT,
     )
+
+
+def test_the_check_runs_with_what_it_names_alone_and_says_that_there_is_no_gpu(
+    tmp_path: Path,
+) -> None:
+    ran = check(tmp_path, absent=ABSENT)
     assert ran.returncode == 0, ran.stderr
 
     found = json.loads((tmp_path / "gpu-none.json").read_text())
@@ -43,4 +57,15 @@ def test_the_check_runs_with_torch_and_gymnasium_alone(tmp_path: Path) -> None:
     assert "No GPU" in ran.stdout
     assert found["cpu"]["mlp"]["steps_per_second"] > 0
     assert found["cpu"]["gru"]["steps_per_second"] > 0
+    assert found["cpu"]["fleet"]["steps_per_second"] > 0
+    assert found["cpu"]["fleet"]["new_version_s"] > 0
     assert found["cpu"]["weights"]["mb"] >= 99
+
+
+def test_a_machine_that_lacks_a_package_is_told_what_to_install(tmp_path: Path) -> None:
+    ran = check(tmp_path, absent=(*ABSENT, "gymnasium", "psutil"))
+
+    assert ran.returncode == 2
+    assert "lacks gymnasium, psutil: pip install torch numpy gymnasium msgspec" in ran.stdout
+    assert "Traceback" not in ran.stderr
+    assert list(tmp_path.iterdir()) == []

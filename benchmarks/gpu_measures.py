@@ -1,0 +1,125 @@
+"""Measure what a fleet's worker computes with, on one device. See :mod:`benchmarks.gpu_check`."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Final
+
+import gymnasium
+import msgspec
+import numpy as np
+import torch
+
+from benchmarks.sink_platform import SinkPlatform, served
+from benchmarks.sink_worker import fresh_weights, running, settings_of
+from rollouts.fleet import environments
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.policies import make_policy
+from runs.core.policy_config import PolicyConfig
+
+ENVIRONMENT: Final = "CartPole-v1"
+ENVS: Final = 64
+WEIGHTS_MB: Final = 100
+WORKERS: Final = 2
+WAIT_SECONDS: Final = 120.0
+
+
+def throughput(device: str, kind: str, seconds: float) -> dict[str, float]:
+    """Return env steps a second of a worker into a sink, and of the bare loop."""
+    with running(device=device, kind=kind, envs=ENVS) as worker:
+        ours = worker.rate(seconds)
+    bare = bare_rate(device, kind, seconds)
+    return {
+        "steps_per_second": round(ours),
+        "bare_loop": round(bare),
+        "of_the_bare_loop": round(ours / bare, 3),
+    }
+
+
+def bare_rate(device: str, kind: str, seconds: float) -> float:
+    """Return env steps a second of the policy stepping Gymnasium's vector environments."""
+    spaces = environments.describe(gymnasium.make(ENVIRONMENT))
+    config = msgspec.convert({"kind": kind}, PolicyConfig)
+    policy = make_policy(config, *spaces, seed=0, device=device)
+    policy.load(fresh_weights(config))
+    vector = gymnasium.make_vec(ENVIRONMENT, num_envs=ENVS, vectorization_mode="sync")
+    obs, _ = vector.reset(seed=0)
+    state, ended = policy.initial_state(ENVS), np.ones(ENVS, dtype=np.bool_)
+    steps, began = 0, time.monotonic()
+    while time.monotonic() < began + seconds:
+        decision = policy.act(obs, state, ended)
+        obs, _, terminated, truncated, _ = vector.step(decision.actions)
+        ended, state = terminated | truncated, decision.state
+        steps += ENVS
+    return steps / (time.monotonic() - began)
+
+
+def fleet(device: str, seconds: float) -> dict[str, float]:
+    """Return env steps a second of a whole fleet in this process, and how long a version takes.
+
+    Its workers share Python's lock, so it says that everything fits together, and less of speed.
+    """
+    platform = SinkPlatform()
+    with tempfile.TemporaryDirectory() as folder, served(platform) as url:
+        settings = settings_of(
+            folder, device=device, kind="mlp", envs=ENVS, workers=WORKERS, url=url
+        )
+        tensors = fresh_weights(settings.config.policy)
+        platform.publish(tensors, step=0)
+        with LocalFleet(settings):
+            _await(lambda: platform.fragments > 0, "the first fragment")
+            before, began = platform.fragments, time.monotonic()
+            time.sleep(seconds)
+            _await(lambda: platform.fragments > before, "another fragment")
+            taken, took = platform.fragments - before, time.monotonic() - began
+            platform.publish(tensors, step=1)
+            published = time.monotonic()
+            _await(lambda: _all_act_with(platform, 1), "the second version")
+            adopted = time.monotonic() - published
+    steps = taken * settings.config.fleet.fragment_length
+    return {
+        "steps_per_second": round(steps / took),
+        "new_version_s": round(adopted, 2),
+    }
+
+
+def _all_act_with(platform: SinkPlatform, step: int) -> bool:
+    workers = platform.report.workers if platform.report else []
+    return bool(workers) and all(worker.active_step == step for worker in workers)
+
+
+def _await(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not come within {WAIT_SECONDS:.0f} s")
+        time.sleep(0.02)
+
+
+def weights(device: str) -> dict[str, float]:
+    """Return what it takes to prepare and to adopt a policy's weights of `WEIGHTS_MB`."""
+    units = round((WEIGHTS_MB * 1e6 / 4 / 4) ** 0.5)
+    config = PolicyConfig(hidden_sizes=[units, units, units])
+    spaces = environments.describe(gymnasium.make(ENVIRONMENT))
+    policy = make_policy(config, *spaces, seed=0, device=device)
+    tensors = fresh_weights(config)
+    policy.load(tensors)
+    began = time.monotonic()
+    prepared = policy.prepare(tensors)
+    _synchronize(device)
+    between = time.monotonic()
+    policy.adopt(prepared)
+    _synchronize(device)
+    adopted = time.monotonic()
+    size = sum(array.nbytes for array in tensors.values())
+    return {
+        "mb": round(size / 1e6, 1),
+        "prepare_ms": round(1000 * (between - began), 2),
+        "adopt_us": round(1e6 * (adopted - between), 1),
+        "prepare_mb_per_second": round(size / 1e6 / (between - began)),
+    }
+
+
+def _synchronize(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()

@@ -1,0 +1,129 @@
+"""Be the platform of one fleet that keeps nothing: weights out, fragments counted and let go of."""
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from numpy.typing import NDArray
+
+from rolldeck import safetensors
+from rolldeck.wire import (
+    FleetControl,
+    FleetReport,
+    FragmentPush,
+    FragmentReceipt,
+    WeightsManifest,
+)
+
+EPOCH: Final = 1
+ROOM: Final = 1 << 30
+"""More fragments than a fleet can make meanwhile."""
+POLL_SECONDS: Final = 1.0
+
+
+class SinkPlatform:
+    """What the routes below answer from."""
+
+    def __init__(self) -> None:
+        self.fragments = 0
+        """Taken so far."""
+        self.report: FleetReport | None = None
+        """The newest."""
+        self._step = -2
+        self._manifest: WeightsManifest | None = None
+        self._content = b""
+        self._changed = threading.Condition()
+
+    def publish(self, tensors: Mapping[str, NDArray[Any]], *, step: int) -> None:
+        """Announce a version of the weights."""
+        content = safetensors.encode(tensors)
+        manifest = WeightsManifest(
+            epoch=EPOCH,
+            step=step,
+            sha256=hashlib.sha256(content).hexdigest(),
+            size_bytes=len(content),
+            tensors=safetensors.specs(content),
+        )
+        with self._changed:
+            self._manifest, self._content, self._step = manifest, content, step
+            self._changed.notify_all()
+
+    def control(self, *, after: str = "", wait_seconds: float = 0.0) -> bytes:
+        """Return what is wanted of the fleet, as soon as it differs from what `after` names."""
+        with self._changed:
+            self._changed.wait_for(lambda: str(self._step) != after, wait_seconds)
+            control = FleetControl(
+                fingerprint=str(self._step),
+                desired="running",
+                epoch=EPOCH,
+                policy_step=self._step,
+                admission_remaining=ROOM,
+            )
+        return msgspec.json.encode(control)
+
+    def get(self, path: str, asked: Mapping[str, list[str]]) -> bytes | None:
+        """Return what a path shows; None where there is nothing."""
+        if path.endswith("/fleet/control"):
+            wait = min(POLL_SECONDS, float(asked.get("wait", ["0"])[0]))
+            return self.control(after=asked.get("after", [""])[0], wait_seconds=wait)
+        if path.endswith("/weights/current"):
+            return None if self._manifest is None else msgspec.json.encode(self._manifest)
+        return self._content
+
+    def post(self, path: str, body: bytes) -> bytes:
+        """Take what is sent, and return the answer."""
+        if path.endswith("/fleet/report"):
+            self.report = msgspec.json.decode(body, type=FleetReport)
+            return self.control()
+        accepted = len(msgspec.msgpack.decode(body, type=FragmentPush).fragments)
+        self.fragments += accepted
+        receipt = FragmentReceipt(
+            accepted=accepted, duplicates=0, dropped={}, admission_remaining=ROOM
+        )
+        return msgspec.json.encode(receipt)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    platform: SinkPlatform
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        found = self.platform.get(asked.path, parse_qs(asked.query))
+        self._answer(404, b'{"code": "no_weights"}') if found is None else self._answer(200, found)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(200, self.platform.post(self.path, body))
+
+    def _answer(self, status: int, body: bytes) -> None:
+        with contextlib.suppress(ConnectionError):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def served(platform: SinkPlatform) -> Iterator[str]:
+    """Serve `platform` on the loopback until the block ends; give its URL."""
+    handler = type("Handler", (_Handler,), {"platform": platform})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
