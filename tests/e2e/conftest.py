@@ -36,7 +36,7 @@ OPERATOR = "olga"
 LEAVING = "lou"
 PASSWORD = "a-password-for-tests"
 # What takes a moment may take long on a machine that is busy with other tests.
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +127,7 @@ def context(chromium: Browser, deck: Deck) -> Iterator[BrowserContext]:
     context = chromium.new_context(
         base_url=deck.url, viewport={"width": 1440, "height": 900}, color_scheme="dark"
     )
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(30_000)
     yield context
     context.close()
 

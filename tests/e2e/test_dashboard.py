@@ -12,8 +12,8 @@ from playwright.sync_api import Page, expect
 from tests.deck import Deck, wait_until
 from tests.e2e.conftest import VIEWER, in_the_shell, sign_in, sign_in_anew
 
-# A machine that is busy with other tests gets three tries.
-ACTS_WITHIN_SECONDS = 1.0
+# At once, on a machine that does much else: test_paint_budgets.py measures it on a quiet one.
+ACTS_WITHIN_SECONDS = 10.0
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -53,20 +53,15 @@ def test_a_run_is_launched_watched_paused_and_resumed(at_home: Page, deck: Deck)
     expect(page.get_by_role("heading", name=name)).to_be_visible()
     trainer = deck.start_trainer(name)
     try:
-        see_it_move(page, "Return, of training episodes", seconds=90)  # measured every 10 s
+        see_it_move(page, "Return, of training episodes", seconds=240)  # measured every 10 s
         assert figure(page, "return") > 0
         page.get_by_role("link", name="Episodes").click()
-        see_it_move(page, "Return per episode", seconds=30)  # reported every second
+        see_it_move(page, "Return per episode", seconds=60)  # reported every second
         page.get_by_role("link", name="Overview").click()
 
-        seconds = []
-        for _ in range(3):
-            seconds.append(pause(page))
-            see_the_fleet_stop(page)
-            resume_and_see_it_go_on(page)
-            if min(seconds) < ACTS_WITHIN_SECONDS:
-                break
-        assert min(seconds) < ACTS_WITHIN_SECONDS, seconds
+        assert pause(page) < ACTS_WITHIN_SECONDS
+        see_the_fleet_stop(page)
+        resume_and_see_it_go_on(page)
     finally:
         trainer.terminate()
         trainer.wait(10)
@@ -90,13 +85,17 @@ def pause(page: Page) -> float:
 
 def see_the_fleet_stop(page: Page) -> None:
     expect(page.locator("[data-arrival=applied]")).to_have_text(
-        re.compile("the fleet is paused"), timeout=15_000
+        re.compile("the fleet is paused"), timeout=60_000
     )
-    # What was on its way when the fleet paused is counted by one more report.
-    time.sleep(2.5)
-    stopped_at = figure(page, "env-steps")
-    time.sleep(2.5)
-    assert figure(page, "env-steps") == stopped_at
+
+    # What was on its way when the fleet paused is counted by one more report. They come once a
+    # second, and a fleet at work has made steps in each.
+    def stands_still() -> bool:
+        before = figure(page, "env-steps")
+        time.sleep(2.5)
+        return figure(page, "env-steps") == before
+
+    wait_until(stands_still, seconds=60, what="env steps stand still")
 
 
 def resume_and_see_it_go_on(page: Page) -> None:
@@ -104,7 +103,7 @@ def resume_and_see_it_go_on(page: Page) -> None:
     page.get_by_role("button", name="Resume").click()
     page.locator("[data-status=running]").wait_for()
     wait_until(
-        lambda: figure(page, "env-steps") > stopped_at, seconds=15, what="env steps grow again"
+        lambda: figure(page, "env-steps") > stopped_at, seconds=60, what="env steps grow again"
     )
 
 
@@ -229,8 +228,8 @@ def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, deck: Dec
         os.kill(pid, signal.SIGKILL)
 
     expect(page.locator("[data-live=live]")).to_have_count(0)
-    page.locator("[data-live=live]").wait_for(timeout=30_000)
-    wait_until(deck.is_ready, seconds=30, what="the deck is ready again")
+    page.locator("[data-live=live]").wait_for(timeout=90_000)
+    wait_until(deck.is_ready, seconds=90, what="the deck is ready again")
     name = f"after-the-fall-{uuid4().hex[:6]}"
     deck.post("/api/runs", {"name": name, "kind": "outside"})
     expect(page.get_by_role("link", name=name)).to_be_visible()
