@@ -20,10 +20,9 @@ class BufferConfig(AppConfig):
         live.register_part("queue", selectors.queue_part)
         live.register_part("ledger", selectors.ledger_part)
         live.register_outlook(selectors.queue_outlooks)
-        stalls = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED}
-        conditions.register(stalls, seen.stalled_runs)
+        of_flows = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED, AlertKind.QUEUE_FULL}
+        conditions.register(of_flows, seen.flows)
         conditions.register({AlertKind.STALE_DROPS}, seen.stale_drops)
-        conditions.register({AlertKind.QUEUE_FULL}, seen.full_queues)
         conditions.register({AlertKind.BATCH_QUARANTINED}, seen.quarantined_batches)
         conditions.register({AlertKind.LEASE_LAPSED}, seen.lapsed_leases)
         conditions.register({AlertKind.DISK_LOW}, seen.low_disk)

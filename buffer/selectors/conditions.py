@@ -1,7 +1,8 @@
 """See which batches wait for a person, where data stands still, and what is full."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
@@ -15,6 +16,8 @@ from buffer.services.backpressure import free_disk_bytes
 from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
 from runs.core.lifecycle import ACTIVE, RunStatus
 
+RUNS_AT_MOST: Final = 10_000
+"""Active runs that are looked at, newest first; so many take 0.1 s."""
 # Of runs that take data: what lies in them, and when anything last moved. Counts are sums of few
 # rows, times are read at one end of an index.
 _FLOWS: Final = """
@@ -74,18 +77,22 @@ class _Row(NamedTuple):
 
 def _active_runs() -> Iterator[_Row]:
     with connection.cursor() as cursor:
-        cursor.execute(_FLOWS, [sorted(ACTIVE), SEEN_AT_MOST])
+        cursor.execute(_FLOWS, [sorted(ACTIVE), RUNS_AT_MOST])
         yield from (_Row(*row) for row in cursor.fetchall())
 
 
-def stalled_runs(now: datetime) -> list[Condition]:
-    """Return the running runs in which nothing has moved for long."""
+def flows(now: datetime) -> list[Condition]:
+    """Return the running runs in which nothing moves, and those that are full: from one look."""
+    rows = list(_active_runs())
+    return [*islice(_stalled(rows, now), SEEN_AT_MOST), *islice(_full(rows), SEEN_AT_MOST)]
+
+
+def _stalled(rows: Iterable[_Row], now: datetime) -> Iterator[Condition]:
     patience = timedelta(seconds=settings.ROLLDECK_STALLED_SECONDS)
     if not patience:
-        return []
+        return
     minutes = f"{max(1, round(patience.total_seconds() / 60))} min"
-    found = []
-    for row in _active_runs():
+    for row in rows:
         if row.status != RunStatus.RUNNING:
             continue
         flow = Flow(
@@ -100,8 +107,7 @@ def stalled_runs(now: datetime) -> list[Condition]:
         if stall is not None:
             kind, words = _WORDS[stall]
             message = words.format(name=row.name, minutes=minutes)
-            found.append(Condition(kind=kind, run_id=row.run_id, message=message))
-    return found
+            yield Condition(kind=kind, run_id=row.run_id, message=message)
 
 
 def stale_drops(_now: datetime) -> list[Condition]:
@@ -121,21 +127,19 @@ def stale_drops(_now: datetime) -> list[Condition]:
     ]
 
 
-def full_queues(_now: datetime) -> list[Condition]:
+def _full(rows: Iterable[_Row]) -> Iterator[Condition]:
     """Return the runs that hold as much as they may, so that pushes are refused."""
     most = {
         ItemKind.GROUPS: settings.ROLLDECK_MAX_QUEUED_GROUPS,
         ItemKind.FRAGMENTS: settings.ROLLDECK_MAX_QUEUED_FRAGMENTS,
     }
-    found = []
-    for row in _active_runs():
+    for row in rows:
         kind = ItemKind.FRAGMENTS if row.kind == "fleet" else ItemKind.GROUPS
         is_full = row.open_items >= most[kind]
         if is_full or row.open_bytes >= settings.ROLLDECK_MAX_RUN_BYTES:
             held = f"{most[kind]:,} {kind}" if is_full else f"{settings.ROLLDECK_MAX_RUN_BYTES:,} B"
             message = f"{row.name} holds {held}, as much as it may: pushes are refused"
-            found.append(Condition(kind=AlertKind.QUEUE_FULL, run_id=row.run_id, message=message))
-    return found
+            yield Condition(kind=AlertKind.QUEUE_FULL, run_id=row.run_id, message=message)
 
 
 def quarantined_batches(_now: datetime) -> list[Condition]:

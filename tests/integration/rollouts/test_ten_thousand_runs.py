@@ -1,0 +1,132 @@
+"""What is asked of all runs at once, of ten thousand: the alerts' look and the environments.
+
+Both run on a machine that others use too: the quickest of five says what they cost.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from rollouts.models import Fleet
+from rollouts.selectors.environments import RUNS_AT_MOST, Asked, known_environments
+from runs.core.lifecycle import RunStatus
+from runs.models import Alert, Environment, Run
+from runs.services import conditions
+from tests.factories import NOON, make_run
+from tests.lesson_factories import language, lesson
+
+pytestmark = pytest.mark.django_db
+RUNS: Final = 10_000
+ACTIVE_RUNS: Final = 1_000
+KINDS: Final = ("fleet", "language", "outside")
+GROUPS_EACH: Final = 20
+# Measured with ten other processes at work: 0.08 s and 0.11 to 0.2 s. A look at each run by itself
+# takes longer than this at any load.
+LOOK_SECONDS: Final = 2.0
+PAGE_SECONDS: Final = 2.0
+# Of the active runs that are fed from outside, as they lie after a minute of work.
+_GROUPS: Final = """
+    INSERT INTO buffer_trajectorygroup
+        (run_id, state, drop_reason, epoch, policy_step, env_id, received_at, size_bytes, codec,
+         segment, sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
+         producer)
+    SELECT r.id, 'queued', '', 1, 0, i %% 2, %(at)s, 20000, 'json', 1, 8, 8000, 900, 0.5, 0, 1, 0.3,
+        ''
+    FROM runs_run r, generate_series(1, %(each)s) AS i
+    WHERE r.kind = 'outside' AND r.status = 'running'"""
+_TALLIES: Final = """
+    INSERT INTO buffer_tally
+        (run_id, kind, fate, reason, epoch, env_id, environment, size, shard, items, sequences,
+         size_bytes)
+    SELECT id, CASE kind WHEN 'fleet' THEN 'fragments' ELSE 'groups' END, fate, '', 1, 0, '', 8, 0,
+        100, 800, 1000
+    FROM runs_run, unnest(ARRAY['accepted', 'queued', 'leased', 'served']) AS fate
+    WHERE status = 'running'"""
+
+
+def row(number: int, configs: dict[str, Any]) -> Run:
+    kind = KINDS[number % 3]
+    ended = [RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.DRAFT][number % 3]
+    is_active = number >= RUNS - ACTIVE_RUNS
+    return Run(
+        name=f"run-{number:05}",
+        kind=kind,
+        status=RunStatus.RUNNING if is_active else ended,
+        status_changed_at=NOON,
+        created_at=NOON + timedelta(seconds=number),
+        config=configs[kind],
+        batch_size=64,
+    )
+
+
+@pytest.fixture
+def many_runs() -> None:
+    """Nine in ten have ended; of each three one has a fleet, one lessons, one two environments."""
+    lessons = {f"lesson-{number}": lesson() for number in range(4)}
+    configs = {
+        "fleet": make_run(name="fleet").config,
+        "language": make_run(name="language", kind="language", config=language(lessons)).config,
+        "outside": {},
+    }
+    runs = Run.objects.bulk_create(row(number, configs) for number in range(RUNS))
+    Environment.objects.bulk_create(
+        Environment(
+            run=run,
+            env_id=env_id,
+            desired_name=f"env-{(place + env_id) % 50}",
+            wandb_name=f"env-{(place + env_id) % 50}_{env_id}",
+            registered_at=NOON,
+            last_seen_at=NOON,
+        )
+        for place, run in enumerate(runs)
+        if run.kind == "outside"
+        for env_id in range(2)
+    )
+    Fleet.objects.bulk_create(
+        Fleet(run=run, incarnation="a", actor_name="a", launched_at=NOON, observed_at=NOON)
+        for run in runs
+        if run.kind != "outside"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(_GROUPS, {"at": NOON, "each": GROUPS_EACH})
+        cursor.execute(_TALLIES)
+        for table in ("runs_run", "runs_environment", "rollouts_fleet", "buffer_tally"):
+            cursor.execute(f"ANALYZE {table}")
+        cursor.execute("ANALYZE buffer_trajectorygroup")
+
+
+def quickest(act: Callable[[], object]) -> float:
+    found = []
+    for _ in range(5):
+        began = time.perf_counter()
+        act()
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
+def test_a_look_for_alerts_costs_few_questions_and_little_time(many_runs: None) -> None:
+    now = NOON + timedelta(seconds=10)
+    with CaptureQueriesContext(connection) as asked:
+        assert conditions.watch(now=now) == 0
+
+    assert not Alert.objects.exists()
+    of_flows = [query for query in asked if "buffer_fragmentchunk" in query["sql"]]
+    assert len(of_flows) == 1, "what flows in the active runs is looked at once for all kinds"
+    assert quickest(lambda: conditions.watch(now=now)) < LOOK_SECONDS
+
+
+def test_the_environments_of_all_runs_are_a_page_within_the_budget(many_runs: None) -> None:
+    def page(**asked: str) -> Any:
+        return known_environments(Asked(**asked), after="", limit=50, now=NOON)
+
+    found = page()
+    assert found.looked_at_runs == RUNS_AT_MOST
+    assert len(found.results) == 50
+    assert {row.name for row in page(part="env-7").results} == {"env-7"}
+    for asked in ({}, {"kind": "outside"}, {"part": "reverse"}):
+        assert quickest(lambda asked=asked: page(**asked)) < PAGE_SECONDS, asked
