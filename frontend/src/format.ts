@@ -76,12 +76,14 @@ export function ageSeconds(iso: string | null | undefined, nowMs: number): numbe
   return Number.isNaN(at) ? null : Math.max(0, (nowMs - at) / 1000);
 }
 
+/** The zone in which the person reads times; undefined for the browser's own. */
+export const timeZone = (): string | undefined => (preferences().time === "utc" ? "UTC" : undefined);
+
 /** The ISO time in the zone that the reader chose, seconds shown. */
 export function clock(iso: string | null | undefined): string {
   const at = iso ? new Date(iso) : null;
   if (!at || Number.isNaN(at.getTime())) return NOTHING;
-  const timeZone = preferences().time === "utc" ? "UTC" : undefined;
-  return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone });
+  return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: timeZone() });
 }
 
 /** The ISO time in UTC, for tooltips. */

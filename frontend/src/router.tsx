@@ -14,6 +14,7 @@ import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/api/environments";
 import { SORTS, type Sort } from "@/api/runLists";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
+import { askForCompared, askForCurves, askForMetrics } from "@/shell/early";
 import { Shell } from "@/shell/Shell";
 
 const text = (value: unknown): string | undefined =>
@@ -60,6 +61,7 @@ const compare = createRoute({
   path: "/compare",
   component: lazyRouteComponent(() => import("@/pages/compare/ComparePage"), "ComparePage"),
   validateSearch: compareSearch,
+  beforeLoad: askForCompared,
 });
 const tokens = createRoute({
   getParentRoute: () => shell,
@@ -125,12 +127,14 @@ const runTabs = [
     path: "/",
     component: lazyRouteComponent(() => import("@/pages/run/overview/OverviewTab"), "OverviewTab"),
     validateSearch: overviewSearch,
+    beforeLoad: askForCurves,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "metrics",
     component: lazyRouteComponent(() => import("@/pages/run/metrics/MetricsTab"), "MetricsTab"),
     validateSearch: metricsSearch,
+    beforeLoad: askForMetrics,
   }),
   createRoute({
     getParentRoute: () => run,

@@ -12,6 +12,8 @@ export type Span = { from: number; to: number };
 
 const NAMES_A_PAGE = 60;
 const REFRESH_MS = 5000;
+/** What was asked for while the page was on its way is not asked for again when it is there. */
+const FRESH_MS = 3000;
 
 export function metricKeysQuery(run: string, search: string) {
   return infiniteQueryOptions({
@@ -20,6 +22,7 @@ export function metricKeysQuery(run: string, search: string) {
     queryFn: ({ pageParam: after }) =>
       body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query: { search, after, limit: NAMES_A_PAGE } } })),
     getNextPageParam: (page) => page.next ?? undefined,
+    staleTime: FRESH_MS,
   });
 }
 
@@ -32,6 +35,7 @@ export function metricLinesQuery({ runs, name, axis, span, points, isLive }: Loo
     queryKey: ["metric-lines", query],
     queryFn: async (): Promise<MetricLine[]> => (await body(api.GET("/api/metrics/lines", { params: { query } }))).lines,
     refetchInterval: isLive ? REFRESH_MS : false,
+    staleTime: FRESH_MS,
     placeholderData: keepPreviousData,
   });
 }

@@ -35,6 +35,8 @@ export function runQuery(name: string) {
   return queryOptions({
     queryKey: ["run", name],
     queryFn: (): Promise<RunDetail> => body(api.GET("/api/runs/{run}", { params: { path: { run: name } } })),
+    // What was asked for while the page was on its way is not asked for again when it is there.
+    staleTime: 3_000,
     retry: false,
   });
 }

@@ -2,14 +2,15 @@ import { MANY_LINES } from "@/charts/plot";
 import { Swatch } from "@/charts/Swatch";
 import { valueAt } from "@/charts/sheet";
 import type { ChartProps } from "@/charts/Chart";
-import { clock, elapsed, number } from "@/format";
+import { momentName } from "@/charts/ticks";
+import { elapsed, number, timeZone } from "@/format";
 
 export type Tip = { index: number; left: number };
 type Props = { tip: Tip; chart: ChartProps; width: number; nearest: string | null };
 
 /** A place on the x axis in words. */
-export function placeName({ isTime, isDuration, xLabel }: ChartProps, x: number): string {
-  if (isTime) return clock(new Date(x * 1000).toISOString());
+export function placeName({ isTime, isDuration, xLabel, x: places }: ChartProps, x: number): string {
+  if (isTime) return momentName(x, (places.at(-1) ?? x) - (places[0] ?? x), timeZone());
   return isDuration ? `${elapsed(x)} ${xLabel}` : `${xLabel} ${number(x)}`;
 }
 

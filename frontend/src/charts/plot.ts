@@ -4,7 +4,8 @@ import uPlot from "uplot";
 import type { Column } from "@/charts/columns";
 import { type Look, SHAPES } from "@/charts/looks";
 import { aloneIn, indexAt } from "@/charts/sheet";
-import { count, elapsed, number } from "@/format";
+import { CLOCK_STEPS, DAY_STEPS, momentTicks } from "@/charts/ticks";
+import { count, elapsed, number, timeZone } from "@/format";
 
 export type Line = {
   label: string;
@@ -46,23 +47,12 @@ const MARKER_SIZE = 3.6;
 
 export const paint = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-function clockTicks(_u: uPlot, ticks: number[]): string[] {
-  const fine = (ticks[1] ?? 60) - (ticks[0] ?? 0) < 60;
-  return ticks.map((tick) =>
-    new Date(tick * 1000).toLocaleTimeString([], {
-      hour: "2-digit",
-      minute: "2-digit",
-      second: fine ? "2-digit" : undefined,
-      hourCycle: "h23",
-    }),
-  );
-}
-
+const clockTicks = (_u: uPlot, ticks: number[]): string[] => momentTicks(ticks, timeZone());
 const countTicks = (_u: uPlot, ticks: number[]): string[] => ticks.map((tick) => count(tick));
 const durationTicks = (_u: uPlot, ticks: number[]): string[] => ticks.map(elapsed);
 
-const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400];
-const DURATION_STEPS = [0.001, 0.01, 0.1, ...CLOCK_STEPS, 172_800, 345_600, 864_000, 2_592_000];
+const MOMENT_STEPS = [...CLOCK_STEPS, ...DAY_STEPS];
+const DURATION_STEPS = [0.001, 0.01, 0.1, ...MOMENT_STEPS];
 
 function axes({ isTime, isDuration }: Plotted): uPlot.Axis[] {
   const common = {
@@ -72,7 +62,7 @@ function axes({ isTime, isDuration }: Plotted): uPlot.Axis[] {
     font: "11px system-ui, sans-serif",
   };
   const values = isTime ? clockTicks : isDuration ? durationTicks : countTicks;
-  const incrs = isTime ? CLOCK_STEPS : isDuration ? DURATION_STEPS : undefined;
+  const incrs = isTime ? MOMENT_STEPS : isDuration ? DURATION_STEPS : undefined;
   return [
     { ...common, size: 26, gap: 4, space: isTime || isDuration ? 76 : 60, values, incrs },
     // A log axis leaves places without a word where there is no room.
@@ -162,6 +152,8 @@ export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Op
     height,
     legend: { show: false },
     ...(areMany ? { focus: { alpha: FAINT } } : {}),
+    // Where days begin depends on whose days they are.
+    ...(timeZone() ? { tzDate: (at: number) => uPlot.tzDate(new Date(at * 1000), timeZone() as string) } : {}),
     cursor: {
       y: false,
       points: { size: 6 },

@@ -1,25 +1,23 @@
 import { useInViewport } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { type MetricAxis, metricLinesQuery, type Span } from "@/api/metrics";
+import type { Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
-import { askAgainMs, type Curated, drawing, namesOf, OWN } from "@/pages/run/overview/curated";
+import { curveQuery, type Look } from "@/pages/run/overview/asking";
+import { askAgainMs, type Curated, drawing, OWN } from "@/pages/run/overview/curated";
 import classes from "./overview.module.css";
 
-export type Look = { run: string; axis: MetricAxis; xLabel: string; span?: Span; isLive: boolean };
 type Props = { chart: Curated; look: Look; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void };
 
-const POINTS = 240;
 const HEIGHT = 156;
 const LARGE_HEIGHT = 268;
 
-function useLines(chart: Curated, { run, axis, span, isLive }: Look, isSeen: boolean) {
-  const asked = metricLinesQuery({ runs: [run], name: namesOf(chart), axis, span, points: POINTS, isLive });
-  return useQuery({ ...asked, enabled: isSeen, refetchInterval: (query) => isLive && isSeen && askAgainMs(query.state.data) });
+function useLines(chart: Curated, look: Look, isSeen: boolean) {
+  return useQuery({ ...curveQuery(chart, look), enabled: isSeen, refetchInterval: (query) => look.isLive && isSeen && askAgainMs(query.state.data) });
 }
 
 /** One of the curves; asked for and drawn only while it is on the screen. */

@@ -3,8 +3,9 @@ import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo } from "react";
 import type { Span } from "@/api/metrics";
 import { useRun } from "@/pages/run/RunContext";
-import { type Picked, pickedOf, spanOf } from "@/pages/run/metrics/search";
-import { CuratedChart, type Look } from "@/pages/run/overview/CuratedChart";
+import { type Picked, pickedOf } from "@/pages/run/metrics/search";
+import { lookOf } from "@/pages/run/overview/asking";
+import { CuratedChart } from "@/pages/run/overview/CuratedChart";
 import { curatedOf } from "@/pages/run/overview/curated";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 import classes from "./overview.module.css";
@@ -12,7 +13,6 @@ import classes from "./overview.module.css";
 const route = getRouteApi("/shell/runs/$name/");
 const PointDrawer = lazy(() => import("@/pages/run/metrics/PointDrawer"));
 const UNPICKED = { pick: undefined, at: undefined, since: undefined };
-const ACTIVE = new Set(["starting", "running", "paused", "draining"]);
 
 /** What the deck measures of the run by itself, over one common axis. */
 export function CuratedCharts() {
@@ -24,15 +24,13 @@ export function CuratedCharts() {
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
   const onPick = ({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined });
   const picked = pickedOf(search);
-  const axis = search.x ?? "time";
-  const work = run.kind === "fleet" ? ["Env steps", "env step"] : ["Tokens served", "token"];
+  const look = lookOf(run, search);
+  const { axis, xLabel } = look;
   const axes = [
     { value: "time", label: "Time" },
     { value: "step", label: "Train steps" },
-    { value: "amount", label: work[0] ?? "" },
+    { value: "amount", label: run.kind === "fleet" ? "Env steps" : "Tokens served" },
   ];
-  const xLabel = { time: "time", step: "train step", amount: work[1] ?? "" }[axis];
-  const look: Look = { run: run.name, axis, xLabel, span: spanOf(search), isLive: ACTIVE.has(run.status) };
   return (
     <section aria-label="Curves">
       <div className={classes.bar}>

@@ -1,0 +1,47 @@
+/** Ask for what a page will need while its code is still on its way: no answer waits for another file. */
+
+import { metricNamesQuery } from "@/api/compare";
+import { metricKeysQuery } from "@/api/metrics";
+import { queries } from "@/api/queries";
+import { runQuery } from "@/api/runs";
+import { sessionQuery } from "@/api/session";
+import { startLive } from "@/live/live";
+import { type CompareSearch, runsOf } from "@/pages/compare/search";
+import type { OverviewSearch } from "@/pages/run/overview/search";
+
+/** What the router tells of a page before it is entered, left, or only pointed at. */
+type Way<Search> = { cause: string; preload: boolean; search: Search };
+type WayToARun<Search> = Way<Search> & { params: { name: string } };
+
+const isEntered = ({ cause, preload }: Way<unknown>): boolean => cause === "enter" && !preload;
+
+/** Ask who is signed in, and open the socket if somebody is. */
+export function askWhoIsHere(): void {
+  void queries
+    .ensureQueryData(sessionQuery)
+    .then(({ authenticated }) => authenticated && startLive())
+    .catch(() => undefined); // the page asks again, and says so
+}
+
+/** Ask for the curves of a run's overview. */
+export function askForCurves(way: WayToARun<OverviewSearch>): void {
+  if (!isEntered(way)) return;
+  const run = queries.ensureQueryData(runQuery(way.params.name));
+  void Promise.all([run, import("@/pages/run/overview/asking")])
+    .then(([found, { askEarly }]) => askEarly(queries, found, way.search))
+    .catch(() => undefined); // the page says what is wrong with the run
+}
+
+/** Ask for the first names of a run's metrics. */
+export function askForMetrics(way: WayToARun<{ q?: string }>): void {
+  if (isEntered(way)) void queries.prefetchInfiniteQuery(metricKeysQuery(way.params.name, way.search.q ?? ""));
+}
+
+/** Ask for the runs that are compared, and at the same time for what was measured of them. */
+export function askForCompared(way: Way<CompareSearch>): void {
+  if (!isEntered(way)) return;
+  for (const run of runsOf(way.search)) {
+    void queries.prefetchQuery(runQuery(run));
+    void queries.prefetchQuery(metricNamesQuery(run, ""));
+  }
+}
