@@ -10,10 +10,10 @@ VENV ?= .venv
 ARGS ?=
 # Tests with real processes and deadlines: one that fails twice more has failed. Every rerun is
 # named in the end, and is a bug of the test to look at.
-RERUN := --reruns 2 --reruns-delay 1 -r fER
+RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
 # Decks, clusters and browsers also wait: a third process uses what two leave of two cores. Which
 # tests share one, and which begin first, is in tests/spreading.py.
-SPREAD := -n 3 --dist loadgroup --no-loadscope-reorder
+SPREAD := -n 3 --dist loadscope --no-loadscope-reorder
 BIN := $(VENV)/bin
 export VENV
 

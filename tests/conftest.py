@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ django.setup()
 
 from tests.database import empty_quickly  # noqa: E402 it needs the settings too
 from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
-from tests.spreading import spread  # noqa: E402
+from tests.spreading import SharedDecks, longest_first  # noqa: E402
 
 empty_quickly()
 
@@ -70,10 +71,15 @@ def pytest_xdist_setupnodes() -> None:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the tests over processes before xdist reads who shares one."""
-    spread(items)
+    """Begin with what takes longest."""
+    longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedDecks | None:
+    """Let `--dist loadscope` keep together what shares a deck."""
+    return SharedDecks(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 def pytest_unconfigure() -> None:

@@ -1,17 +1,16 @@
 """Say which tests share a process, and which begin first, where several run at a time.
 
-Only `--dist loadgroup` heeds it. Whatever opens the dashboard shares one deck and one browser, and
-so one process; other tests of decks and clusters go file by file. A file that takes minutes must
-not begin when the others have ended.
+`--dist loadscope` heeds it. Whatever opens the dashboard shares one deck and one browser, and so
+one process; other tests go file by file, as those of one file share decks and clusters. A file
+that takes minutes must not begin when the others have ended.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-BROWSER: Final = "browser"
-DECKS: Final = ("browser", "ray", "system")
+BROWSER: Final = "tests/e2e/"
 LONGEST_FIRST: Final = (
     "tests/system/test_up.py",
     "tests/ray/test_placement.py",
@@ -30,19 +29,24 @@ LONGEST_FIRST: Final = (
 """Files of half a minute and more, in this order; what is not named comes after them."""
 
 
-def spread(items: list[pytest.Item]) -> None:
-    """Mark tests of decks with those that they share a process with, and put the longest first."""
+class SharedDecks(LoadScopeScheduling):
+    """Gives tests that share a deck or a cluster to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = _path(nodeid)
+        return BROWSER if path.startswith(BROWSER) else path
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Put those of the dashboard first, and then files that take long."""
     places = {path: place for place, path in enumerate(LONGEST_FIRST)}
-    for item in items:
-        if _has(item, DECKS):
-            group = BROWSER if _has(item, [BROWSER]) else _path(item)
-            item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: (not _has(item, [BROWSER]), places.get(_path(item), len(places))))
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        path = _path(item.nodeid)
+        return not path.startswith(BROWSER), places.get(path, len(places))
+
+    items.sort(key=place)
 
 
-def _has(item: pytest.Item, markers: Iterable[str]) -> bool:
-    return any(item.get_closest_marker(name) for name in markers)
-
-
-def _path(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0]
+def _path(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
