@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import is_gone
 from tests.ray.fleets import SmallFleet, connected, eventually, runs_on, small_fleet
 from tests.ray_nodes import Node, RayNodes, ray_nodes
 
@@ -43,6 +44,7 @@ def test_workers_of_a_dead_node_step_on_another_one(
         eventually(fleet.runs)
         managers = node_of(nodes, fleet.manager_pid()).name
         [victim, *_] = [w for w in fleet.workers if node_of(nodes, w.pid).name != managers]
+        orphans = {victim.pid, *(slot.pid for slot in victim.slots)} - {None}
         node_of(nodes, victim.pid).kill_raylet()
 
         def is_back() -> bool:
@@ -51,6 +53,8 @@ def test_workers_of_a_dead_node_step_on_another_one(
 
         seconds = eventually(is_back)
         eventually(fleet.runs)
+        # On a machine that is still there nothing is left of what the node ran.
+        eventually(lambda: all(map(is_gone, orphans)))
         survivor = fleet.workers[1 - victim.index]
 
     with capsys.disabled():

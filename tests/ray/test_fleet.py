@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
-from rolldeck.wire import FleetReport
+from buffer.core.fragment_rules import real_steps
+from rolldeck.wire import FleetReport, WorkerReport, unpack_array
 from rollouts.fleet.settings import FleetSettings
 from runs.core import run_config
 from tests.processes import is_gone
@@ -89,6 +91,27 @@ def both_run(platform: SmallPlatform) -> bool:
     return [w.state for report in reported for w in report.workers] == ["running"] * 2
 
 
+def processes_of(workers: list[WorkerReport]) -> set[int]:
+    """Return the ids of workers and of their env processes."""
+    found = {w.pid for w in workers} | {slot.pid for w in workers for slot in w.slots}
+    return {pid for pid in found if pid is not None}
+
+
+def assert_no_step_is_missing(platform: SmallPlatform) -> None:
+    """Every slot's fragments came in order, once, and each begins where the last one ended."""
+    for slot in {slot for slot, _ in platform.order}:
+        numbers = [number for name, number in platform.order if name == slot]
+        assert numbers == list(range(len(numbers))), slot
+        ended_with = None
+        for number in numbers:
+            fragment = platform.fragments[slot, number]
+            assert fragment.contiguous == (number > 0), (slot, number)
+            obs = unpack_array(fragment.arrays["obs"])
+            if ended_with is not None:
+                assert np.array_equal(obs[0], ended_with), (slot, number)
+            ended_with = unpack_array(fragment.arrays["next_obs"])
+
+
 def test_a_fleet_comes_up_rolls_out_pauses_and_is_killed_with_its_processes(
     launched: Callable[..., Any],
 ) -> None:
@@ -107,10 +130,10 @@ def test_a_fleet_comes_up_rolls_out_pauses_and_is_killed_with_its_processes(
         platform.desired = "running"
         eventually(lambda: platform.reports[-1].state == "running")
 
-        workers = snapshot(manager).workers
-        pids = [w.pid for w in workers] + [slot.pid for w in workers for slot in w.slots]
+        pids = processes_of(snapshot(manager).workers)
+        assert len(pids) == 4
         assert kill(namespace=NAMESPACE, name="manager")
-        eventually(lambda: all(pid is None or is_gone(pid) for pid in pids))
+        eventually(lambda: all(map(is_gone, pids)))
     eventually(lambda: find(namespace=NAMESPACE, name="manager") is None)
     assert not kill(namespace=NAMESPACE, name="manager")
 
@@ -150,7 +173,8 @@ def test_a_killed_worker_is_respawned_and_stepping_within_half_a_minute(
 def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
     launched: Callable[..., Any], tmp_path: Path
 ) -> None:
-    platform = SmallPlatform()
+    # Room for what a fleet can do in that time, so that nothing but the outage holds it up.
+    platform = SmallPlatform(room=1_000_000)
     platform.publish(0)
     with served(platform) as url:
         port = int(url.rpartition(":")[2])
@@ -171,14 +195,27 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
         back_at = time.monotonic()
         eventually(lambda: set(left) <= platform.fragments.keys())
         assert time.monotonic() - back_at < 60
-        eventually(lambda: both_run(platform))
+        # The last report of before the outage says so too, of a worker that is gone.
+        eventually(
+            lambda: (
+                both_run(platform)
+                and platform.reports[-1].workers[0].incarnation != victim.incarnation
+            )
+        )
         eventually(lambda: not spooled(tmp_path))
+        # Nobody is stuck: the survivor and the successor send what they cut from now on.
+        known, workers = len(platform.order), platform.reports[-1].workers
+        for worker in workers:
+            eventually(
+                lambda worker=worker: any(
+                    worker.incarnation in slot for slot, _ in platform.order[known:]
+                )
+            )
         # Told with a report, which follows the fragments.
         eventually(lambda: "spool_inherited" in platform.events())
 
-    for slot in {slot for slot, _ in platform.order}:
-        numbers = [number for name, number in platform.order if name == slot]
-        assert numbers == list(range(len(numbers)))
+    assert [worker.restarts for worker in workers] == [1, 0]
+    assert_no_step_is_missing(platform)
 
 
 def test_a_killed_manager_is_restarted_by_the_cluster_and_reports_count_on(
@@ -190,14 +227,50 @@ def test_a_killed_manager_is_restarted_by_the_cluster_and_reports_count_on(
     platform.publish(0)
     with served(platform) as url:
         manager = launched(url)
-        eventually(lambda: len(platform.fragments) > 20)
+        eventually(lambda: len(platform.fragments) > 20 and both_run(platform))
         reported, slots = len(platform.reports), {slot for slot, _ in platform.fragments}
+        orphans = processes_of(platform.reports[-1].workers)
         os.kill(ray.get(manager.pid.remote()), signal.SIGKILL)
+        began = time.monotonic()
         eventually(lambda: {slot for slot, _ in platform.fragments} - slots)
+        seconds = time.monotonic() - began
         eventually(lambda: len(platform.reports) > reported + 2)
+        eventually(lambda: all(map(is_gone, orphans)))
 
+    assert len(orphans) == 4
+    assert seconds < 30, seconds
     sequences = [report.sequence for report in platform.reports]
     assert sequences == sorted(sequences)
+
+
+def test_a_fleet_grows_shrinks_and_drains_without_losing_a_step(
+    launched: Callable[..., Any],
+) -> None:
+    platform = SmallPlatform(room=1_000_000)
+    platform.publish(0)
+
+    def states() -> list[tuple[int, str]]:
+        reported = platform.reports[-1:]
+        return [(w.index, w.state) for report in reported for w in report.workers]
+
+    def steps_by_incarnation() -> dict[str, int]:
+        reported = [w for report in platform.reports for w in report.workers]
+        return {w.incarnation: w.env_steps for w in reported if w.env_steps}
+
+    with served(platform) as url:
+        launched(url, num_workers=1)
+        eventually(lambda: states() == [(0, "running")])
+        platform.num_workers = 2
+        eventually(lambda: both_run(platform) and len(steps_by_incarnation()) == 2)
+        platform.num_workers = 1
+        eventually(lambda: states() == [(0, "running")])
+        platform.desired = "draining"
+        eventually(lambda: platform.reports[-1].state == "drained")
+
+    sent = platform.fragments.values()
+    assert sum(map(real_steps, sent)) == sum(steps_by_incarnation().values())
+    assert platform.events().count("worker_left") == 1
+    assert_no_step_is_missing(platform)
 
 
 def test_launching_twice_is_launching_once(launched: Callable[..., Any]) -> None:
