@@ -10,9 +10,9 @@ const NAMES_AT_MOST = 500;
 const FRESH_MS = 30_000;
 
 /** Runs that a filter finds, newest first. */
-export function foundRunsQuery(q: string) {
+export function matchingRunsQuery(q: string) {
   return queryOptions({
-    queryKey: ["found-runs", q],
+    queryKey: ["matching-runs", q],
     queryFn: async () => (await body(api.GET("/api/runs", { params: { query: { q, sort: NEWEST, limit: FOUND_AT_MOST } } }))).results,
     placeholderData: keepPreviousData,
     retry: false,

@@ -40,7 +40,7 @@ export type GroupQuery = {
   sort?: string;
 };
 
-export const PAGE_GROUPS = 50;
+const PAGE_GROUPS = 50;
 export const WINDOW_TOKENS = 4096;
 const FRESH_MS = 5_000;
 

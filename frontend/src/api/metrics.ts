@@ -11,9 +11,13 @@ export type MetricAxis = "step" | "time" | "elapsed" | "amount";
 export type Span = { from: number; to: number };
 
 const NAMES_A_PAGE = 60;
+const MEASURED: ReadonlySet<string> = new Set(["starting", "running", "paused", "draining"]);
 const REFRESH_MS = 5000;
 /** What was asked for while the page was on its way is not asked for again when it is there. */
 const FRESH_MS = 3000;
+
+/** Whether a run in this state may measure more, so that its lines grow. */
+export const mayMeasure = (status: string): boolean => MEASURED.has(status);
 
 export function metricKeysQuery(run: string, search: string) {
   return infiniteQueryOptions({

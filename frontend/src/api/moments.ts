@@ -13,8 +13,9 @@ export type Place = { name: string; axis: MetricAxis; from: number; to: number }
 const ROUNDED_SECONDS = 1e-6;
 
 export function momentQuery(run: string, { name, axis, from, to }: Place) {
-  const slack = axis === "time" ? ROUNDED_SECONDS : 0;
-  const query = { name, x: axis, from: Math.max(0, from - slack), to: to + slack };
+  const isElapsed = axis === "elapsed";
+  const slack = isElapsed || axis === "time" ? ROUNDED_SECONDS : 0;
+  const query = { name, x: axis, from: Math.max(isElapsed ? -Infinity : 0, from - slack), to: to + slack };
   return queryOptions({
     queryKey: ["moment", run, query],
     queryFn: (): Promise<Moment> => body(api.GET("/api/runs/{run}/metrics/moment", { params: { path: { run }, query } })),

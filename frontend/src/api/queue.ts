@@ -6,7 +6,7 @@ import type { BatchItems, BatchRow, EnvironmentMixing, EnvironmentRow, LedgerPar
 
 const EVERY_MS = 2_000;
 const SLOWER_MS = 5_000;
-export const BATCHES_PER_PAGE = 50;
+const BATCHES_PER_PAGE = 50;
 
 const at = (run: string) => ({ params: { path: { run } } });
 

@@ -5,8 +5,8 @@ import { api, body } from "@/api/client";
 import type { DeliveryRow, PolicyVersionRow, RunEvent } from "@/api/types";
 
 const EVERY_MS = 3_000;
-export const VERSIONS_PER_PAGE = 50;
-export const EVENTS_PER_PAGE = 100;
+const VERSIONS_PER_PAGE = 50;
+const EVENTS_PER_PAGE = 100;
 
 export function versionsQuery(run: string) {
   return infiniteQueryOptions({

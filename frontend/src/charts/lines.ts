@@ -5,6 +5,9 @@ import type { Column } from "@/charts/columns";
 import type { Sheet } from "@/charts/sheet";
 import { number } from "@/format";
 
+/** What of a line is drawn. */
+export type Buckets = Pick<MetricLine, "x" | "last" | "min" | "max" | "mean" | "is_exact">;
+
 export type Drawn = {
   x: number[];
   /** One column a line, on the common x. */
@@ -14,10 +17,10 @@ export type Drawn = {
 };
 
 /** Put lines on one x, rising; where a line has no bucket it says nothing, where one is not finite it has a gap. */
-export function drawn(lines: MetricLine[]): Drawn {
+export function drawn(lines: Buckets[]): Drawn {
   const x = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
   const place = new Map(x.map((value, i) => [value, i]));
-  const spread = (line: MetricLine, values: (number | null)[]): Column => {
+  const spread = (line: Buckets, values: (number | null)[]): Column => {
     const column: Column = new Array(x.length).fill(undefined);
     line.x.forEach((value, i) => {
       column[place.get(value) as number] = values[i] ?? null;

@@ -6,7 +6,7 @@ export type Look = { role: Role; dash: number[]; marker: Marker };
 
 const ROLES = 8;
 const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
-export const MARKERS: Marker[] = ["circle", "square", "triangle", "diamond", "plus", "cross", "star"];
+const MARKERS: Marker[] = ["circle", "square", "triangle", "diamond", "plus", "cross", "star"];
 
 /** The paths of markers around 0,0; they reach about 1 far. */
 export const SHAPES: Record<Marker, string> = {

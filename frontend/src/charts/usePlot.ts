@@ -67,7 +67,7 @@ export function usePlot(asked: Asked): Living {
   const scheme = useComputedColorScheme("dark");
   const columns = useMemo(() => columnsOf(plotted), [plotted]);
 
-  // biome-ignore lint: the plot is built anew only when its looks change; data follows below.
+  // The plot is built anew only when its looks change; data follows below.
   useEffect(() => {
     if (!place.current || width === 0 || !hasPoints) return;
     const onCursor = (u: uPlot) => {

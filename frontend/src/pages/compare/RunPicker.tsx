@@ -3,7 +3,7 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
-import { foundRunsQuery } from "@/api/compare";
+import { matchingRunsQuery } from "@/api/compare";
 import { ApiProblem } from "@/api/problems";
 import { visible } from "@/format";
 import { RUNS_AT_MOST } from "./search";
@@ -17,7 +17,7 @@ const TYPING_MS = 200;
 export function RunPicker({ chosen, onAdd }: Props) {
   const [typed, setTyped] = useState("");
   const [asked] = useDebouncedValue(typed.trim(), TYPING_MS);
-  const found = useQuery(foundRunsQuery(asked));
+  const found = useQuery(matchingRunsQuery(asked));
   const problem = found.error instanceof ApiProblem ? (found.error.fields[0]?.message ?? found.error.message) : undefined;
   const names = (found.data ?? []).filter((run) => !run.archived_at && !chosen.includes(run.name));
   const isFull = chosen.length >= RUNS_AT_MOST;

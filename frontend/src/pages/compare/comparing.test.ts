@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { MetricLine } from "@/api/metrics";
 import { absentFrom, configRows, figuresOf, stalenessOf, unionOf } from "./comparing";
-import { compareSearch, runsOf, spanOf } from "./search";
+import { compareSearch, runsOf } from "./search";
 
 const line = (given: Partial<MetricLine>): MetricLine => ({
   run: "a", name: "loss", samples: 3, nans: 0, infinities: 0, bucket: 1, is_exact: true,
@@ -56,8 +56,7 @@ it("finds where configurations differ, down to the last key, and what one of the
 it("reads its address and leaves out what makes no sense", () => {
   expect(compareSearch({ runs: 7, x: "moon", from: 9, to: 3, smooth: 2, config: "some" })).toEqual({ runs: "7" });
   expect(compareSearch({ runs: "a,b", x: "elapsed", from: -5, to: 3, log: "loss" })).toEqual({ runs: "a,b", x: "elapsed", from: -5, to: 3, log: "loss" });
-  expect(spanOf({ from: -5, to: 3 })).toEqual({ from: 0, to: 3 });
-  expect(spanOf({ from: -5, to: 3, x: "elapsed" })).toEqual({ from: -5, to: 3 });
+  expect(compareSearch({ runs: "a", from: -5, to: 3 })).toEqual({ runs: "a" });
 });
 
 it("takes each run once, and twenty at most", () => {

@@ -1,9 +1,10 @@
 /** Say what of the runs is looked at: over which x, which part, how finely. Pure. */
 
-import type { MetricAxis, Span } from "@/api/metrics";
+import { mayMeasure, type MetricAxis, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
+import { spanOf } from "@/charts/spans";
 import type { Chosen } from "./useChosen";
-import { type CompareSearch, spanOf } from "./search";
+import type { CompareSearch } from "./search";
 
 export type Looked = {
   /** Names of the runs that there are. */
@@ -20,12 +21,11 @@ export type Looked = {
   unit: string;
 };
 
-const ACTIVE = new Set(["starting", "running", "paused", "draining"]);
 const FEW_RUNS = 8;
 const [POINTS, POINTS_OF_MANY] = [600, 300];
 
 /** What runs of these kinds count their data in. */
-export function amountOf(kinds: RunDetail["kind"][]): string {
+function amountOf(kinds: RunDetail["kind"][]): string {
   const areFleets = new Set(kinds.map((kind) => kind === "fleet"));
   if (areFleets.size > 1) return "tokens, env steps of fleets";
   return areFleets.has(true) ? "env steps" : "tokens served";
@@ -43,7 +43,7 @@ export function lookedOf(chosen: Chosen[], search: CompareSearch): Looked {
     span: spanOf(search),
     points: there.length > FEW_RUNS ? POINTS_OF_MANY : POINTS,
     smooth,
-    isLive: there.some(({ status }) => ACTIVE.has(status)),
+    isLive: there.some(({ status }) => mayMeasure(status)),
     xLabel: { step: "train step", time: "time", elapsed: "since the run began", amount }[axis],
     unit: isSeconds ? "s" : axis === "step" ? "steps" : amount,
   };

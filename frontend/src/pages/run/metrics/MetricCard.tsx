@@ -35,7 +35,7 @@ function Body({ metric, look, isLog, onZoom, onPick }: Props) {
         isTime={axis === "time"}
         isDuration={axis === "elapsed"}
         xLabel={xLabel}
-        lines={runLines(runs, shown.last, { smooth })}
+        lines={runLines(lines.map(({ run }) => run), shown.last, { smooth })}
         band={shown.band ? { ...shown.band, label: "min – max" } : undefined}
         height={CHART_HEIGHT}
         sync="metrics"

@@ -3,8 +3,9 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
-import { type MetricAxis, metricKeysQuery, type Span } from "@/api/metrics";
+import { mayMeasure, type MetricAxis, metricKeysQuery, type Span } from "@/api/metrics";
 import { namesOf, switched } from "@/charts/names";
+import { spanOf } from "@/charts/spans";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
@@ -12,12 +13,11 @@ import { number } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { type Look, MetricCard } from "./MetricCard";
 import classes from "./metrics.module.css";
-import { type MetricsSearch, type Picked, pickedOf, runsOf, spanOf } from "./search";
+import { type MetricsSearch, type Picked, pickedOf, runsOf } from "./search";
 
 const PointDrawer = lazy(() => import("./PointDrawer"));
 
 const route = getRouteApi("/shell/runs/$name/metrics");
-const ACTIVE = new Set(["starting", "running", "paused", "draining"]);
 const SMOOTHING = [
   { value: "0", label: "no smoothing" },
   { value: "0.6", label: "smoothing 0.6" },
@@ -67,7 +67,7 @@ export function MetricsTab() {
   const axis = search.x ?? "step";
   const amount = run.kind === "fleet" ? "Env steps" : "Tokens served";
   const labels = { step: "train step", time: "time", elapsed: "since the run began", amount: run.kind === "fleet" ? "env step" : "token" };
-  const look: Look = { runs: runsOf(run.name, search), axis, xLabel: labels[axis], span: spanOf(search), smooth: search.smooth ?? 0, isLive: ACTIVE.has(run.status) };
+  const look: Look = { runs: runsOf(run.name, search), axis, xLabel: labels[axis], span: spanOf(search), smooth: search.smooth ?? 0, isLive: mayMeasure(run.status) };
   const found = keys.data?.pages.flatMap((page) => page.results) ?? [];
   const total = keys.data?.pages[0]?.total ?? 0;
 

@@ -1,14 +1,16 @@
 import { expect, it } from "vitest";
-import { metricsSearch, pickedOf, runsOf, spanOf, stretchAt } from "./search";
+import { metricsSearch, pickedOf, runsOf, stretchAt } from "./search";
 
 it("keeps what makes sense and leaves out the rest", () => {
   expect(metricsSearch({ q: 7, x: "time", from: 1, to: 2, smooth: 0.9, with: "b" })).toEqual({ q: "7", x: "time", from: 1, to: 2, smooth: 0.9, with: "b" });
   expect(Object.values(metricsSearch({ x: "moon", from: 2, to: 1, smooth: 1, with: 3 })).filter((v) => v !== undefined)).toEqual([]);
 });
 
-it("has a span only with both ends, and each run once", () => {
-  expect(spanOf({ from: 1 })).toBeUndefined();
-  expect(spanOf({ from: 1, to: 2 })).toEqual({ from: 1, to: 2 });
+it("keeps what was before a run began", () => {
+  expect(metricsSearch({ x: "elapsed", from: -9, to: 4, pick: "loss", at: -2, since: -3 })).toMatchObject({ from: -9, to: 4, at: -2, since: -3 });
+});
+
+it("has each run once", () => {
   expect(runsOf("a", { with: "b, a,,c" })).toEqual(["a", "b", "c"]);
 });
 

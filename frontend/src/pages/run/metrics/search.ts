@@ -2,6 +2,7 @@
 
 import type { MetricAxis, MetricLine, Span } from "@/api/metrics";
 import { namesOf } from "@/charts/names";
+import { axisOf, endsOn, placeOn } from "@/charts/spans";
 
 export type MetricsSearch = {
   q?: string;
@@ -20,35 +21,25 @@ export type MetricsSearch = {
   log?: string;
 };
 
-const place = (value: unknown): number | undefined => (typeof value === "number" && value >= 0 && Number.isFinite(value) ? value : undefined);
-const AXES: readonly unknown[] = ["step", "time", "elapsed", "amount"];
 const RUNS_BESIDE = 19;
 
 /** Read an address; what makes no sense is left out. */
 export function metricsSearch(search: Record<string, unknown>): MetricsSearch {
-  const from = place(search.from);
-  const to = place(search.to);
-  const smooth = place(search.smooth);
-  const at = place(search.at);
-  const since = place(search.since);
+  const x = axisOf(search.x);
+  const { smooth } = search;
+  const [at, since] = [placeOn(x, search.at), placeOn(x, search.since)];
   const pick = typeof search.pick === "string" && search.pick && at !== undefined ? search.pick : undefined;
-  const isSpan = from !== undefined && to !== undefined && from < to;
   return {
     q: typeof search.q === "string" || typeof search.q === "number" ? String(search.q) : undefined,
-    x: AXES.includes(search.x) && search.x !== "step" ? (search.x as MetricAxis) : undefined,
-    from: isSpan ? from : undefined,
-    to: isSpan ? to : undefined,
-    smooth: smooth !== undefined && smooth > 0 && smooth < 1 ? smooth : undefined,
+    x,
+    ...endsOn(x, search),
+    smooth: typeof smooth === "number" && smooth > 0 && smooth < 1 ? smooth : undefined,
     with: typeof search.with === "string" && search.with ? search.with : undefined,
     pick,
     at: pick ? at : undefined,
     since: pick && at !== undefined && since !== undefined && since < at ? since : undefined,
     log: typeof search.log === "string" && search.log ? search.log : undefined,
   };
-}
-
-export function spanOf({ from, to }: MetricsSearch): Span | undefined {
-  return from === undefined || to === undefined ? undefined : { from, to };
 }
 
 export type Picked = { metric: string; from: number; to: number };

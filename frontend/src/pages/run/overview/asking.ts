@@ -1,22 +1,21 @@
 /** Ask for the curves of an overview: while its page is loaded, and while somebody looks at it. */
 
 import type { QueryClient } from "@tanstack/react-query";
-import { type MetricAxis, metricLinesQuery, type Span } from "@/api/metrics";
+import { mayMeasure, type MetricAxis, metricLinesQuery, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
-import { spanOf } from "@/pages/run/metrics/search";
+import { spanOf } from "@/charts/spans";
 import { type Curated, curatedOf, namesOf } from "@/pages/run/overview/curated";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 
 export type Look = { run: string; axis: MetricAxis; xLabel: string; span?: Span; isLive: boolean };
 
 const POINTS = 240;
-const ACTIVE = new Set(["starting", "running", "paused", "draining"]);
 
 /** What of a run is looked at; the same for all its curves. */
 export function lookOf(run: RunDetail, search: OverviewSearch): Look {
   const axis = search.x ?? "time";
   const labels = { time: "time", step: "train step", amount: run.kind === "fleet" ? "env step" : "token" };
-  return { run: run.name, axis, xLabel: labels[axis], span: spanOf(search), isLive: ACTIVE.has(run.status) };
+  return { run: run.name, axis, xLabel: labels[axis], span: spanOf(search), isLive: mayMeasure(run.status) };
 }
 
 export const curveQuery = (chart: Curated, { run, axis, span, isLive }: Look) =>

@@ -3,7 +3,7 @@
 import type { MetricLine } from "@/api/metrics";
 import type { ChartProps, Line } from "@/charts/Chart";
 import type { Column } from "@/charts/columns";
-import { drawn } from "@/charts/lines";
+import { type Buckets, drawn } from "@/charts/lines";
 import type { RunDetail } from "@/api/types";
 import { wordsOf } from "@/pages/run/words";
 
@@ -169,10 +169,12 @@ export function namesOf({ curves, band }: Curated): string {
 }
 
 /** A line as one column: the mean, or the greatest, of the samples of each point. */
-function condensed(line: MetricLine, of: Curve["of"]): MetricLine {
+function condensed(line: Buckets, of: Curve["of"]): Buckets {
   const values = of === "max" ? line.max : line.mean;
   return line.is_exact || values.length !== line.x.length ? line : { ...line, last: values };
 }
+
+const NOTHING: Buckets = { x: [], last: [], min: [], max: [], mean: [], is_exact: true };
 
 export type Drawing = Pick<ChartProps, "x" | "lines" | "band"> & {
   /** The newest value of the first curve. */
@@ -191,8 +193,7 @@ export function drawing(chart: Curated, found: MetricLine[]): Drawing {
   const byName = new Map(found.map((line) => [line.name, line]));
   const wanted: [string, Curve["of"]][] = [...curves.map(({ name, of }): [string, Curve["of"]] => [name, of])];
   if (band) wanted.push([band.low, undefined], [band.high, undefined]);
-  const nothing = { x: [], last: [], is_exact: true } as unknown as MetricLine;
-  const { x, last } = drawn(wanted.map(([name, of]) => condensed(byName.get(OWN + name) ?? nothing, of)));
+  const { x, last } = drawn(wanted.map(([name, of]) => condensed(byName.get(OWN + name) ?? NOTHING, of)));
   const columns = last.map((column) => column.map((value) => (typeof value === "number" ? value * scale : null)));
   const lines = curves.map(({ name, of, ...look }, i): Line => ({ ...look, values: columns[i] as Column }));
   const [low, high] = columns.slice(curves.length);

@@ -10,6 +10,7 @@ export type OverviewSearch = Pick<MetricsSearch, "from" | "to" | "pick" | "at" |
 
 /** Read an address; what makes no sense is left out. */
 export function overviewSearch(search: Record<string, unknown>): OverviewSearch {
-  const { from, to, pick, at, since } = metricsSearch(search);
-  return { x: search.x === "step" || search.x === "amount" ? search.x : undefined, from, to, pick, at, since };
+  const x = search.x === "step" || search.x === "amount" ? search.x : undefined;
+  const { from, to, pick, at, since } = metricsSearch({ ...search, x });
+  return { x, from, to, pick, at, since };
 }

@@ -1,0 +1,18 @@
+import { expect, it } from "vitest";
+import { matchingRunsQuery } from "@/api/compare";
+import { momentQuery } from "@/api/moments";
+import { foundRunsQuery } from "@/api/runLists";
+
+it("keeps what the palette finds apart from what the comparison finds, though both ask for the same words", () => {
+  expect(matchingRunsQuery("").queryKey[0]).not.toBe(foundRunsQuery("").queryKey[0]);
+});
+
+it("asks for the moment of a point before its run began, and of one whose last digit was rounded", () => {
+  const asked = (axis: "elapsed" | "time" | "step", from: number, to: number) => momentQuery("a", { name: "loss", axis, from, to }).queryKey[2];
+  const before = asked("elapsed", -4, -2);
+  expect(before).toMatchObject({ x: "elapsed" });
+  expect((before as { from: number }).from).toBeLessThan(-4);
+  expect((before as { to: number }).to).toBeGreaterThan(-2);
+  expect(asked("step", 0, 3)).toMatchObject({ from: 0, to: 3 });
+  expect(asked("time", 0, 3)).toMatchObject({ from: 0 });
+});
