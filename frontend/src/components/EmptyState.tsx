@@ -1,5 +1,5 @@
-import { Button, CopyButton } from "@mantine/core";
 import type { ReactNode } from "react";
+import { Command } from "@/components/Copying";
 
 type Props = {
   title: string;
@@ -15,18 +15,7 @@ export function EmptyState({ title, children, command, action }: Props) {
     <div className="empty">
       <h2>{title}</h2>
       <p>{children}</p>
-      {command && (
-        <div className="command">
-          <code>{command}</code>
-          <CopyButton value={command}>
-            {({ copied, copy }) => (
-              <Button size="compact-xs" variant="default" onClick={copy}>
-                {copied ? "Copied" : "Copy"}
-              </Button>
-            )}
-          </CopyButton>
-        </div>
-      )}
+      {command && <Command text={command} />}
       {action && <div style={{ marginTop: "1.1rem" }}>{action}</div>}
     </div>
   );

@@ -6,7 +6,7 @@ import type { PollAnswer } from "@/live/connection";
 import type { TopicState } from "@/live/reducer";
 
 /** The queue as far as the run and its ledger tell it. */
-export function queueOf(run: RunDetail, ledger: LedgerPart): QueuePart {
+function queueOf(run: RunDetail, ledger: LedgerPart): QueuePart {
   const counts = run.kind === "fleet" ? ledger.fragments : ledger.groups;
   const threshold = run.off_policy_tolerance * (run.batch_size ?? 0);
   return {

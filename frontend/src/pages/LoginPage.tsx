@@ -8,7 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Mark } from "@/shell/Mark";
 
 /** Only places on this dashboard may be asked for. */
-export function safePlace(next: string | undefined): string {
+function safePlace(next: string | undefined): string {
   return next && /^\/(?![/\\])/.test(next) && !next.startsWith("/login") ? next : "/";
 }
 

@@ -20,7 +20,7 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
     <Menu position="bottom-end" width={230}>
       <Menu.Target>
         <Button variant="default" size="compact-md" aria-label={`Menu of ${session?.username ?? "nobody"}`}>
-          <span className="user-name">{session?.username ?? "…"}</span>
+          <span>{session?.username ?? "…"}</span>
           <span aria-hidden="true">&nbsp;▾</span>
         </Button>
       </Menu.Target>

@@ -2,7 +2,7 @@ import { Link, useRouterState } from "@tanstack/react-router";
 import { type Place, PLACES } from "@/shell/places";
 
 /** Whether a page is the place, or lies below it and below no nearer place. */
-export function isWithin(path: string, place: Place): boolean {
+function isWithin(path: string, place: Place): boolean {
   const below = (to: string) => path === to || path.startsWith(`${to}/`);
   if (place.isExact || place.to === "/") return path === place.to;
   if (place.holds?.some(below)) return true;

@@ -1,4 +1,4 @@
-import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
+import { SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type AlertRow, alertsQuery, type AskedAlerts, type AskedState, KINDS, useAlertSummary } from "@/api/alerts";
@@ -7,6 +7,7 @@ import { AlertChip } from "@/components/AlertChip";
 import { many } from "@/components/alertLooks";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
 import { AlertDrawer } from "@/pages/alerts/AlertDrawer";
@@ -32,7 +33,7 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
       <td className="wide-only"><AlertChip alert={alert} /></td>
       <td className={`anywhere ${css.what}`}>
         <div className="narrow-only"><AlertChip alert={alert} /></div>
-        <button type="button" className={css.open} data-open onClick={onOpen}>{visible(alert.message)}</button>
+        <button type="button" className="row-open" data-open onClick={onOpen}>{visible(alert.message)}</button>
         <div className="small soft">
           {alert.title}
           {alert.state === "acknowledged" && ` · ${visible(alert.acknowledged_by)} is at it`}
@@ -133,11 +134,7 @@ export function AlertsPage() {
             </table>
           </div>
         )}
-        {pages.hasNextPage && (
-          <div className={css.foot}>
-            <Button size="compact-sm" variant="default" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>Show more</Button>
-          </div>
-        )}
+        <ShowMore pages={pages} />
       </section>
       {opened !== undefined && <AlertDrawer key={opened} id={opened} onClose={() => look({ alert: undefined }, false)} />}
     </>

@@ -5,6 +5,7 @@ import { auditQuery, type AuditRow, type Asked } from "@/api/audit";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { changesIn } from "@/pages/audit/changes";
@@ -108,11 +109,7 @@ export function AuditPage() {
             </table>
           </div>
         )}
-        {pages.hasNextPage && (
-          <div className={css.foot}>
-            <Button size="compact-sm" variant="default" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>Show more</Button>
-          </div>
-        )}
+        <ShowMore pages={pages} />
       </section>
     </>
   );

@@ -1,9 +1,10 @@
-import { Button, CopyButton, Drawer, Group } from "@mantine/core";
+import { Button, Drawer, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/api/environments";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { Lines } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { StateChip } from "@/components/StateChip";
@@ -42,12 +43,7 @@ function Launch({ shown: { environment, config } }: { shown: KnownEnvironmentDet
   return (
     <>
       <h3>{environment.kind === "outside" ? "Let it push here" : "Launch it"}</h3>
-      <div className={css.command}>
-        <pre tabIndex={0}>{command}</pre>
-        <CopyButton value={command}>
-          {({ copied, copy }) => <Button size="compact-xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>}
-        </CopyButton>
-      </div>
+      <Lines text={command} />
       {environment.kind !== "outside" && !environment.registered && (
         <p className="held small">No run may name it now: an administrator must add it to ROLLDECK_ENVIRONMENTS.</p>
       )}

@@ -1,10 +1,11 @@
-import { Button, SegmentedControl, TextInput } from "@mantine/core";
+import { SegmentedControl, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/api/environments";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { number, percent, visible } from "@/format";
 import { EnvironmentDrawer } from "@/pages/environments/EnvironmentDrawer";
@@ -16,7 +17,7 @@ function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
   return (
     <tr className="opens" data-row data-environment={row.name}>
       <td className={css.name}>
-        <button type="button" className={css.open} data-open onClick={onOpen}>{visible(row.name)}</button>
+        <button type="button" className="row-open" data-open onClick={onOpen}>{visible(row.name)}</button>
         {row.presets.map((preset) => <span key={preset} className="tag" title="Preset that launches it">{preset}</span>)}
         <div className="narrow-only faint tiny">{KINDS[row.kind].label}</div>
       </td>
@@ -99,11 +100,7 @@ export function EnvironmentsPage() {
             </table>
           </div>
         )}
-        {list.hasNextPage && (
-          <div className={css.foot}>
-            <Button size="compact-sm" variant="default" loading={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>Show more</Button>
-          </div>
-        )}
+        <ShowMore pages={list} />
       </section>
       {of && name && (
         <EnvironmentDrawer kind={of} name={name} onClose={() => void navigate({ search: ({ of: _of, name: _name, ...rest }) => rest })} />

@@ -10,7 +10,7 @@ import { useNow } from "@/components/now";
 import { Skeletons } from "@/components/Skeletons";
 import { usePart } from "@/live/live";
 import { Attention } from "@/pages/home/Attention";
-import { concerns, mineFirst } from "@/pages/home/attention";
+import { concerns, inAll, mineFirst } from "@/pages/home/attention";
 import { Finished, RunCards } from "@/pages/home/RunCards";
 import { Start } from "@/pages/home/Start";
 import { shownRuns, unknownIds } from "@/pages/runs/rows";
@@ -55,7 +55,7 @@ export function HomePage() {
         <div className={css.page}>
           {!hasNone && <Attention summary={summary} concerns={concerns(runs, summary?.newest ?? [], now)} />}
           {hasNone && <Start />}
-          {runs.length > 0 && <RunCards runs={runs} me={session?.username} />}
+          {runs.length > 0 && <RunCards runs={runs} inAll={inAll({ shown: runs.length, read: underWay.length, total: active.data?.pages[0]?.total ?? 0 })} me={session?.username} />}
           {runs.length === 0 && !hasNone && <p className="soft">Nothing is under way. <Link to="/runs">All runs</Link></p>}
           <Finished runs={finished} />
         </div>

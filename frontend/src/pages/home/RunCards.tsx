@@ -49,16 +49,16 @@ function Card({ run, me }: { run: ShownRun; me: string | undefined }) {
   );
 }
 
-/** The runs that are under way, one's own first. */
-export function RunCards({ runs, me }: { runs: ShownRun[]; me: string | undefined }) {
+/** The runs that are under way, one's own first; `inAll` counts those too that were not read. */
+export function RunCards({ runs, inAll, me }: { runs: ShownRun[]; inAll: number; me: string | undefined }) {
   return (
     <section aria-label="Under way">
       <div className={css.heading}>
         <h2>Under way</h2>
-        <span className="faint small">{number(runs.length)}</span>
+        <span className="faint small">{number(inAll)}</span>
         <span className="spacer" />
-        {runs.length > CARDS_AT_MOST && (
-          <Button component={PlaceLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">All {number(runs.length)}</Button>
+        {inAll > CARDS_AT_MOST && (
+          <Button component={PlaceLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">All {number(inAll)}</Button>
         )}
       </div>
       <div className={css.cards}>{runs.slice(0, CARDS_AT_MOST).map((run) => <Card key={run.id} run={run} me={me} />)}</div>

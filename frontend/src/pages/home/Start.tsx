@@ -1,7 +1,8 @@
-import { Button, CopyButton } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useMayOperate } from "@/api/session";
+import { Command } from "@/components/Copying";
 import { PlaceLink } from "@/components/PlaceLink";
 import css from "./home.module.css";
 
@@ -10,14 +11,7 @@ function Way({ title, children, command, action }: { title: string; children: Re
     <section className={`panel ${css.way}`} aria-label={title}>
       <h2>{title}</h2>
       <p className="soft">{children}</p>
-      {command && (
-        <div className="command">
-          <code>{command}</code>
-          <CopyButton value={command}>
-            {({ copied, copy }) => <Button size="compact-xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>}
-          </CopyButton>
-        </div>
-      )}
+      {command && <Command text={command} />}
       {action}
     </section>
   );

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { ShownRun } from "@/pages/runs/columns";
-import { concerns, mineFirst, progress } from "./attention";
+import { concerns, inAll, mineFirst, progress } from "./attention";
 
 const NOW = Date.parse("2026-03-01T12:00:00Z");
 const ago = (seconds: number) => new Date(NOW - seconds * 1000).toISOString();
@@ -34,4 +34,10 @@ it("knows progress only where something is planned", () => {
   expect(progress({ served_steps: 30, num_steps: 120 })).toBe(0.25);
   expect(progress({ served_steps: 130, num_steps: 120 })).toBe(1);
   expect(progress({ served_steps: 5, num_steps: 0 })).toBeNull();
+});
+
+it("counts the runs that were not read, too", () => {
+  expect(inAll({ shown: 49, read: 50, total: 180 })).toBe(179);
+  expect(inAll({ shown: 3, read: 4, total: 4 })).toBe(3);
+  expect(inAll({ shown: 3, read: 3, total: 0 })).toBe(3);
 });

@@ -6,7 +6,7 @@ import type { ShownRun } from "@/pages/runs/columns";
 import { honest, RUN_PROOF_SECONDS } from "@/theme/chips";
 
 /** A pause that lasts longer was perhaps forgotten. */
-export const PAUSED_LONG_SECONDS = 30 * 60;
+const PAUSED_LONG_SECONDS = 30 * 60;
 
 export type Concern = { run: ShownRun; why: string };
 
@@ -35,6 +35,11 @@ function concern(run: ShownRun, nowMs: number): string {
 /** One's own runs before those of others; within each, as they were. */
 export function mineFirst<T extends { created_by: string | null }>(runs: T[], me: string | undefined): T[] {
   return [...runs.filter(({ created_by }) => created_by === me), ...runs.filter(({ created_by }) => created_by !== me)];
+}
+
+/** How many runs there are, where a list shows some of the first so many that were read of it. */
+export function inAll({ shown, read, total }: { shown: number; read: number; total: number }): number {
+  return shown + Math.max(0, total - read);
 }
 
 /** The part of the planned train steps that is served, from 0 to 1; null where nothing is planned. */

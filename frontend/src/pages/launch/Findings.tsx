@@ -10,7 +10,7 @@ const VERDICTS = {
 } as const;
 
 /** Put the cursor into a field, or the nearest one around it. */
-export function goToField(path: string): void {
+function goToField(path: string): void {
   const fields = [...document.querySelectorAll<HTMLElement>("[data-field]")];
   const found = fields.find(({ dataset }) => path === dataset.field || path.startsWith(`${dataset.field}.`));
   found?.scrollIntoView({ block: "center" });

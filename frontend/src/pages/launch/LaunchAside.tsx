@@ -1,7 +1,8 @@
-import { Button, CopyButton, SegmentedControl } from "@mantine/core";
+import { Button, SegmentedControl } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import type { RunCheck } from "@/api/types";
 import { useMayOperate } from "@/api/session";
+import { Copy } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
 import { ChangeList } from "@/pages/launch/ChangeList";
 import { cliCommand, curlCommand, type Launch } from "@/pages/launch/commands";
@@ -11,18 +12,12 @@ import type { LaunchState } from "@/pages/launch/useLaunch";
 
 export type View = "changes" | "config" | "copy";
 
-function Copy({ label, text }: { label: string; text: string }) {
+function Copied({ label, text }: { label: string; text: string }) {
   return (
     <div className="copy-block">
       <div className="copy-head">
         <span className="small soft">{label}</span>
-        <CopyButton value={text}>
-          {({ copied, copy }) => (
-            <Button size="compact-xs" variant="default" onClick={copy} aria-label={`Copy ${label}`}>
-              {copied ? "Copied" : "Copy"}
-            </Button>
-          )}
-        </CopyButton>
+        <Copy text={text} label={`Copy ${label}`} />
       </div>
       <pre className="mono tiny copy-text" tabIndex={0} aria-label={label}>{text}</pre>
     </div>
@@ -83,8 +78,8 @@ export function LaunchAside({ state, from, launch, check, isLaunching }: Props) 
       {view === "config" && <ResolvedConfig state={state} />}
       {view === "copy" && (
         <>
-          <Copy label="Command" text={cliCommand(launch)} />
-          <Copy label="curl" text={curlCommand(launch, location.origin)} />
+          <Copied label="Command" text={cliCommand(launch)} />
+          <Copied label="curl" text={curlCommand(launch, location.origin)} />
         </>
       )}
     </aside>

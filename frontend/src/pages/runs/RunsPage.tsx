@@ -8,6 +8,7 @@ import { useMayOperate } from "@/api/session";
 import type { RunRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { usePart } from "@/live/live";
 import { RUNS_AT_MOST } from "@/pages/compare/search";
@@ -139,13 +140,7 @@ export function RunsPage() {
               isDense={dense ?? false}
             />
           )}
-          {list.hasNextPage && (
-            <div className={css.foot}>
-              <Button size="compact-sm" variant="default" loading={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-                Show more
-              </Button>
-            </div>
-          )}
+          <ShowMore pages={list} />
         </section>
       )}
       {deed && <BulkDialog {...deed} filter={q} onClose={() => setDeed(null)} />}

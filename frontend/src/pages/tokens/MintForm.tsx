@@ -1,10 +1,11 @@
-import { Alert, Button, Checkbox, CopyButton, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { type Scope, type TokenMinted, useMint } from "@/api/tokens";
+import { Copy } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
 
-export const SCOPES: { scope: Scope; does: string }[] = [
+const SCOPES: { scope: Scope; does: string }[] = [
   { scope: "env", does: "pushes groups" },
   { scope: "trainer", does: "takes batches, publishes weights" },
   { scope: "worker", does: "speaks for a fleet" },
@@ -36,11 +37,7 @@ export function MintForm({ onClose, onMinted }: { onClose: () => void; onMinted:
           <Alert variant="light" color="yellow">It is shown this once: copy it now. Only its hash is kept.</Alert>
           <div className="command">
             <code data-token>{minted.token}</code>
-            <CopyButton value={minted.token}>
-              {({ copied, copy }) => (
-                <Button size="compact-xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>
-              )}
-            </CopyButton>
+            <Copy text={minted.token} />
           </div>
           <p className="soft small">The quick starts hold it until this page is left.</p>
           <Group justify="flex-end"><Button data-autofocus onClick={onClose}>Done</Button></Group>

@@ -7,7 +7,7 @@ import { useNow } from "@/components/now";
 import { utc, visible } from "@/format";
 
 /** How a token stands; the word says it, the colour repeats it. */
-export function standing(token: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs: number): { word: string; tone: string } {
+function standing(token: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs: number): { word: string; tone: string } {
   if (token.revoked_at) return { word: "revoked", tone: "quiet" };
   if (token.expires_at && Date.parse(token.expires_at) <= nowMs) return { word: "expired", tone: "held" };
   return { word: "good", tone: "good" };

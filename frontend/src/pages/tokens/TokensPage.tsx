@@ -1,9 +1,10 @@
-import { Anchor, Button, CopyButton, Tabs } from "@mantine/core";
+import { Anchor, Button, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useSession } from "@/api/session";
 import { tokensQuery } from "@/api/tokens";
+import { Lines } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -27,14 +28,7 @@ function QuickStarts({ token, run }: { token: string | null; run: string }) {
         </Tabs.List>
         {starts.map(({ id, text, scope }) => (
           <Tabs.Panel key={id} value={id}>
-            <div className={css.start}>
-              <pre tabIndex={0}>{text}</pre>
-              <CopyButton value={text}>
-                {({ copied, copy }) => (
-                  <Button size="compact-xs" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>
-                )}
-              </CopyButton>
-            </div>
+            <Lines text={text} />
             <span className="tiny faint">Needs a token with the scope {scope}. <Anchor href="/docs" inherit>All of the API</Anchor></span>
           </Tabs.Panel>
         ))}

@@ -5,7 +5,7 @@ import styles from "@/pages/viewer/viewer.module.css";
 type Props = { sequences: SequenceSummary[]; shown: number; onShow: (index: number) => void };
 
 /** Places of the sequences by score, the best first; equal scores share a rank. */
-export function ranks(scores: (number | null)[]): number[] {
+function ranks(scores: (number | null)[]): number[] {
   return scores.map((score) => 1 + scores.filter((other) => (other ?? -Infinity) > (score ?? -Infinity)).length);
 }
 

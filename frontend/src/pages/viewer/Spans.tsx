@@ -16,7 +16,7 @@ type Props = {
 };
 
 /** A token as people read it: its text, or its number where it has none of its own. */
-export function shownText(window: SequenceWindow, at: number): string {
+function shownText(window: SequenceWindow, at: number): string {
   if (!window.text) return `${window.tokens[at]}`;
   return pieceOf(window.text[at] ?? "") || `\u27e8${window.tokens[at]}\u27e9`;
 }

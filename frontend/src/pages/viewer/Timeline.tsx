@@ -19,7 +19,7 @@ export function Timeline({ sequences, onOpen }: Props) {
       <ol className={styles.timeline}>
         {sequences.map((one) => (
           <li key={one.index}>
-            <span className={styles.timelineHead}>
+            <span>
               <b>{number(one.score)}</b> <span className="faint tiny">sequence {one.index}</span>
             </span>
             <div className={styles.track}>

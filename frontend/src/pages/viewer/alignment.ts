@@ -30,28 +30,12 @@ export function sharedBy(rows: readonly (readonly number[])[]): number[][] {
   return found;
 }
 
-/** With how many tokens all rows begin. */
-export function commonPrefix(rows: readonly (readonly number[])[]): number {
-  const first = rows[0];
-  if (!first) return 0;
-  let length = 0;
-  while (length < first.length && rows.every((row) => row.length > length && row[length] === first[length])) length += 1;
-  return length;
-}
-
 /** The places of a row at which fewer rows go on with it than before. */
 export function partings(shared: readonly number[], rows: number): number[] {
   const found: number[] = [];
   shared.forEach((count, place) => {
     if (count < (place === 0 ? rows : (shared[place - 1] ?? rows))) found.push(place);
   });
-  return found;
-}
-
-/** The windows that together are a sequence of so many tokens, each of `size` but for the last. */
-export function windowsOf(tokens: number, size: number): { start: number; count: number }[] {
-  const found = [];
-  for (let start = 0; start < tokens; start += size) found.push({ start, count: Math.min(size, tokens - start) });
   return found;
 }
 

@@ -75,7 +75,6 @@ function Samples({ rows }: { rows: EvaluationRow[] }) {
         <tbody>
           {newest.samples.map((sample, at) => (
             // Answers have no name but their place.
-            // biome-ignore lint: see above.
             <tr key={at}>
               <td className="answer">{visible(sample.prompt)}</td>
               <td className="answer">{visible(sample.response)}</td>

@@ -8,7 +8,7 @@ import { count, number, percent, policyStep, visible } from "@/format";
 import { barOf, inWords, type Interval, summaryOf } from "@/pages/run/curriculum/curriculum";
 
 /** A success rate, its interval, and the goal it has to reach. */
-export function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
+function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
   const { left, width, at } = barOf(success);
   const words = `Success ${inWords(success)}; learnt at ${number(goal)}`;
   return (

@@ -3,7 +3,7 @@
 import type { LessonRow } from "@/api/types";
 
 /** Lessons that are drawn side by side; the table has all of them. */
-export const MOST_DRAWN = 60;
+const MOST_DRAWN = 60;
 
 export type GraphNode = { lesson: LessonRow; layer: number; row: number };
 export type GraphEdge = { from: GraphNode; to: GraphNode; isMet: boolean };

@@ -4,7 +4,7 @@ import type { Column } from "@/charts/columns";
 import type { LessonProgress, LessonRow } from "@/api/types";
 
 /** Lines that can still be told apart. */
-export const MOST_LINES = 8;
+const MOST_LINES = 8;
 
 export type ProgressLine = { lesson: string; share: Column; success: Column };
 export type ProgressColumns = { x: number[]; lines: ProgressLine[] };

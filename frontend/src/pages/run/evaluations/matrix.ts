@@ -27,7 +27,7 @@ export type Matrix = {
 const isOpen = ({ state }: EvaluationRow): boolean => state === "queued" || state === "leased";
 
 /** The version that was evaluated, or is to be. */
-export function versionOf(row: EvaluationRow): VersionColumn {
+function versionOf(row: EvaluationRow): VersionColumn {
   const step = row.state === "done" ? row.policy_step : row.due_step;
   return { key: `${row.epoch}.${step}`, epoch: row.epoch, step };
 }

@@ -72,7 +72,7 @@ export default function RecordingViewer({ run, recording, onClose }: Props) {
   return (
     <Modal opened onClose={onClose} size="lg" title={`Episode of ${visible(recording.environment)}`} closeButtonProps={{ "aria-label": "Close" }}>
       {recording.media_type === "video/webm" ? (
-        // biome-ignore lint: an environment makes no sound, there is nothing to caption.
+        // An environment makes no sound, there is nothing to caption.
         <video className="film" src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
       ) : (
         <TextFilm url={url} fps={recording.frames_per_second ?? 10} />

@@ -17,7 +17,7 @@ function EventLine({ event, times, firstAt }: Folded) {
           {clock(event.at)}
         </time>
       </Tooltip>
-      <span className={`level level-${event.level}`} aria-label={event.level} role="img">
+      <span className={`level-${event.level}`} aria-label={event.level} role="img">
         {SIGNS[event.level] ?? "·"}
       </span>
       <span className="anywhere">

@@ -28,7 +28,7 @@ function places(workers: WorkerRow[]): { value: string; label: string }[] {
 function Lines({ lines }: { lines: string[] }) {
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
-  // biome-ignore lint: new lines are the reason to scroll.
+  // New lines are the reason to scroll.
   useEffect(() => {
     if (box.current && atEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [lines]);
@@ -44,7 +44,6 @@ function Lines({ lines }: { lines: string[] }) {
     >
       {lines.map((line, at) => (
         // Lines have no name but their place.
-        // biome-ignore lint: see above.
         <span key={at} className={line.startsWith("--- ") ? "faint" : undefined}>
           {line}
           {"\n"}

@@ -2,7 +2,6 @@
 
 import { visible } from "@/format";
 
-// biome-ignore lint: control characters are what this is about.
 const ESCAPES = /\u001b\[[0-?]*[ -/]*[@-~]?|\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[ -/]*[0-~]?/g;
 
 /** A line without escape sequences, its control characters made visible. */

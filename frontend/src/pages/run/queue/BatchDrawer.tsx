@@ -7,6 +7,7 @@ import type { BatchItems, BatchRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
+import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
@@ -81,7 +82,7 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["items"] }) {
           {items.map((item) => (
             <tr key={item.position}>
               <td className="num">
-                <a href={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">{item.id}</a>
+                <PlaceLink to={`/runs/${encodeURIComponent(run.name)}/${isGroups ? "groups" : "fragments"}/${item.id}`} className="strong">{item.id}</PlaceLink>
               </td>
               <td className="anywhere">{visible(item.environment)}</td>
               <td className="num">{number(isGroups ? item.sequences : item.steps)}</td>

@@ -84,7 +84,7 @@ export function BatchTable({ run, names }: { run: RunDetail; names: Names }) {
       )}
       {rows.length > 0 && (
         <div className="table-scroll">
-          <table className="table batches" aria-label="Batches, newest first">
+          <table className="table" aria-label="Batches, newest first">
             <thead>
               <tr>
                 <th className="num">Step</th>

@@ -2,7 +2,6 @@ import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { X } from "lucide-react";
 import { asked, type FragmentSummary, fragmentsQuery } from "@/api/fragments";
 import type { GroupQuery } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
@@ -11,6 +10,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, number } from "@/format";
+import { ChosenChips } from "@/pages/run/trajectories/ChosenChips";
 import { chips, listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { trainerCommand } from "@/pages/run/words";
@@ -104,16 +104,7 @@ export function Fragments({ run }: { run: RunDetail }) {
         />
         <Button variant="default" size="sm" loading={pages.isFetching && !pages.isPending} onClick={() => void pages.refetch()}>Look again</Button>
       </div>
-      {chosen.length > 0 && (
-        <div className={styles.chips}>
-          {chosen.map((chip) => (
-            <button key={chip.key} type="button" className={styles.chosen} onClick={() => change(chip.without)} aria-label={`Remove ${chip.label}`}>
-              {chip.label}
-              <X size={13} aria-hidden="true" />
-            </button>
-          ))}
-        </div>
-      )}
+      <ChosenChips chosen={chosen} onChange={change} onClear={() => change({ q: query.q })} />
       {pages.isPending && <Skeletons heights={[320]} />}
       {pages.isError && <ErrorState title="The fragments cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}
       {rows.length > 0 && <Table run={run.name} rows={rows} query={query} />}

@@ -1,7 +1,6 @@
 import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { X } from "lucide-react";
 import { useEffect, useState } from "react";
 import { exportUrl, facetsQuery, type GroupFacets, type GroupQuery, groupsQuery } from "@/api/groups";
 import { EmptyState } from "@/components/EmptyState";
@@ -9,6 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { count, number } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
+import { ChosenChips } from "@/pages/run/trajectories/ChosenChips";
 import { Fragments } from "@/pages/run/trajectories/Fragments";
 import { FacetRail } from "@/pages/run/trajectories/FacetRail";
 import { GroupTable } from "@/pages/run/trajectories/GroupTable";
@@ -104,19 +104,7 @@ function Groups() {
           <a href={exportUrl(run.name, query, "jsonl")} download>JSONL</a>
           <a href={exportUrl(run.name, query, "parquet")} download>Parquet</a>
         </p>
-        {chosen.length > 0 && (
-          <div className={styles.chips}>
-            {chosen.map((chip) => (
-              <button key={chip.key} type="button" className={styles.chosen} onClick={() => change(chip.without)} aria-label={`Remove ${chip.label}`}>
-                {chip.label}
-                <X size={13} aria-hidden="true" />
-              </button>
-            ))}
-            <button type="button" className={styles.clear} onClick={() => change(listSearch({ sort: query.sort }))}>
-              Clear all
-            </button>
-          </div>
-        )}
+        <ChosenChips chosen={chosen} onChange={change} onClear={() => change(listSearch({ sort: query.sort }))} />
         {facets.data && <Scope facets={facets.data} />}
         {pages.isPending && <Skeletons heights={[320]} />}
         {pages.isError && <ErrorState title="The groups cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}

@@ -2,9 +2,9 @@
 
 import type { GroupQuery } from "@/api/groups";
 
-export const CHOICES = ["state", "reason", "flag", "env", "lesson", "worker"] as const;
+const CHOICES = ["state", "reason", "flag", "env", "lesson", "worker"] as const;
 export type Choice = (typeof CHOICES)[number];
-export const RANGES = ["score", "length", "version", "step"] as const;
+const RANGES = ["score", "length", "version", "step"] as const;
 export type Range = (typeof RANGES)[number];
 
 export const SORTS: [string, string][] = [
