@@ -135,14 +135,6 @@ def open_items(run_id: int, kind: ItemKind) -> int:
     return sum(count.items for count in counts(run_id, kind, fate__in=OPEN))
 
 
-def queued_by_size(run_id: int) -> dict[int, int]:
-    """Return how many groups of each size (in sequences) are queued."""
-    sizes: Counter[int] = Counter()
-    for count in counts(run_id, ItemKind.GROUPS, fate=Fate.QUEUED):
-        sizes[count.size] += count.items
-    return {size: items for size, items in sizes.items() if items > 0}
-
-
 def queued_groups(run_id: int) -> int:
     """Return how many groups are queued."""
     return sum(count.items for count in counts(run_id, ItemKind.GROUPS, fate=Fate.QUEUED))

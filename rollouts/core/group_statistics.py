@@ -73,16 +73,6 @@ class Group(NamedTuple):
     """Texts, or tuples of tokens; what is equal is the same answer."""
 
 
-def describe_group(
-    rewards: ArrayLike,
-    lengths: ArrayLike,
-    truncated: ArrayLike,
-    answers: Sequence[Hashable],
-) -> GroupStatistics:
-    """Return the figures of one group; the arguments are those of :class:`Group`."""
-    return describe_groups([Group(rewards, lengths, truncated, answers)])
-
-
 def describe_groups(groups: Iterable[Group]) -> GroupStatistics:
     """Return the figures of several groups; zeros where there is no answer.
 

@@ -26,9 +26,6 @@ ENV_RULE: Final = RestartRule(
     most_crashes=6, window_seconds=60.0, first_seconds=0.1, most_seconds=10.0
 )
 
-SLOT_FAILED: Final = ("slot_failed", "given up")
-SLOT_RESTARTED: Final = ("slot_restarted", "restarting")
-
 SlotState = Literal["starting", "running", "restarting", "failed", "stopped"]
 
 

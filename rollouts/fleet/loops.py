@@ -94,11 +94,6 @@ class Loop:
         """Sleep within a turn, for less when the loop is asked to stop."""
         self._stop.wait(seconds)
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether no further turn is wanted."""
-        return self._stop.is_set()
-
     def _run(self) -> None:
         while not self._stop.is_set():
             try:

@@ -23,7 +23,6 @@ from runs.wire import (
     Event,
     PolicyVersionRow,
     RunDetail,
-    RunSummary,
     TokenRow,
     TrainerRow,
 )
@@ -72,11 +71,6 @@ def served_steps(run_id: int) -> int:
         cursor.execute("SELECT served_steps FROM runs_run WHERE id = %s", [run_id])
         row = cursor.fetchone()
     return 0 if row is None else int(row[0])
-
-
-def run_summary(run: Run) -> RunSummary:
-    """Return a run as lists show it."""
-    return RunSummary(**run_table.summary_fields(run))
 
 
 def run_detail(run: Run) -> RunDetail:

@@ -14,7 +14,6 @@ FORGOTTEN_AFTER: Final = timedelta(days=7)
 LONGEST_PATH: Final = 500
 LONGEST_TEXT: Final = 2000
 MOST_FIELDS: Final = 20
-ERROR_NAMES: Final = ("field", "message")
 _FORGET: Final = """
     DELETE FROM runs_apicall WHERE client = %s AND id < (
         SELECT MIN(id) FROM (

@@ -15,7 +15,6 @@ from runs.rows import first_row
 from runs.services.events import record_event
 
 MINIMUM_BOOTSTRAP_LENGTH: Final = 16
-PREFIX_LENGTH: Final = 12
 # `last_used_at` is for people; writing it at each request would make every read a write.
 USE_IS_NOTED_EVERY: Final = timedelta(minutes=1)
 

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from rollouts.core.group_statistics import (
     Group,
-    describe_group,
     describe_groups,
     split_by_variance,
 )
@@ -23,9 +22,8 @@ groups = st.integers(0, 8).flatmap(
 
 
 def test_a_group_is_described() -> None:
-    found = describe_group(
-        [1.0, 0.0, 0.0, 0.0], [2, 4, 6, 8], [False, False, False, True], ["ab", "ba", "ab", "ab"]
-    )
+    truncated, answers = [False, False, False, True], ["ab", "ba", "ab", "ab"]
+    found = describe_groups([Group([1.0, 0.0, 0.0, 0.0], [2, 4, 6, 8], truncated, answers)])
 
     assert (found.groups, found.answers, found.tokens) == (1, 4, 20)
     assert (found.reward_mean, found.reward_deviation) == (0.25, pytest.approx(3**0.5 / 4))
@@ -47,7 +45,9 @@ def test_answers_are_compared_inside_their_group_only() -> None:
 
 
 def test_answers_may_be_tokens() -> None:
-    assert describe_group([0, 1], [2, 2], [0, 0], [(1, 2), (1, 2)]).duplicates == 1
+    same = Group([0, 1], [2, 2], [0, 0], [(1, 2), (1, 2)])
+
+    assert describe_groups([same]).duplicates == 1
 
 
 def test_of_nothing_every_figure_is_zero() -> None:
@@ -61,7 +61,7 @@ def test_of_nothing_every_figure_is_zero() -> None:
 def test_figures_are_those_of_all_answers_and_in_bounds(several: list[Group]) -> None:
     found = describe_groups(several)
 
-    alone = [describe_group(*group) for group in several]
+    alone = [describe_groups([group]) for group in several]
     for name in ("answers", "tokens", "truncated", "duplicates", "zero_variance_groups"):
         assert getattr(found, name) == sum(getattr(one, name) for one in alone)
     assert 0 <= found.truncated_share <= 1
@@ -71,7 +71,7 @@ def test_figures_are_those_of_all_answers_and_in_bounds(several: list[Group]) ->
 
 def test_columns_of_different_lengths_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"groups\[0\]: 2 rewards, 1 lengths, 2 truncated, 2 ans"):
-        describe_group([0.0, 1.0], [1], [False, False], ["a", "b"])
+        describe_groups([Group([0.0, 1.0], [1], [False, False], ["a", "b"])])
 
 
 def test_groups_that_teach_nothing_are_told_apart() -> None:
