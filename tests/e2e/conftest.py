@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from tests.deck import ROOT, Deck, environment, running_deck, wait_until
 
@@ -27,9 +34,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# Chromium writes every refused form, every right that is missing and everything that is not there
-# into the console itself.
-REFUSED = re.compile("the server responded with a status of 40[034]")
+# Chromium writes into the console itself what the API refuses: a form, a right that is missing, a
+# thing that is not there. A picture or a script that is not there is a complaint.
+_REFUSED = re.compile(r"the server responded with a status of 40(?:[03]|4 .*/api/)")
 USERNAME = "ada"
 VIEWER = "vic"
 OPERATOR = "olga"
@@ -132,18 +139,27 @@ def context(chromium: Browser, deck: Deck) -> Iterator[BrowserContext]:
     context.close()
 
 
+def complaints_of(page: Page) -> list[str]:
+    """Return a list to which everything is added that the console of a page complains of."""
+    complaints: list[str] = []
+
+    def hear(said: ConsoleMessage) -> None:
+        text = f"{said.text} {said.location['url']}"
+        if said.type in {"error", "warning"} and not _REFUSED.search(text):
+            complaints.append(text)
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    return complaints
+
+
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
     """A page whose console stays silent; anything it complains of fails the test."""
-    complaints: list[str] = []
     page = context.new_page()
-    page.on(
-        "console",
-        lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None,
-    )
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    complaints = complaints_of(page)
     yield page
-    assert [text for text in complaints if not REFUSED.search(text)] == []
+    assert complaints == []
 
 
 # One deck and its people live as long as this process.

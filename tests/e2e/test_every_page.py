@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.deck import Deck, wait_until
 from tests.e2e import pages
-from tests.e2e.conftest import REFUSED, USERNAME, sign_in
+from tests.e2e.conftest import USERNAME, complaints_of, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -30,14 +30,7 @@ class Reader:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self.complaints: list[str] = []
-        page.on(
-            "console",
-            lambda said: (
-                self.complaints.append(said.text) if said.type in {"error", "warning"} else None
-            ),
-        )
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.complaints = complaints_of(page)
 
     def opens(self, place: str) -> Page:
         self.complaints.clear()
@@ -46,9 +39,6 @@ class Reader:
         self.page.goto(place)
         pages.settle(self.page)
         return self.page
-
-    def heard(self) -> list[str]:
-        return [text for text in self.complaints if not REFUSED.search(text)]
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +67,7 @@ def test_a_page_keeps_nobody_out(reader: Reader, seeded_deck: Deck, address: str
     with on_a_phone(page):
         # Charts are drawn anew when their place becomes narrower.
         wait_until(lambda: is_no_wider(page, 360), seconds=10, what="the page fits a phone")
-    assert reader.heard() == []
+    assert reader.complaints == []
 
 
 def is_no_wider(page: Page, pixels: int) -> bool:
