@@ -27,6 +27,15 @@ class LogLines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why there is no more."""
 
 
+class RestartOrder(Struct, frozen=True, kw_only=True):
+    """Somebody wants one worker replaced by a new one."""
+
+    worker: int
+    incarnation: str
+    """The one that shall end; nothing is to be done once another one is there."""
+    reason: str = ""
+
+
 RECORDING_TYPE: Final = "application/vnd.rolldeck.recording+msgpack"
 MOST_RECORDED_BYTES: Final = 8 * 1024 * 1024
 """Largest recording of one episode, encoded."""

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from rolldeck.errands import LogRequest, RecordingOrder
+from rolldeck.errands import LogRequest, RecordingOrder, RestartOrder
 from rolldeck.fleet_wire import Count as Count
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
 from rolldeck.fleet_wire import Name as Name
@@ -243,6 +243,8 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     """Workers that shall be there; 0 for as many as the configuration says."""
     recordings: list[RecordingOrder] = []
     """Episodes that people want to see; each stays here until it is there or has failed."""
+    restarts: list[RestartOrder] = []
+    """Workers that people want replaced; each stays here until another incarnation is reported."""
 
 
 class SlotReport(Struct, frozen=True, kw_only=True):

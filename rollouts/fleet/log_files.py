@@ -20,6 +20,8 @@ from rollouts.fleet.settings import FleetSettings
 
 MOST_BYTES: Final = 1 << 20
 """Size at which the older half of a file is let go."""
+LAST_WORDS: Final = 20
+"""Lines of a lost worker's log that go into the event about it."""
 FORGET_AFTER_SECONDS: Final = 7 * 86_400.0
 
 
@@ -99,6 +101,11 @@ def log_of(settings: FleetSettings, *, worker: int | None, slot: int | None) -> 
         return folder_of(settings) / f"w{worker}.log"
     size = settings.config.fleet.envs_per_process
     return folder_of(settings) / f"w{worker}-slot-{slot // size * size}.log"
+
+
+def last_words(settings: FleetSettings, *, worker: int) -> list[str]:
+    """Return how a worker's log ends, where it was on this node."""
+    return tail(log_of(settings, worker=worker, slot=None), lines=LAST_WORDS)
 
 
 def tail(path: Path, *, lines: int) -> list[str]:

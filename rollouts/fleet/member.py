@@ -2,19 +2,25 @@
 
 import secrets
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from rolldeck.errands import RecordingOrder
+from rolldeck.errands import RecordingOrder, RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerEnding, WorkerReport
 from rollouts.core import admission
 from rollouts.core.backoff import RestartBudget, RestartRule
 from rollouts.core.reports import NEVER_SPAWNED
 from rollouts.fleet import log_files
+from rollouts.fleet.farewell import Farewell
 from rollouts.fleet.loops import EventLog
+from rollouts.fleet.member_reports import (
+    absent_report,
+    final_report,
+    with_losses,
+    with_measurements,
+)
 from rollouts.fleet.messages import Orders, WorkerState, ending_of
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights import WeightsOffer
@@ -30,17 +36,8 @@ START_SECONDS: Final = 90.0
 """How long its first answer may take, where nothing is in the way of starting it."""
 LEAVE_SECONDS: Final = 60.0
 """How long a worker that is leaving may take to send what it has; the rest is left to others."""
-STOP_SECONDS: Final = 5.0
-"""How long it may take to end its loops and environments."""
-LAST_WORDS: Final = 20
-"""Lines of a lost worker's log that go into the event about it."""
 SAY_WAITING_AFTER_SECONDS: Final = 2.0
 LOOK_FOR_OBSTACLES_EVERY_SECONDS: Final = 1.0
-MEASURED: Final = (
-    *("stages", "verdict", "shares"),
-    *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes"),
-)
-"""Fields that come once a second and hold until the next time."""
 
 
 @dataclass(slots=True)
@@ -76,8 +73,9 @@ class Member:
         self._exchange: _Call | None = None
         self._delivery = WeightsDelivery(index, events)
         self._leaving_since: float | None = None
-        self._farewell: Future[Any] | None = None
-        self._asked_to_end_at = 0.0
+        self._restart_reason: str | None = None
+        """Why somebody wants another one in its place, if so."""
+        self._farewell = Farewell()
         self._has_ended = False
         self._state: WorkerState | None = None
         self._measured: WorkerReport | None = None
@@ -152,10 +150,10 @@ class Member:
         """
         if self._state is None or self._exchange is not None or self.is_leaving:
             return 0
-        report, pace = self._state.report, self._pace.per_second
+        report, unspent = self._state.report, self._state.unspent
+        pace = self._pace.per_second
         if report.state != "running" or report.active_step < policy_step:
             return 0
-        unspent = self._state.unspent
         return admission.wanted(at_once=self._items_at_once, unspent=unspent, per_second=pace)
 
     def waits_since(self, now: float) -> float:
@@ -176,6 +174,25 @@ class Member:
             self._delivery.take_answer(now, has_started=self._state is not None)
         if self._leaving_since is not None:
             self._leave(self._leaving_since, now)
+        elif self._restart_reason is not None and self._farewell.is_over(now):
+            self._take_farewell()
+            self._bury(self._restart_reason, now)
+
+    def restart(self, order: RestartOrder, now: float) -> None:
+        """Replace this very incarnation by another; it sends what it can first.
+
+        One that was given up gets another chance, and a new budget of crashes.
+        """
+        if order.incarnation != self._incarnation or self.is_leaving:
+            return
+        if self._handle is None:
+            if self._is_given_up:
+                self._budget = RestartBudget(RESPAWN_RULE, total=self._budget.total)
+                self._is_given_up = self._is_hopeless = False
+            self._spawn_at = now
+        elif self._restart_reason is None:
+            self._restart_reason = order.reason or "somebody asked for another one"
+            self._farewell.ask(self._handle, now)
 
     def leave(self, now: float) -> None:
         """Send what the worker has, then end it; until then turns go on. There is no way back."""
@@ -185,7 +202,7 @@ class Member:
         """Pass orders on, unless the last ones are still under way."""
         if self.is_leaving:
             orders = replace(orders, desired="draining", credits=0)
-        if self._handle is not None and self._exchange is None:
+        if self._handle is not None and self._exchange is None and self._restart_reason is None:
             future = self._handle.submit("exchange", orders)
             self._exchange = _Call(future, now, credits=orders.credits)
 
@@ -207,13 +224,12 @@ class Member:
             return None
         return self._handle.submit("read_log", slot, lines)
 
-    def stop(self) -> Future[Any] | None:
+    def stop(self, now: float) -> Future[Any] | None:
         """Ask the worker to end; it is not spawned again."""
         self._spawn_at = None
         if self._handle is None:
             return None
-        self._farewell = self._handle.submit("stop")
-        return self._farewell
+        return self._farewell.ask(self._handle, now)
 
     def kill(self) -> None:
         """End the worker at once; it is not spawned again."""
@@ -226,11 +242,11 @@ class Member:
 
     def report(self, announced_step: int) -> WorkerReport:
         """Return how the worker is, and what its earlier incarnations had begun and lost."""
-        report = self._last_report() if self._has_ended else self._present(announced_step)
-        if not self._lost_steps:
-            return report
-        dropped = {**report.dropped_steps, "worker_lost": self._lost_steps}
-        return replace(report, dropped_steps=dropped)
+        report = self._present(announced_step)
+        if self._has_ended:
+            last = self._state.report if self._state else None
+            report = final_report(self.index, self._incarnation, last, restarts=self._budget.total)
+        return with_losses(report, self._lost_steps)
 
     def _present(self, announced_step: int) -> WorkerReport:
         if self._state is not None and self._handle is not None:
@@ -239,38 +255,23 @@ class Member:
                 restarts=self._budget.total,
                 outstanding=max(0, self.outstanding),
             )
-        state = "starting"
-        if self.is_given_up:
-            state = "failed"
-        elif self._budget.total:
-            state = "respawning"
-        return WorkerReport(
-            index=self.index,
-            incarnation=self._incarnation,
-            state=state,  # type: ignore[arg-type]
-            reason=self.obstacle or self._reason,
+        return absent_report(
+            self.index,
+            self._incarnation,
+            is_given_up=self.is_given_up,
             restarts=self._budget.total,
+            reason=self.obstacle or self._reason,
             announced_step=announced_step,
         )
 
-    def _last_report(self) -> WorkerReport:
-        known = self._state.report if self._state else None
-        last = known or WorkerReport(
-            index=self.index, incarnation=self._incarnation, state="stopped"
-        )
-        slots = [replace(slot, state="stopped", pid=None) for slot in last.slots]
-        restarts = self._budget.total
-        return replace(last, state="stopped", reason="", restarts=restarts, slots=slots)
-
     def _leave(self, since: float, now: float) -> None:
         """Ask a worker that has sent everything, or had the time to, to end; then end it."""
-        if self._farewell is None:
+        if not self._farewell.is_asked:
             # One that has never answered has nothing to send.
             if self._state is None or self.is_idle or now - since > LEAVE_SECONDS:
-                self.stop()
-                self._asked_to_end_at = now
+                self.stop(now)
             return
-        if self._farewell.done() or now - self._asked_to_end_at > STOP_SECONDS:
+        if self._farewell.is_over(now):
             self.kill()
             self._events.add(
                 "worker_left",
@@ -280,11 +281,9 @@ class Member:
             )
 
     def _take_farewell(self) -> None:
-        farewell, self._farewell = self._farewell, None
-        if farewell is None or not farewell.done():
-            return
-        with suppress(Exception):
-            self._state = self._heard(farewell.result())
+        last = self._farewell.take()
+        if last is not None:
+            self._state = self._heard(last)
 
     def _spawn(self, now: float) -> None:
         self._spawn_at = None
@@ -332,8 +331,7 @@ class Member:
             self._events.pass_on(replace(event, details=details))
         self.obstacle = ""
         if self._measured is not None:
-            measured = {name: getattr(self._measured, name) for name in MEASURED}
-            state = replace(state, report=replace(state.report, **measured))
+            state = replace(state, report=with_measurements(state.report, self._measured))
         return state
 
     def _judge_silence(self, call: _Call, now: float) -> None:
@@ -374,6 +372,13 @@ class Member:
             text = f"Worker {self.index} is lost: {reason}"
             self._events.add("worker_left", text, ending=ending, worker=self.index)
             return
+        self._farewell.take()
+        if self._restart_reason is not None:
+            text = f"Worker {self.index} is replaced: {self._restart_reason}"
+            self._events.add("worker_restarted", text, ending=ending, worker=self.index)
+            self._restart_reason, self._spawn_at = None, now
+            self._budget.total += 1
+            return
         wait = self._budget.crashed(now)
         if self._is_hopeless:
             wait = None
@@ -386,15 +391,10 @@ class Member:
             worker=self.index,
             lost_steps=ending.lost_steps,
             unsent_fragments=ending.unsent_fragments,
-            log=self._last_words(),
+            log=log_files.last_words(self._settings, worker=self.index),
         )
         self._spawn_at = None if wait is None else now + wait
         self._is_given_up = wait is None
 
     def _ending(self, reason: str) -> WorkerEnding:
         return ending_of(self.index, self._incarnation, self._state, reason[:2000])
-
-    def _last_words(self) -> list[str]:
-        """Return how the worker's log ends, where it was on this node."""
-        path = log_files.log_of(self._settings, worker=self.index, slot=None)
-        return log_files.tail(path, lines=LAST_WORDS)

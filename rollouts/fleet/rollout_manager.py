@@ -139,6 +139,8 @@ class RolloutManager:
             return
         if self._control is not None and self._control.num_workers:
             self._roster.resize(self._control.num_workers, now)
+        if self._control is not None:
+            self._roster.restart(self._control.restarts, now)
         self._roster.tend(now)
         self._order(now)
         self._look_for_obstacles()
@@ -194,7 +196,7 @@ class RolloutManager:
 
     def _stop_members(self) -> None:
         members = self._roster.members
-        asked = [future for member in members if (future := member.stop())]
+        asked = [future for member in members if (future := member.stop(time.monotonic()))]
         deadline = time.monotonic() + 5.0
         while time.monotonic() < deadline and not all(future.done() for future in asked):
             time.sleep(0.05)

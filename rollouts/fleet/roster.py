@@ -1,5 +1,8 @@
 """Hold the workers of a fleet: as many as are wanted, and those that are leaving."""
 
+from collections.abc import Iterable
+
+from rolldeck.errands import RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.member import Member
@@ -53,6 +56,13 @@ class Roster:
         new = [self._member(index) for index in free[:missing]]
         if new:
             self.members = sorted([*self.members, *new], key=lambda member: member.index)
+
+    def restart(self, orders: Iterable[RestartOrder], now: float) -> None:
+        """Replace the workers that people want replaced."""
+        by_index = {order.worker: order for order in orders}
+        for member in self.members:
+            if member.index in by_index:
+                member.restart(by_index[member.index], now)
 
     def tend(self, now: float) -> None:
         """Give every worker its turn, and part with those that have left."""

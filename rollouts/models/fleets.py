@@ -125,6 +125,15 @@ class FleetWorker(models.Model):
     transfers = models.JSONField(
         default=dict, blank=True, help_text="What became of the weights that it was offered."
     )
+    # By people; a report changes neither.
+    restart_of = models.CharField(
+        max_length=120,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Incarnation that somebody wants replaced.",
+    )
+    restart_reason = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
         constraints = [
@@ -134,6 +143,11 @@ class FleetWorker(models.Model):
 
     def __str__(self) -> str:
         return f"worker {self.index} of fleet {self.fleet_id}"
+
+    @property
+    def is_to_restart(self) -> bool:
+        """Whether somebody wants it replaced, and it is still there."""
+        return self.restart_of == self.incarnation
 
 
 class EnvSlot(models.Model):

@@ -58,7 +58,7 @@ class NoFilm(LookupError):
 
 def control_of(run_id: int) -> FleetControl:
     """Return what the platform wants of the fleet of a run."""
-    logs, films = _logs_wanted(run_id), _films_wanted(run_id)
+    logs, films, restarts = _logs_wanted(run_id), _films_wanted(run_id), _restarts_wanted(run_id)
     wanted = ("status", "archived_at", "epoch", "policy_step", "num_workers")
     run = Run.objects.only(*wanted).get(pk=run_id)
     orders: dict[str, Any] = {
@@ -69,8 +69,11 @@ def control_of(run_id: int) -> FleetControl:
         "num_workers": run.num_workers or 0,
     }
     asked = [*(log.id for log in logs), *(film.id for film in films)]
+    asked += [restart.incarnation for restart in restarts]
     fingerprint = control.fingerprint(**orders, errands=asked)
-    return FleetControl(fingerprint=fingerprint, log_requests=logs, recordings=films, **orders)
+    return FleetControl(
+        fingerprint=fingerprint, log_requests=logs, recordings=films, restarts=restarts, **orders
+    )
 
 
 def _logs_wanted(run_id: int) -> list[errands.LogRequest]:
@@ -84,6 +87,16 @@ def _logs_wanted(run_id: int) -> list[errands.LogRequest]:
     return [
         errands.LogRequest(id=str(request), worker=worker, slot=slot, lines=lines)
         for request, worker, slot, lines in found
+    ]
+
+
+def _restarts_wanted(run_id: int) -> list[errands.RestartOrder]:
+    """Return the workers that shall be replaced, of those that were not yet."""
+    asked = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
+    rows = asked.order_by("index").values_list("index", "incarnation", "restart_reason")
+    return [
+        errands.RestartOrder(worker=index, incarnation=incarnation, reason=reason)
+        for index, incarnation, reason in rows
     ]
 
 

@@ -45,6 +45,7 @@ from rollouts.services.recordings import (
 )
 from rollouts.services.reports import accept_report
 from rollouts.services.run_checks import check_run
+from rollouts.services.worker_restarts import WorkerNotFound, WorkerNotThere, restart_worker
 
 __all__ = [
     "EvaluationLeaseLost",
@@ -58,6 +59,8 @@ __all__ = [
     "NothingToEvaluate",
     "RecordingNotFound",
     "TooManyRecordings",
+    "WorkerNotFound",
+    "WorkerNotThere",
     "accept_report",
     "answer_log",
     "ask_for_log",
@@ -80,6 +83,7 @@ __all__ = [
     "renew_evaluation",
     "request_evaluations",
     "request_recordings",
+    "restart_worker",
     "take_outcome",
     "update_recording",
 ]

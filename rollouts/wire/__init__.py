@@ -16,6 +16,7 @@ from rollouts.wire.fleets import (
     SlotState,
     TaskEpisodes,
     TrainerPace,
+    WorkerRestart,
     WorkerState,
 )
 from rollouts.wire.lessons import (
@@ -95,5 +96,6 @@ __all__ = [
     "SlotState",
     "TaskEpisodes",
     "TrainerPace",
+    "WorkerRestart",
     "WorkerState",
 ]

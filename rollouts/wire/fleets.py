@@ -142,8 +142,18 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     gpu_percent: float | None
     """Time in which the worker's device computed, for whomever."""
     gpu_memory_bytes: int | None
-    transfers: WeightsTransfers
     """Taken on the worker's device, by whomever."""
+    transfers: WeightsTransfers
+    is_to_restart: bool = False
+    """Somebody wants it replaced, and it is still there."""
+
+
+class WorkerRestart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/restart``."""
+
+    incarnation: Annotated[str, Meta(min_length=1, max_length=120)]
+    """The one that shall end, as the fleet's state names it: no other one will."""
+    reason: Annotated[str, Meta(max_length=2000)] = ""
 
 
 class RecordingRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

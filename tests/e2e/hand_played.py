@@ -33,6 +33,8 @@ class HandPlayedFleet:
         """Create a run and become its manager, as the platform's own simulation does."""
         self.name = name
         self.workers = 2
+        self.incarnations: dict[int, str] = {}
+        """By worker, where it was replaced."""
         self.logs: dict[tuple[int | None, int | None], list[str]] = {}
         self.episodes: list[EpisodeWindow] = []
         self.control: FleetControl | None = None
@@ -153,7 +155,7 @@ class HandPlayedFleet:
         made = int(100 * (time.monotonic() - self._began)) + 1
         return WorkerReport(
             index=index,
-            incarnation=f"{index}a",
+            incarnation=self.incarnations.get(index, f"{index}a"),
             state="running",
             node="node-a",
             pid=100 + index,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import Deck
+from tests.deck import Deck, wait_until
 from tests.e2e.conftest import LEAVING, in_the_shell, sign_in
 from tests.e2e.hand_played import HandPlayedFleet, hand_played, window
 
@@ -179,6 +179,29 @@ def resize(page: Page, name: str, workers: int, *, reason: str = "") -> None:
     dialog.get_by_label("Workers").fill(str(workers))
     dialog.get_by_label("Reason").fill(reason)
     dialog.get_by_role("button", name="Resize").click()
+
+
+def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
+    run_page: Page, fleet: HandPlayedFleet
+) -> None:
+    run_page.get_by_role("button", name="Slots of worker 1").click()
+    run_page.get_by_role("button", name="Replace worker 1").click()
+    dialog = run_page.get_by_role("dialog", name="Replace worker 1")
+    dialog.get_by_label("Reason").fill("its returns drift")
+    dialog.get_by_role("button", name="Replace it").click()
+
+    expect(run_page.get_by_text("another one was asked for")).to_be_visible()
+    wait_until(
+        lambda: fleet.control and [one.worker for one in fleet.control.restarts] == [1],
+        seconds=30,
+        what="the fleet is told",
+    )
+    fleet.incarnations[1] = "1b"
+    expect(run_page.get_by_role("button", name="Replace worker 1")).to_be_visible()
+    open_tab(run_page, "Logs")
+    asked = run_page.get_by_label("Events, newest first").get_by_role("listitem").first
+    expect(asked).to_contain_text("worker 1 is to be replaced")
+    expect(asked).to_contain_text("its returns drift")
 
 
 def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(

@@ -55,6 +55,20 @@ export function useRequestRecordings(run: string) {
   });
 }
 
+type Replaced = { worker: number; incarnation: string; reason: string };
+
+export function useRestartWorker(run: string) {
+  return useMutation({
+    mutationFn: ({ worker, incarnation, reason }: Replaced) =>
+      body(
+        api.POST("/api/runs/{run}/fleet/workers/{worker}/restart", {
+          params: { path: { run, worker: String(worker) } },
+          body: { incarnation, reason },
+        }),
+      ),
+  });
+}
+
 export function filmUrl(run: string, recording: string): string {
   return `/api/runs/${encodeURIComponent(run)}/recordings/${encodeURIComponent(recording)}/content`;
 }

@@ -960,6 +960,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/fleet/workers/{worker}/restart": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Have the fleet replace a worker; it sends what it can first. */
+        post: operations["worker_restart"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/followers": {
         parameters: {
             query?: never;
@@ -3464,6 +3481,8 @@ export interface components {
             num_workers: number;
             /** @default [] */
             recordings: components["schemas"]["RecordingOrder"][];
+            /** @default [] */
+            restarts: components["schemas"]["RestartOrder"][];
         };
         /**
          * FleetEvent
@@ -4740,6 +4759,16 @@ export interface components {
             reason: string;
         };
         /**
+         * RestartOrder
+         * @description Somebody wants one worker replaced by a new one.
+         */
+        RestartOrder: {
+            worker: number;
+            incarnation: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * RewardLine
          * @description Rewards over steps, condensed to a few hundred points; no spike is lost.
          */
@@ -5503,6 +5532,15 @@ export interface components {
             transfers: components["schemas"]["WeightsTransfers"];
         };
         /**
+         * WorkerRestart
+         * @description Body of ``POST /api/runs/{run}/fleet/workers/{worker}/restart``.
+         */
+        WorkerRestartRequest: {
+            incarnation: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * WorkerRow
          * @description A process that runs background jobs.
          */
@@ -5558,6 +5596,8 @@ export interface components {
             gpu_percent: number | null;
             gpu_memory_bytes: number | null;
             transfers: components["schemas"]["WeightsTransfers"];
+            /** @default false */
+            is_to_restart: boolean;
         };
     };
     responses: never;
@@ -8754,6 +8794,72 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FleetControl"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    worker_restart: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                worker: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WorkerRestartRequest"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetState"];
                 };
             };
             400: {

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rolldeck import safetensors
-from rolldeck.errands import LogLines, LogRequest
+from rolldeck.errands import LogLines, LogRequest, RestartOrder
 from rolldeck.wire import (
     FleetControl,
     FleetEvent,
@@ -43,6 +43,7 @@ class SmallPlatform:
         """Answered to pushes and reports in place of a real answer, where it is not 0."""
         self.log_requests: list[LogRequest] = []
         self.log_answers: dict[str, LogLines] = {}
+        self.restarts: list[RestartOrder] = []
         self.gate = threading.Event()
         """Pushes are answered while it is open."""
         self.gate.set()
@@ -57,7 +58,7 @@ class SmallPlatform:
         asked = [one for one in self.log_requests if one.id not in self.log_answers]
         errands = "/".join(one.id for one in asked)
         orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{errands}"
-        orders += f"/{self.num_workers}"
+        orders += f"/{self.num_workers}/{self.restarts}"
         return FleetControl(
             fingerprint=orders,
             desired=self.desired,  # type: ignore[arg-type]
@@ -66,6 +67,7 @@ class SmallPlatform:
             admission_remaining=remaining,
             log_requests=asked,
             num_workers=self.num_workers,
+            restarts=list(self.restarts),
         )
 
     def publish(self, step: int, *, epoch: int = 1, module: MlpPolicy | None = None) -> None:

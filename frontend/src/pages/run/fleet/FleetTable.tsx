@@ -9,10 +9,13 @@ import { StateChip } from "@/components/StateChip";
 import { bytes, count, number, percent, policyStep, visible } from "@/format";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
 import { present } from "@/pages/run/fleet/resizing";
+import { WorkerRestart } from "@/pages/run/fleet/WorkerRestart";
 import { trainerCommand, type Words, wordsOf } from "@/pages/run/words";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 
 const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
+
+const ENDED = new Set(["stopped", "completed", "failed"]);
 
 type Opens = { onLog: (slot: number | null) => void };
 
@@ -93,7 +96,9 @@ function Versions({ worker }: { worker: WorkerRow }) {
   );
 }
 
-function WorkerLine({ worker, words, hasGpu, isChosen, onLog }: { worker: WorkerRow; words: Words; hasGpu: boolean; isChosen: boolean } & Opens) {
+type LineProps = { run: RunDetail; worker: WorkerRow; words: Words; hasGpu: boolean; isChosen: boolean } & Opens;
+
+function WorkerLine({ run, worker, words, hasGpu, isChosen, onLog }: LineProps) {
   const [open, setOpen] = useState(isChosen);
   const line = useRef<HTMLTableRowElement>(null);
   useEffect(() => {
@@ -152,14 +157,13 @@ function WorkerLine({ worker, words, hasGpu, isChosen, onLog }: { worker: Worker
             {worker.verdict && <p className="soft small anywhere">{visible(worker.verdict)}</p>}
             <Slots slots={worker.slots} words={words} onLog={onLog} />
             <Stages stages={worker.stages} />
+            {!ENDED.has(run.status) && <WorkerRestart run={run.name} worker={worker} />}
           </td>
         </tr>
       )}
     </Fragment>
   );
 }
-
-const ENDED = new Set(["stopped", "completed", "failed"]);
 
 function NoWorkers({ run }: { run: RunDetail }) {
   if (run.kind === "outside") {
@@ -267,7 +271,7 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
             </thead>
             <tbody>
               {workers.map((worker) => (
-                <WorkerLine key={worker.index} worker={worker} words={words} hasGpu={hasGpu} isChosen={worker.index === chosen} onLog={(slot) => setLog({ worker: worker.index, slot })} />
+                <WorkerLine key={worker.index} run={run} worker={worker} words={words} hasGpu={hasGpu} isChosen={worker.index === chosen} onLog={(slot) => setLog({ worker: worker.index, slot })} />
               ))}
             </tbody>
           </table>

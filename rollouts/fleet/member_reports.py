@@ -1,0 +1,55 @@
+"""Complete what is known of a worker, or say how one is that cannot say so itself."""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from rolldeck.wire import WorkerReport
+
+MEASURED: Final = (
+    *("stages", "verdict", "shares"),
+    *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes"),
+)
+"""Fields that come once a second and hold until the next time."""
+
+
+def absent_report(
+    index: int,
+    incarnation: str,
+    *,
+    is_given_up: bool,
+    restarts: int,
+    reason: str,
+    announced_step: int,
+) -> WorkerReport:
+    """Return the report of a worker that has not answered yet, or will not any more."""
+    coming = "respawning" if restarts else "starting"
+    return WorkerReport(
+        index=index,
+        incarnation=incarnation,
+        state="failed" if is_given_up else coming,  # type: ignore[arg-type]
+        reason=reason,
+        restarts=restarts,
+        announced_step=announced_step,
+    )
+
+
+def final_report(
+    index: int, incarnation: str, last: WorkerReport | None, *, restarts: int
+) -> WorkerReport:
+    """Return the report of a worker that has ended, from its last one."""
+    known = last or WorkerReport(index=index, incarnation=incarnation, state="stopped")
+    slots = [replace(slot, state="stopped", pid=None) for slot in known.slots]
+    return replace(known, state="stopped", reason="", restarts=restarts, slots=slots)
+
+
+def with_measurements(report: WorkerReport, measured: WorkerReport) -> WorkerReport:
+    """Return `report` with what an earlier one measured and this one may lack."""
+    return replace(report, **{name: getattr(measured, name) for name in MEASURED})
+
+
+def with_losses(report: WorkerReport, lost_steps: int) -> WorkerReport:
+    """Return `report` with the steps that earlier incarnations had begun and lost."""
+    if not lost_steps:
+        return report
+    return replace(report, dropped_steps={**report.dropped_steps, "worker_lost": lost_steps})

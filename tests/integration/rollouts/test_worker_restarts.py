@@ -1,0 +1,91 @@
+"""Operators have one worker of a fleet replaced."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from rest_framework.test import APIClient
+
+from rollouts import selectors
+from runs.core.lifecycle import RunVerb
+from runs.models import Run, RunEvent
+from tests.factories import bearer
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import NOON, accept, ask, report, rolling, worker
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run() -> Run:
+    return rolling(FakeCluster())
+
+
+def restart(index: int = 0, **body: Any) -> Any:
+    return APIClient().generic(
+        "POST",
+        f"/api/runs/pole/fleet/workers/{index}/restart",
+        msgspec.json.encode(body),
+        content_type="application/json",
+        headers=bearer("admin"),
+    )
+
+
+def orders(run: Run) -> list[tuple[int, str, str]]:
+    found = selectors.control_of(run.pk).restarts
+    return [(order.worker, order.incarnation, order.reason) for order in found]
+
+
+def is_to_restart(run: Run) -> list[bool]:
+    return [one.is_to_restart for one in selectors.fleet_state(run.pk, now=NOON).workers]
+
+
+def test_the_order_stands_until_another_incarnation_is_reported(run: Run) -> None:
+    before = selectors.control_of(run.pk).fingerprint
+
+    answer = restart(incarnation="a", reason="it drifts")
+
+    assert answer.status_code == 202, answer.content
+    assert [one["is_to_restart"] for one in answer.json()["workers"]] == [True]
+    assert orders(run) == [(0, "a", "it drifts")]
+    assert selectors.control_of(run.pk).fingerprint != before
+    accept(run, report(run, worker(env_steps=20), sequence=1))
+    assert is_to_restart(run) == [True]
+    accept(run, report(run, worker(incarnation="b", state="starting"), sequence=2))
+    assert is_to_restart(run) == [False]
+    assert selectors.control_of(run.pk).fingerprint == before
+
+
+def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> None:
+    restart(incarnation="a", reason="it drifts")
+    assert restart(incarnation="a", reason="again").status_code == 202
+
+    [event] = RunEvent.objects.filter(kind="worker_restart_asked")
+    assert (event.message, event.reason) == ("worker 0 is to be replaced", "it drifts")
+    assert event.actor
+
+
+def test_a_worker_that_was_replaced_since_is_left_alone(run: Run) -> None:
+    accept(run, report(run, worker(incarnation="b"), sequence=1))
+
+    answer = restart(incarnation="a")
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
+    assert "worker 0 is b now" in answer.json()["detail"]
+    assert orders(run) == []
+
+
+def test_there_is_nothing_to_replace_without_a_fleet(run: Run) -> None:
+    ask(run, RunVerb.KILL, reason="over")
+
+    answer = restart(incarnation="a")
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
+
+
+def test_bad_requests_name_what_is_wrong(run: Run) -> None:
+    assert restart(7, incarnation="a").status_code == 404
+    nameless = restart(incarnation="")
+    assert nameless.status_code == 400
+    assert nameless.json()["errors"][0]["field"] == "incarnation"
+    assert orders(run) == []

@@ -1,0 +1,117 @@
+"""People have a worker replaced, and nothing is lost or doubled over it."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from small_platform import SmallPlatform, served
+
+from rolldeck.errands import RestartOrder
+from rolldeck.wire import WorkerReport
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.member import Member
+from rollouts.fleet.messages import Orders, WorkerState
+from rollouts.fleet.settings import FleetSettings
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., FleetSettings]
+
+
+class FailingWorkers:
+    """Workers that say that they failed, and that no other one could do better."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def spawn(self, _: object) -> "FailingWorkers":
+        return self
+
+    def submit(self, method: str, *_: object) -> "Future[Any]":
+        self.asked.append(method)
+        report = WorkerReport(index=0, incarnation="a", state="failed", reason="no luck")
+        future: Future[Any] = Future()
+        future.set_result(
+            WorkerState(
+                report=report,
+                unspent=0,
+                outstanding=0,
+                accepted=0,
+                is_drained=True,
+                is_hopeless=True,
+            )
+        )
+        return future
+
+    def kill(self) -> None:
+        """Be gone already."""
+
+    def obstacle(self) -> str:
+        return ""
+
+    def fail(self, member: Member, *, now: float) -> None:
+        member.give(Orders(desired="running", epoch=1, policy_step=0), now)
+        member.turn(now)
+
+
+def workers(platform: SmallPlatform) -> list[WorkerReport]:
+    return [worker for report in platform.reports[-1:] for worker in report.workers]
+
+
+def test_a_worker_that_is_to_be_replaced_makes_place_for_another_which_goes_on(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
+        eventually(lambda: [one.env_steps > 50 for one in workers(platform)] == [True, True])
+        old = [one.incarnation for one in workers(platform)]
+        platform.restarts = [RestartOrder(worker=0, incarnation=old[0], reason="it drifts")]
+
+        eventually(lambda: workers(platform)[0].incarnation != old[0])
+        # The order stays until the platform has heard of the successor: that one is not meant.
+        eventually(lambda: workers(platform)[0].env_steps > 50)
+
+        new = workers(platform)
+        assert [one.state for one in new] == ["running", "running"]
+        assert new[1].incarnation == old[1]
+
+    [told] = [event for event in platform.all_events() if event.kind == "worker_restarted"]
+    assert told.message == "Worker 0 is replaced: it drifts"
+    assert told.ending is not None
+    assert told.ending.incarnation == old[0]
+    assert platform.events().count("worker_respawned") == 0
+    for slot in {slot for slot, _ in platform.order}:
+        numbers = [number for name, number in platform.order if name == slot]
+        assert numbers == list(range(len(numbers)))
+    assert platform.duplicates == 0
+
+
+def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSettings) -> None:
+    source = FailingWorkers()
+    member = Member(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
+    member.turn(0.0)
+    source.fail(member, now=0.1)
+    assert member.is_given_up
+    before = member.incarnation
+
+    member.restart(RestartOrder(worker=0, incarnation=before), 1.0)
+    member.turn(1.0)
+
+    assert not member.is_given_up
+    assert member.incarnation != before
+    assert member.report(0).state == "respawning"
+
+
+def test_an_order_for_another_incarnation_is_not_this_workers(make_settings: MakeSettings) -> None:
+    source = FailingWorkers()
+    member = Member(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
+    member.turn(0.0)
+    before = member.incarnation
+
+    member.restart(RestartOrder(worker=0, incarnation="another"), 1.0)
+    member.turn(1.0)
+    member.turn(20.0)
+
+    assert member.incarnation == before
+    assert source.asked == []
