@@ -58,6 +58,7 @@ class FleetAdmin(ReadOnlyAdmin):
         "reason",
     )
     list_filter = ("observed", RUN_FILTER)
+    dashboard = "/runs/{run}/fleet"
     list_select_related = ("run",)
     ordering = ("-observed_at", "-id")
     readonly_fields = ("belongings",)
@@ -82,6 +83,7 @@ class FleetWorkerAdmin(ReadOnlyAdmin):
     list_select_related = ("fleet__run",)
     ordering = ("-fleet", "index")
     run_lookup = "fleet__run"
+    dashboard = "/runs/{run}/fleet?worker={row.index}"
     readonly_fields = ("belongings",)
 
     @admin.display(description="run", ordering="fleet__run")
@@ -107,6 +109,7 @@ class WorkerAttemptAdmin(ReadOnlyAdmin):
     list_select_related = ("fleet__run",)
     ordering = ("-pk",)
     run_lookup = "fleet__run"
+    dashboard = "/runs/{run}/fleet?worker={row.worker}"
 
     @admin.display(description="run", ordering="fleet__run")
     def run_link(self, row: WorkerAttempt) -> SafeString | str:
@@ -125,6 +128,7 @@ class EnvSlotAdmin(ReadOnlyAdmin):
     list_select_related = ("worker__fleet__run",)
     ordering = ("-worker", "slot")
     run_lookup = "worker__fleet__run"
+    dashboard = "/runs/{run}/fleet?worker={row.worker.index}"
 
     @admin.display(description="worker", ordering="worker")
     def worker_link(self, row: EnvSlot) -> SafeString | str:
@@ -142,6 +146,7 @@ class EpisodeWindowAdmin(ReadOnlyAdmin):
     """Windows of ended episodes."""
 
     may_grow = True
+    dashboard = "/runs/{run}/episodes"
     list_display = (
         *("at", "run_link", "environment", "worker", "mode", "count", rounded("return_mean")),
         *(rounded("length_mean"), "terminated", "truncated", "aborted", "policy_step"),
@@ -156,6 +161,7 @@ class MetricSampleAdmin(ReadOnlyAdmin):
     """Numbers that trainers wrote down."""
 
     may_grow = True
+    dashboard = "/runs/{run}/metrics"
     list_display = ("at", "run_link", "series", "step", "value")
     list_filter = (RUN_FILTER,)
     list_select_related = ("run", "series")
@@ -167,6 +173,7 @@ class MetricSeriesAdmin(ReadOnlyAdmin):
     """Names that samples came under."""
 
     may_grow = True
+    dashboard = "/runs/{run}/metrics"
     list_display = ("name", "run_link", "chunks", "packed_step", "packed_value", "packed_at")
     list_filter = (RUN_FILTER,)
     list_select_related = ("run",)
@@ -182,6 +189,7 @@ class MetricChunkAdmin(ReadOnlyAdmin):
     run_lookup = "series__run"
     search_fields = ("series__run__name",)
     list_display = ("id", "series", "number", "samples", "step_min", "step_max")
+    list_filter = (("series__run", AutocompleteSelectFilter),)
     list_select_related = ("series",)
     ordering = ("-id",)
     exclude = ("steps", "times", "amounts", "numbers", "by_step", "by_time", "by_amount")
@@ -197,6 +205,7 @@ class TokenTallyAdmin(ReadOnlyAdmin):
     """How many tokens each run has handed out."""
 
     list_display = ("run_link", "ordinal", "tokens")
+    list_filter = (RUN_FILTER,)
     list_select_related = ("run",)
     ordering = ("-id",)
 
@@ -206,6 +215,7 @@ class MeasureCursorAdmin(ReadOnlyAdmin):
     """How far the deck has measured each run by itself."""
 
     list_display = ("run_link", "measured_at", "was_quiet", "accepted", "queued", "batch")
+    list_filter = ("was_quiet", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-id",)
 
@@ -222,6 +232,7 @@ class RecordingAdmin(ReadOnlyAdmin):
     list_filter = ("state", "outcome", "media_type", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-requested_at", "id")
+    dashboard = "/runs/{run}/episodes"
     readonly_fields = ("film",)
 
     @admin.display(description="film")
@@ -248,6 +259,7 @@ class LogRequestAdmin(ReadOnlyAdmin):
     )
     list_select_related = ("run",)
     ordering = ("-asked_at", "id")
+    dashboard = "/runs/{run}/logs"
     exclude = ("content", "request")
     readonly_fields = ("text",)
 
@@ -272,6 +284,7 @@ class LessonAdmin(ReadOnlyAdmin):
     list_filter = ("status", "has_regressed", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-run", "position")
+    dashboard = "/runs/{run}/curriculum"
 
 
 @admin.register(LessonChange)
@@ -280,6 +293,7 @@ class LessonChangeAdmin(ReadOnlyAdmin):
 
     list_display = ("at", "run_link", "lesson", "source", "target", "policy_step", "reason")
     list_filter = ("target", RUN_FILTER)
+    dashboard = "/runs/{run}/curriculum"
     list_select_related = ("run",)
     ordering = ("-id",)
 
@@ -289,6 +303,7 @@ class LessonOutcomeAdmin(ReadOnlyAdmin):
     """What workers told of their tasks, micro-evaluations too."""
 
     may_grow = True
+    dashboard = "/runs/{run}/curriculum"
     list_display = (
         *("at", "run_link", "lesson", "mode", "counted", "samples", "successes", "reward_mean"),
         *("policy_step", "worker", "error"),
@@ -309,6 +324,7 @@ class EvaluationAdmin(ReadOnlyAdmin):
     list_filter = ("state", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-created_at", "id")
+    dashboard = "/runs/{run}/evaluations"
 
 
 @admin.register(Curriculum)
@@ -316,6 +332,8 @@ class CurriculumAdmin(ReadOnlyAdmin):
     """Where the curricula of language runs are."""
 
     list_display = ("run_link", "tasks", "round", "round_epoch", "round_step", "completed_at")
+    list_filter = (("completed_at", admin.EmptyFieldListFilter), RUN_FILTER)
+    dashboard = "/runs/{run}/curriculum"
     list_select_related = ("run",)
     ordering = ("-id",)
 
@@ -330,7 +348,9 @@ class WeightsDeliveryAdmin(ReadOnlyAdmin):
     list_filter = (("fleet__run", AutocompleteSelectFilter),)
     list_select_related = ("fleet__run",)
     ordering = ("-id",)
+    may_grow = True
     run_lookup = "fleet__run"
+    dashboard = "/runs/{run}/weights"
 
     @admin.display(description="run", ordering="fleet__run")
     def run_link(self, row: WeightsDelivery) -> SafeString | str:

@@ -1,28 +1,34 @@
 """Show batches and their leases, and let people decide about those that hang."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, Final
 
-from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
-from unfold.forms import ActionForm
 
 from buffer import services
 from buffer.core.fates import ItemKind
 from buffer.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
+from runs.admin.decisions import Decision, reason_or_page
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to, links_to_lists
 
-
-class ReasonForm(ActionForm):
-    """What every action on batches asks for besides the batches."""
-
-    reason = forms.CharField(
-        required=False, max_length=500, widget=forms.TextInput(attrs={"placeholder": "Reason"})
-    )
+RELEASE: Final = Decision(
+    title="Requeue these batches?",
+    effect="Their items go back to the head of the queue and are served again. A batch whose "
+    "lease still holds is left alone.",
+    verb="Requeue",
+)
+DISCARD: Final = Decision(
+    title="Discard these batches?",
+    effect="Their items are dropped for good: no trainer gets them any more. The rows stay, with "
+    "your reason. A batch whose lease still holds is left alone.",
+    verb="Discard",
+    destroys=True,
+)
 
 
 @admin.register(Batch)
@@ -35,13 +41,10 @@ class BatchAdmin(ReadOnlyAdmin):
     )
     list_filter = ("kind", "state", RUN_FILTER)
     list_select_related = ("run", "trainer")
-    ordering = ("-leased_at",)
+    ordering = ("-run", "-ordinal")  # newest runs first; an index has this order
     readonly_fields = ("belongings",)
-    action_form = ReasonForm
+    dashboard = "/runs/{run}/queue?batch={row.pk}"
     actions = ("release", "discard")
-    EXPLANATIONS: ClassVar[dict[str, str]] = {
-        "discard": "Say why in the field beside the action: the items are lost for training.",
-    }
 
     @admin.display(description="belongs to it")
     def belongings(self, batch: Batch) -> SafeString:
@@ -52,22 +55,26 @@ class BatchAdmin(ReadOnlyAdmin):
         return SafeString(links + " · " + link_to(batch.run) + " · " + link_to(batch.trainer))
 
     @admin.action(
-        description="Requeue what is quarantined, or whose lease expired", permissions=["view"]
+        description="Requeue what is quarantined, or whose lease expired", permissions=["act"]
     )
-    def release(self, request: HttpRequest, chosen: QuerySet[Batch]) -> None:
+    def release(self, request: HttpRequest, chosen: QuerySet[Batch]) -> TemplateResponse | None:
         """Put the items of the chosen batches back at the head of the queue."""
-        self._decide(request, chosen, services.release, "went back to the queue")
+        reason = reason_or_page(self, request, chosen, RELEASE)
+        if not isinstance(reason, str):
+            return reason
+        self._decide(request, chosen, services.release, "went back to the queue", reason=reason)
+        return None
 
     @admin.action(
-        description="Discard what is quarantined, or whose lease expired; takes a reason",
-        permissions=["view"],
+        description="Discard what is quarantined, or whose lease expired", permissions=["act"]
     )
-    def discard(self, request: HttpRequest, chosen: QuerySet[Batch]) -> None:
+    def discard(self, request: HttpRequest, chosen: QuerySet[Batch]) -> TemplateResponse | None:
         """Drop the items of the chosen batches for good; their rows stay."""
-        if not request.POST.get("reason", "").strip():
-            messages.error(request, self.EXPLANATIONS["discard"])
-            return
-        self._decide(request, chosen, services.discard, "were dropped")
+        reason = reason_or_page(self, request, chosen, DISCARD)
+        if not isinstance(reason, str):
+            return reason
+        self._decide(request, chosen, services.discard, "were dropped", reason=reason)
+        return None
 
     def _decide(
         self,
@@ -75,9 +82,11 @@ class BatchAdmin(ReadOnlyAdmin):
         chosen: QuerySet[Batch],
         verb: Callable[..., Batch],
         outcome: str,
+        *,
+        reason: str,
     ) -> None:
         """Apply `verb` to each batch; say which were not in the state that it takes."""
-        done, reason = 0, request.POST.get("reason", "").strip()
+        done = 0
         told: dict[str, Any] = {"actor": f"user:{request.user}", "reason": reason}
         for batch in chosen:
             try:

@@ -51,6 +51,8 @@ class ItemAdmin(ReadOnlyAdmin):
 class TrajectoryGroupAdmin(ItemAdmin):
     """Groups; the payload is shown decoded, cut to its first part."""
 
+    dashboard = "/runs/{run}/groups/{row.pk}"
+
     list_display = (
         "id",
         "run_link",
@@ -85,6 +87,8 @@ class TrajectoryGroupAdmin(ItemAdmin):
 @admin.register(FragmentChunk)
 class FragmentChunkAdmin(ItemAdmin):
     """Fragments; the payload is shown as the names, dtypes and shapes of its arrays."""
+
+    dashboard = "/runs/{run}/fragments/{row.pk}"
 
     list_display = (
         "id",

@@ -1,12 +1,14 @@
 """Show what the platform notes about the data: counts, keys, archives, followers, captures."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from buffer import services
 from buffer.core.archive_window import Window
@@ -28,19 +30,34 @@ from buffer.models import (
     TrajectoryGroup,
     UnansweredPush,
 )
+from runs.admin.decisions import Decision, reason_or_page
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, link_to
-from runs.admin.rows import RunAdmin
+from runs.admin.rows import EnvironmentAdmin, RunAdmin, TrainerAdmin
 from runs.models import Run
 
 RunAdmin.belonging += [
     *(Batch, TrajectoryGroup, FragmentChunk, Tally, MixingShare, ArchiveJob, Follower),
     CaptureSession,
 ]
+TrainerAdmin.belonging += [Batch]
+EnvironmentAdmin.belonging += [TrajectoryGroup, Tally, MixingShare]
 
 
-@admin.action(description="Export: write an archive of all that is settled", permissions=["view"])
-def export(run_admin: RunAdmin, request: HttpRequest, chosen: QuerySet[Run]) -> None:
+EXPORT: Final = Decision(
+    title="Export these runs?",
+    effect="A job writes an archive of all that is settled of each. Nothing of the runs changes.",
+    verb="Export",
+)
+
+
+@admin.action(description="Export: write an archive of all that is settled", permissions=["act"])
+def export(
+    run_admin: RunAdmin, request: HttpRequest, chosen: QuerySet[Run]
+) -> TemplateResponse | None:
     """Ask for an archive of each chosen run; a job writes it."""
+    reason = reason_or_page(run_admin, request, chosen, EXPORT)
+    if not isinstance(reason, str):
+        return reason
     for run in chosen:
         try:
             services.ask_for_archive(
@@ -49,8 +66,9 @@ def export(run_admin: RunAdmin, request: HttpRequest, chosen: QuerySet[Run]) -> 
         except services.TooManyArchives as refusal:
             messages.warning(request, f"{run.name}: {refusal}")
             continue
-        run_admin.audit(request, run, "asked for an archive")
+        run_admin.audit(request, run, "asked for an archive" + (f"; {reason}" if reason else ""))
         messages.success(request, f"An archive of {run.name} is being written.")
+    return None
 
 
 RunAdmin.actions = (*(RunAdmin.actions or ()), export)
@@ -74,6 +92,10 @@ class SegmentAdmin(RunlessAdmin):
         "cleared_at",
         "items",
         "size_bytes",
+    )
+    list_filter = (
+        ("sealed_at", admin.EmptyFieldListFilter),
+        ("dropped_at", admin.EmptyFieldListFilter),
     )
     ordering = ("-number",)
 
@@ -104,6 +126,7 @@ class IdempotencyRecordAdmin(ReadOnlyAdmin):
     """Keys of pushes and what they were answered."""
 
     list_display = ("key", "run_link", "created_at")
+    list_filter = (RUN_FILTER,)
     list_select_related = ("run",)
     ordering = ("-created_at", "pk")
 
@@ -125,6 +148,7 @@ class CapturedCallAdmin(ReadOnlyAdmin):
     """Calls of captured sessions; what was said is in the group that they became."""
 
     list_display = ("session", "number", "key", "at")
+    list_filter = (("session", AutocompleteSelectFilter),)
     list_select_related = ("session",)
     search_fields = ("session__name",)
     search_help_text = "Name of a session"
@@ -161,6 +185,7 @@ class MixingShareAdmin(ReadOnlyAdmin):
     """What batches gave each environment, and what they owe it."""
 
     list_display = ("run_link", "env_id", "sequences", "target", "debt", "blocks_since")
+    dashboard = "/runs/{run}/environments"
     list_filter = (RUN_FILTER,)
     list_select_related = ("run",)
     ordering = ("-run", "env_id")
@@ -171,6 +196,7 @@ class BatchUseAdmin(ReadOnlyAdmin):
     """Fragments in sampled batches."""
 
     list_display = ("batch_link", "position", "item_id", "importance_weight")
+    list_filter = (("batch__run", AutocompleteSelectFilter),)
     list_select_related = ("batch",)
     ordering = ("-id",)
     run_lookup = "batch__run"
@@ -190,6 +216,7 @@ class LedgerAuditAdmin(ReadOnlyAdmin):
     """When counts were last compared with rows."""
 
     list_display = ("run_link", "audited_at", "took_seconds")
+    list_filter = (RUN_FILTER,)
     list_select_related = ("run",)
     ordering = ("-audited_at", "pk")
 
@@ -198,13 +225,10 @@ class LedgerAuditAdmin(ReadOnlyAdmin):
 class UnansweredPushAdmin(ReadOnlyAdmin):
     """Pushes whose answer may not have arrived."""
 
-    list_display = ("__str__",)
-    search_fields: tuple[str, ...] = ()
+    list_display = ("__str__", "run_link", "sender", "accepted_at")
+    list_filter = (RUN_FILTER,)
+    list_select_related = ("run",)
     ordering = ("-pk",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows."""
-        return super().get_queryset(request)
 
 
 @admin.register(GroupDigest)
@@ -212,11 +236,18 @@ class GroupDigestAdmin(ReadOnlyAdmin):
     """What lists and searches know of groups."""
 
     list_display = ("group_id", "run_link", "lesson", "worker", "truncated", "duplicates")
-    search_fields: tuple[str, ...] = ()
+    list_filter = (("lesson", admin.EmptyFieldListFilter),)
+    search_help_text = "The id of a group"
+    dashboard = "/runs/{run}/groups/{row.pk}"
     list_select_related = ("run",)
     ordering = ("-pk",)
     exclude = ("words",)
     may_grow = True
+
+    def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
+        """Return none: no index gives the newest of a run; the list of its groups does."""
+        del runs
+        return queryset.none()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows without their words."""
@@ -228,5 +259,6 @@ class DigestCursorAdmin(ReadOnlyAdmin):
     """How far the groups of runs are digested."""
 
     list_display = ("run_link", "item_id", "accepted", "digested_at")
+    list_filter = (RUN_FILTER,)
     list_select_related = ("run",)
     ordering = ("-pk",)

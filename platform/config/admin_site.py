@@ -2,7 +2,9 @@
 
 from typing import Any, Final
 
+from django.apps import apps
 from django.conf import settings
+from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -63,19 +65,27 @@ def deployment(_request: HttpRequest) -> list[str] | None:
     return [name, settings.ROLLDECK_DEPLOYMENT_COLOUR] if name else None
 
 
-def navigation(_request: HttpRequest) -> list[dict[str, Any]]:
-    """Return what stands at the side of every page of the admin."""
-    return [
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """Return what stands at the side of every page: what whoever reads it may look at."""
+    groups = [
         {
             "title": title,
             "separator": bool(place),
             "items": [
                 {"title": label, "icon": icon, "link": _address(target)}
                 for label, icon, target in entries
+                if _may_look(request, target)
             ],
         }
         for place, (title, entries) in enumerate(_GROUPS)
     ]
+    return [group for group in groups if group["items"]]
+
+
+def _may_look(request: HttpRequest, target: str) -> bool:
+    if target.startswith("/"):
+        return True
+    return admin.site.get_model_admin(apps.get_model(target)).has_view_permission(request)
 
 
 def _address(target: str) -> str:

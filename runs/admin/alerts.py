@@ -23,6 +23,7 @@ class AlertAdmin(ReadOnlyAdmin):
     list_select_related = ("run",)
     list_filter = ("state", "severity", "kind", RUN_FILTER)
     may_grow = True
+    dashboard = "/alerts"
     ordering = ("-id",)
 
 
@@ -41,6 +42,7 @@ class AlertDeliveryAdmin(ReadOnlyAdmin):
         "settled_at",
     )
     list_filter = ("state", "change")
+    dashboard = "/alerts"
     run_lookup = "alert__run"
     search_fields: tuple[str, ...] = ("target", "alert__message")
     search_help_text = "A webhook's host, or a part of an alert's message"

@@ -5,6 +5,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
 from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs.admin.read_only import ReadOnlyAdmin
@@ -20,6 +21,7 @@ class PersonAdmin(UserAdmin, ModelAdmin):  # type: ignore[type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
+    readonly_fields = ("last_login", "date_joined")  # what happened is not edited
 
 
 @admin.register(Group)
@@ -33,7 +35,7 @@ class LogEntryAdmin(ReadOnlyAdmin):
 
     list_display = ("action_time", "user", "content_type", "object_repr", "change_message")
     list_select_related = ("user", "content_type")
-    list_filter = ("content_type",)
+    list_filter = (("user", AutocompleteSelectFilter), "content_type")
     search_fields = ("object_repr", "change_message")
     search_help_text = "What was changed"
     ordering = ("-id",)

@@ -6,11 +6,14 @@ begin with the newest row, and what no index answers is looked for among the new
 page says so. Naming a run goes further back, as its rows have an index of their own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
+from urllib.parse import quote
 
 from django.contrib import admin, messages
+from django.contrib.auth import get_permission_codename
 from django.core.paginator import Paginator
+from django.db import connection
 from django.db.models import Max, Model, QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
@@ -37,11 +40,37 @@ RUN_FILTER: Final = ("run", AutocompleteSelectFilter)
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
     """Pages of a table that may be too large to be counted."""
 
+    template_name = "runs/bounded_pages.html"
+
     @cached_property
     def count(self) -> int:
         """Return how many rows there are; one more than are counted if there are more."""
         rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
         return rows.order_by().values("pk")[: COUNTED_AT_MOST + 1].count()
+
+    @cached_property
+    def counted(self) -> str:
+        """Return how many rows there are in words that are true of any number.
+
+        Of a whole table that is too long to be counted the database's own estimate is told.
+        """
+        if self.count <= COUNTED_AT_MOST:
+            return f"{self.count:,}"
+        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        estimate = 0 if rows.query.where else _estimated_rows(rows.model)
+        if estimate <= COUNTED_AT_MOST:
+            return f"more than {COUNTED_AT_MOST:,}"
+        return f"about {int(float(f'{estimate:.2g}')):,}"
+
+
+def _estimated_rows(model: type[Model]) -> int:
+    """Return how many rows the database thinks a table has; -1 before it has ever looked."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
+            [connection.ops.quote_name(model._meta.db_table)],
+        )
+        return int(cursor.fetchone()[0])
 
 
 def link_to(row: Model | None) -> SafeString | str:
@@ -93,13 +122,18 @@ class ReadOnlyAdmin(ModelAdmin):
 
     paginator = BoundedPaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER  # they count every row of every choice
     list_per_page = 50
     list_filter_submit = True
+    list_disable_select_all = True
+    """Actions take what one page shows: nobody decides about rows that they have not seen."""
     actions_list: ClassVar[list[str]] = []
     search_fields: tuple[str, ...] = ("run__name",)
     search_help_text = "The name of a run, or how it begins"
     run_lookup = "run"
-    """From a row to its run; empty if a row has none."""
+    """From a row to its run; empty if a row has none, or is one."""
+    dashboard = ""
+    """Where the dashboard shows a `{row}` of a `{run}`; empty if nowhere."""
     may_grow = False
     """Whether the table gets too large to look through, and has numbers for keys."""
 
@@ -114,6 +148,31 @@ class ReadOnlyAdmin(ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return False."""
         return False
+
+    def has_act_permission(self, request: HttpRequest) -> bool:
+        """Return whether somebody may decide about rows: who may only look is offered no action.
+
+        Actions are the one thing that the right to change a table gives here.
+        """
+        right = get_permission_codename("change", self.opts)
+        return bool(request.user.has_perm(f"{self.opts.app_label}.{right}"))
+
+    def view_on_site(self, row: Any) -> str | None:
+        """Return where the dashboard shows a row; None if it does not."""
+        if "{run}" not in self.dashboard:
+            return self.dashboard or None
+        run = row
+        for name in self.run_lookup.split("__") if self.run_lookup else ():
+            run = getattr(run, name)
+        if run is None or run.archived_at is not None:
+            return None
+        return self.dashboard.format(run=quote(run.name, safe=""), row=row)
+
+    def get_list_display_links(
+        self, request: HttpRequest, list_display: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Return the first column that is no link itself: it leads to the row."""
+        return [name for name in list_display if not str(name).endswith("_link")][:1]
 
     @admin.display(description="run", ordering="run")
     def run_link(self, row: Any) -> SafeString | str:
@@ -154,7 +213,15 @@ class ReadOnlyAdmin(ModelAdmin):
 
     def _looks_through(self, request: HttpRequest) -> bool:
         asked = {name for name in request.GET if name not in _NO_FILTERS and request.GET[name]}
-        return bool(asked) and not any(name.startswith("run__") for name in asked)
+        if any(name.startswith("run__") for name in asked):
+            return False
+        return bool(asked) or self._searches_through(request.GET.get("q", "").strip())
+
+    def _searches_through(self, words: str) -> bool:
+        """Return whether no index answers a search for `words`."""
+        if self.search_fields != ReadOnlyAdmin.search_fields:
+            return bool(words)
+        return "__" in self.run_lookup and bool(words) and not words.isdigit()
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

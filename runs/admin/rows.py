@@ -1,15 +1,16 @@
 """Show everything that the platform remembers about runs; nothing is changed here but tokens."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs import services
+from runs.admin.decisions import Decision, reason_or_page
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, links_to_lists
 from runs.models import (
     ApiCall,
@@ -20,6 +21,14 @@ from runs.models import (
     Run,
     RunEvent,
     Trainer,
+)
+
+REVOKE: Final = Decision(
+    title="Revoke these tokens?",
+    effect="Whoever uses them is refused from the next request on. A revoked token never works "
+    "again; make a new one for those who still need it.",
+    verb="Revoke",
+    destroys=True,
 )
 
 
@@ -46,11 +55,12 @@ class RunAdmin(ReadOnlyAdmin):
     search_help_text = "Name, group or project of a run"
     ordering = ("-created_at",)
     readonly_fields = ("belongings",)
+    run_lookup = ""
+    dashboard = "/runs/{run}"
 
     @admin.display(description="belongs to it")
     def belongings(self, run: Run) -> SafeString:
-        """Return links to the run's page and to the lists of all that is its own."""
-        page = format_html('<a class="text-link" href="/runs/{}">its page</a>', run.name)
+        """Return links to the lists of all that is the run's own."""
         models: tuple[type[Model], ...] = (
             RunEvent,
             Trainer,
@@ -59,23 +69,35 @@ class RunAdmin(ReadOnlyAdmin):
             ApiToken,
             *self.belonging,
         )
-        return SafeString(page + " · " + links_to_lists(*models, run__id__exact=run.pk))
+        return links_to_lists(*models, run__id__exact=run.pk)
 
 
 @admin.register(Trainer)
 class TrainerAdmin(ReadOnlyAdmin):
-    """Registered consumers."""
+    """Registered consumers, with links to what they took."""
+
+    belonging: ClassVar[list[type[Model]]] = []
+    """Models of other apps with a `trainer`, which add themselves."""
 
     list_display = ("uuid", "name", "run_link", "identity", "epoch", "last_seen_at")
     list_select_related = ("run",)
     list_filter = (RUN_FILTER,)
     search_fields = ("name", "identity", "run__name")
     ordering = ("-id",)
+    readonly_fields = ("belongings",)
+
+    @admin.display(description="belongs to it")
+    def belongings(self, trainer: Trainer) -> SafeString:
+        """Return links to the lists of what the trainer took."""
+        return links_to_lists(*self.belonging, trainer__id__exact=trainer.pk)
 
 
 @admin.register(Environment)
 class EnvironmentAdmin(ReadOnlyAdmin):
-    """Registered producers."""
+    """Registered producers, with links to what they sent."""
+
+    belonging: ClassVar[list[type[Model]]] = []
+    """Models of other apps with a `run` and an `env_id`, which add themselves."""
 
     list_display = (
         "wandb_name",
@@ -88,8 +110,15 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     )
     list_select_related = ("run",)
     list_filter = ("connected", RUN_FILTER)
+    dashboard = "/runs/{run}/environments"
     search_fields = ("wandb_name", "spec", "run__name")
     ordering = ("-id",)
+    readonly_fields = ("belongings",)
+
+    @admin.display(description="belongs to it")
+    def belongings(self, row: Environment) -> SafeString:
+        """Return links to the lists of what the environment sent."""
+        return links_to_lists(*self.belonging, run__id__exact=row.run_id, env_id=row.env_id)
 
 
 @admin.register(PolicyVersion)
@@ -99,6 +128,7 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
     list_display = ("__str__", "run_link", "epoch", "step", "size_bytes", "published_at")
     list_select_related = ("run",)
     list_filter = (RUN_FILTER, "published_at")
+    dashboard = "/runs/{run}/weights"
     search_fields = ("run__name", "sha256")
     ordering = ("-id",)
     exclude = ("file",)
@@ -112,6 +142,7 @@ class RunEventAdmin(ReadOnlyAdmin):
     list_select_related = ("run",)
     list_filter = ("level", RUN_FILTER)
     may_grow = True
+    dashboard = "/audit?run={run}"
     ordering = ("-id",)
 
 
@@ -137,17 +168,21 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     search_fields = ("name", "prefix", "run__name")
     ordering = ("-id",)
     exclude = ("token_sha256",)
+    dashboard = "/tokens"
     actions = ("revoke",)
 
-    @admin.action(description="Revoke the chosen tokens", permissions=["view"])
-    def revoke(self, request: HttpRequest, chosen: QuerySet[ApiToken]) -> None:
+    @admin.action(description="Revoke the chosen tokens", permissions=["act"])
+    def revoke(self, request: HttpRequest, chosen: QuerySet[ApiToken]) -> TemplateResponse | None:
         """Make the chosen tokens useless from the next request on."""
+        reason = reason_or_page(self, request, chosen, REVOKE)
+        if not isinstance(reason, str):
+            return reason
+        told = {"actor": f"user:{request.user}", "reason": reason}
         for token in chosen:
-            services.revoke_token(
-                token_id=token.pk, actor=f"user:{request.user}", now=timezone.now()
-            )
-            self.audit(request, token, "revoked")
+            services.revoke_token(token_id=token.pk, now=timezone.now(), **told)
+            self.audit(request, token, f"revoked; {reason}")
         messages.success(request, f"{len(chosen)} tokens are revoked.")
+        return None
 
 
 @admin.register(ApiCall)
@@ -156,6 +191,9 @@ class ApiCallAdmin(ReadOnlyAdmin):
 
     list_display = ("at", "client", "method", "path", "status", "duration_ms", "stands_for")
     list_filter = ("replayed",)
+    run_lookup = ""
+    dashboard = "/tokens"
+    may_grow = True
     ordering = ("-id",)
     search_fields: tuple[str, ...] = ("client", "path")
     search_help_text = "A client or a part of a path, among the newest calls"
@@ -167,6 +205,8 @@ class DeckPartAdmin(ReadOnlyAdmin):
 
     list_display = ("kind", "name", "proven_at", "started_at", "version", "problem")
     list_filter = ("kind",)
+    run_lookup = ""
+    dashboard = "/cluster"
     ordering = ("kind", "name")
     search_fields: tuple[str, ...] = ("name", "host")
     search_help_text = "A part of a name or a host"

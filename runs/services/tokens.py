@@ -81,7 +81,7 @@ def mint_token(
 
 
 @transaction.atomic
-def revoke_token(*, token_id: int, actor: str, now: datetime) -> None:
+def revoke_token(*, token_id: int, actor: str, reason: str = "", now: datetime) -> None:
     """Make a token useless from the next request on; doing it twice is fine.
 
     Raises:
@@ -97,6 +97,7 @@ def revoke_token(*, token_id: int, actor: str, now: datetime) -> None:
         kind="token_revoked",
         message=f"token {token.name} revoked",
         actor=actor,
+        reason=reason,
         details={"token": token.pk},
         now=now,
     )

@@ -7,6 +7,7 @@ from typing import Any, Final
 from playwright.sync_api import Page, expect
 
 from tests.deck import ROOT, Deck
+from tests.e2e.conftest import complaints_of
 
 ROUTER: Final = ROOT / "frontend" / "src" / "router.tsx"
 AXE: Final = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
@@ -30,6 +31,22 @@ SAMPLES: Final[dict[str, Callable[[Deck], str]]] = {
     "batch": lambda deck: _newest(deck, "batches"),
     "lesson": lambda _: "reverse-4-letters",
 }
+
+
+class Reader:
+    """Somebody who has signed in, and what the console complained of on their way."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints = complaints_of(page)
+
+    def opens(self, place: str) -> Page:
+        self.complaints.clear()
+        self.page.emulate_media(color_scheme="dark")
+        self.page.set_viewport_size({"width": 1440, "height": 900})
+        self.page.goto(place)
+        settle(self.page)
+        return self.page
 
 
 def addresses() -> list[str]:
@@ -66,22 +83,23 @@ def settle(page: Page) -> None:
     expect(page.locator(".mantine-Skeleton-root")).to_have_count(0)
 
 
-def barriers(page: Page, *, rules: Any = WCAG) -> list[str]:
+def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str]:
     """Return what axe finds that keeps people out: serious and critical breaches.
 
     Args:
         page: Once it has settled.
         rules: What axe runs; all of WCAG 2.2 AA when not said.
+        within: The part of the page that is looked at.
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy lets no script in
     found = page.evaluate(
-        """(rules) => axe.run({
+        """([rules, within]) => axe.run(within, {
             runOnly: rules, resultTypes: ["violations"],
         }).then((told) => told.violations
             .filter((one) => ["serious", "critical"].includes(one.impact))
             .flatMap((one) => one.nodes.slice(0, 3).map((node) =>
                 `${one.id} at ${node.target.join(" ")}: ${node.failureSummary}`)))""",
-        rules,
+        [rules, within],
     )
     return [re.sub(r"\s+", " ", str(one)) for one in found]

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.deck import Deck, wait_until
 from tests.e2e import pages
-from tests.e2e.conftest import USERNAME, complaints_of, sign_in
+from tests.e2e.conftest import USERNAME, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -25,24 +25,8 @@ OTHERS = [
 ]
 
 
-class Reader:
-    """Somebody who has signed in, and what the console complained of on their way."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.complaints = complaints_of(page)
-
-    def opens(self, place: str) -> Page:
-        self.complaints.clear()
-        self.page.emulate_media(color_scheme="dark")
-        self.page.set_viewport_size({"width": 1440, "height": 900})
-        self.page.goto(place)
-        pages.settle(self.page)
-        return self.page
-
-
 @pytest.fixture(scope="module")
-def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[Reader]:
+def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[pages.Reader]:
     context: BrowserContext = chromium.new_context(
         base_url=seeded_deck.url,
         viewport={"width": 1440, "height": 900},
@@ -50,12 +34,12 @@ def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[Reader]:
         reduced_motion="reduce",
     )
     context.set_default_timeout(30_000)
-    yield Reader(sign_in(context.new_page(), USERNAME))
+    yield pages.Reader(sign_in(context.new_page(), USERNAME))
     context.close()
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, *OTHERS])
-def test_a_page_keeps_nobody_out(reader: Reader, seeded_deck: Deck, address: str) -> None:
+def test_a_page_keeps_nobody_out(reader: pages.Reader, seeded_deck: Deck, address: str) -> None:
     page = reader.opens(pages.at(address, seeded_deck))
 
     assert pages.barriers(page) == []

@@ -6,6 +6,7 @@ from typing import Any
 
 from buffer.core.limits import DEFAULTS
 from config import env
+from config.settings import admin_theme
 from config.settings.connections import (
     celery_broker,
     database,
@@ -91,6 +92,7 @@ APPEND_SLASH = False
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "platform" / "config" / "templates"],  # before unfold's
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -266,10 +268,13 @@ UNFOLD: dict[str, Any] = {
     "SITE_SYMBOL": "deployed_code",
     # The dashboard's; without it each page of the admin asks for a favicon.ico that is not there.
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/app/mark.svg"}],
+    **admin_theme.THEME,
     "SHOW_BACK_BUTTON": True,
+    "DASHBOARD_CALLBACK": "config.admin_index.attention",
     "ENVIRONMENT": "config.admin_site.deployment",
     "SIDEBAR": {
         "show_search": True,
+        "command_search": True,  # Ctrl-K; the small search of this version cannot choose by keys
         "show_all_applications": True,
         "navigation": "config.admin_site.navigation",
     },

@@ -18,11 +18,14 @@ from pytest_django import DjangoDbBlocker, Settings
 from buffer.models import ArchiveJob, Batch, TrajectoryGroup
 from runs.admin import read_only
 from runs.models import ApiToken, Run
+from tests.e2e import pages
 
 pytestmark = pytest.mark.django_db
 OURS = ("runs", "buffer", "rollouts")
 # Its key is of several columns, which the admin cannot show; its rows are previews of items.
 LEFT_OUT = {"buffer.payload"}
+# Every address of the dashboard, with a dollar for what stands for a name or a number.
+PLACES = {re.sub(r"\$\w+", "$", place) for place in pages.addresses()}
 MODELS = [model for model in admin.site._registry if model._meta.app_label in OURS]
 
 
@@ -117,8 +120,8 @@ def leased(ada: Client) -> Batch:
 
 
 def act(ada: Client, model: str, action: str, *rows: object, reason: str = "") -> str:
-    """Choose rows and an action, as a person does; return the page that follows."""
-    asked = {"action": action, "_selected_action": list(rows), "reason": reason}
+    """Choose rows and an action and decide, as a person does; return the page that follows."""
+    asked = {"action": action, "_selected_action": list(rows), "decided": "yes", "reason": reason}
     return ada.post(f"/admin/{model}/", asked, follow=True).content.decode()
 
 
@@ -138,7 +141,13 @@ def test_an_expired_lease_is_requeued_and_one_that_holds_is_not(ada: Client) -> 
 
 def test_a_batch_is_discarded_only_with_a_reason(ada: Client) -> None:
     batch = Batch.objects.get(run__name="seed-atropos-mix", state="quarantined")
+    chosen = {"action": "discard", "_selected_action": [batch.pk], "reason": "by accident"}
+    asked = ada.post("/admin/buffer/batch/", chosen).content.decode()
 
+    assert "Discard these batches?" in asked
+    assert f'value="{batch.pk}"' in asked
+    batch.refresh_from_db()
+    assert batch.state == "quarantined"
     assert "Say why" in act(ada, "buffer/batch", "discard", batch.pk)
     batch.refresh_from_db()
     assert batch.state == "quarantined"
@@ -152,11 +161,12 @@ def test_tokens_are_revoked_and_runs_exported_with_a_trace(ada: Client) -> None:
     token = ApiToken.objects.get(name="seed-trainer")
     run = Run.objects.get(name="seed-reverse-lessons")
 
-    act(ada, "runs/apitoken", "revoke", token.pk)
+    act(ada, "runs/apitoken", "revoke", token.pk, reason="leaked")
     act(ada, "runs/run", "export", run.pk)
 
     token.refresh_from_db()
     assert token.revoked_at is not None
+    assert "leaked" in LogEntry.objects.get(object_repr=str(token)).change_message
     assert ArchiveJob.objects.get(run=run).asked_by == "user:ada"
     assert sorted(LogEntry.objects.values_list("object_repr", flat=True)) == sorted(
         [str(token), str(run)]
@@ -172,7 +182,49 @@ def test_the_admin_says_which_deck_it_is_and_leads_to_the_dashboard(
 
     assert "lab cluster 3" in page
     assert 'href="/runs"' in page
-    assert (
-        'href="/runs/seed-atropos-mix"'
-        in ada.get(f"/admin/runs/run/{run.pk}/change/").content.decode()
-    )
+    shown = ada.get(f"/admin/runs/run/{run.pk}/change/").content.decode()
+    assert 'href="/runs/seed-atropos-mix"' in shown
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
+def test_a_row_leads_to_where_the_dashboard_shows_it(ada: Client, model: type) -> None:
+    model_admin = admin.site._registry[model]
+    row = model._default_manager.order_by("-pk").first()  # type: ignore[attr-defined]
+    if row is None or not model_admin.dashboard:  # type: ignore[attr-defined]
+        pytest.skip("there is no such row in the seed, or the dashboard shows none")
+    place = model_admin.view_on_site(row)  # type: ignore[operator]
+
+    assert place is not None
+    assert re.sub(r"/(seed-[\w-]+|\d+)(?=/|$)", "/$", place.partition("?")[0]) in PLACES
+    assert ada.get(place).status_code == 200
+    options = model._meta  # type: ignore[attr-defined]
+    page = ada.get(f"/admin/{options.app_label}/{options.model_name}/{row.pk}/change/")
+    assert f'href="{place}"' in page.content.decode()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
+def test_a_list_can_be_narrowed_down(model: type) -> None:
+    model_admin = admin.site._registry[model]
+
+    assert model_admin.list_filter
+    of_a_run = [field.name for field in model._meta.get_fields() if field.name == "run"]  # type: ignore[attr-defined]
+    if of_a_run and model._meta.label_lower not in {"buffer.groupdigest", "runs.alertdelivery"}:  # type: ignore[attr-defined]
+        assert read_only.RUN_FILTER in model_admin.list_filter
+
+
+def test_what_trainers_took_and_environments_sent_is_a_click_away(ada: Client) -> None:
+    mix = Run.objects.get(name="seed-atropos-mix")
+    trainer, environment = mix.trainers.first(), mix.environments.get(env_id=0)
+    assert trainer is not None
+    places = {
+        f"runs/trainer/{trainer.pk}": f"buffer/batch/?trainer__id__exact={trainer.pk}",
+        f"runs/environment/{environment.pk}": (
+            f"buffer/trajectorygroup/?run__id__exact={mix.pk}&amp;env_id=0"
+        ),
+    }
+
+    for place, leads_to in places.items():
+        assert f"/admin/{leads_to}" in ada.get(f"/admin/{place}/change/").content.decode()
+        listed = ada.get("/admin/" + leads_to.replace("&amp;", "&"))
+        assert listed.status_code == 200
+        assert 'id="result_list"' in listed.content.decode()

@@ -122,7 +122,9 @@ def test_a_list_says_how_many_rows_there_are(admin: Client) -> None:
     fill("second", workers=3)
 
     page = admin.get("/admin/rollouts/recording/").content.decode()
-    assert re.search(r"\b4\s+results", page)
+    found = admin.get("/admin/rollouts/recording/?q=second").content.decode()
+    assert re.search(r"\b4\s+recordings", page)
+    assert re.search(r"\b3\s+results", found)
 
 
 def test_times_are_shown_to_the_second(admin: Client) -> None:

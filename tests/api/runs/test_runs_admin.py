@@ -113,11 +113,13 @@ def test_the_page_of_a_token_does_not_show_its_hash(browser: Client, run: Run) -
 def test_the_action_revokes_tokens_and_says_who_did(browser: Client, run: Run) -> None:
     token = ApiToken.objects.get()
 
-    browser.post("/admin/runs/apitoken/", {"action": "revoke", "_selected_action": [token.pk]})
+    chosen = {"action": "revoke", "_selected_action": [token.pk]}
+    browser.post("/admin/runs/apitoken/", chosen | {"decided": "yes", "reason": "leaked"})
 
     token.refresh_from_db()
     assert token.revoked_at is not None
-    assert run.events.get(kind="token_revoked").actor == "user:ada"
+    event = run.events.get(kind="token_revoked")
+    assert (event.actor, event.reason) == ("user:ada", "leaked")
 
 
 def test_people_without_staff_rights_see_no_admin() -> None:

@@ -1,0 +1,114 @@
+"""Say on the first page of the admin what waits for somebody, and lead to the rows."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+
+from buffer.core.fates import BatchState
+from buffer.models import ArchiveJob, Batch
+from buffer.models.archives import ArchiveState
+from runs.core.alerts import AlertState
+from runs.core.lifecycle import RunStatus
+from runs.models import Alert, AlertDelivery, Run
+
+COUNTED_AT_MOST: Final = 1_000
+"""Rows of one figure that are counted: nobody needs to know how many more wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """How many rows of one kind wait, and where they are.
+
+    Attributes:
+        label: What is counted.
+        count: At most :data:`COUNTED_AT_MOST`, or one more if there are more.
+        address: The list of these rows.
+        is_bad: Whether any at all is too many.
+    """
+
+    label: str
+    count: int
+    address: str
+    is_bad: bool
+
+    @property
+    def counted(self) -> str:
+        """The count in words."""
+        if self.count <= COUNTED_AT_MOST:
+            return f"{self.count:,}"
+        return f"over {COUNTED_AT_MOST:,}"
+
+
+# Label, rows, the list of these rows, and whether one is too many. Each is answered by an index of
+# rows that are open, or by a table with few rows.
+_ASKED: Final[tuple[tuple[str, QuerySet[Any], str, bool], ...]] = (
+    (
+        "alerts open",
+        Alert.objects.filter(state=AlertState.OPEN),
+        "runs_alert?state__exact=open",
+        True,
+    ),
+    (
+        "runs under way",
+        Run.objects.filter(status=RunStatus.RUNNING),
+        "runs_run?status__exact=running",
+        False,
+    ),
+    (
+        "runs failed",
+        Run.objects.filter(status=RunStatus.FAILED),
+        "runs_run?status__exact=failed",
+        True,
+    ),
+    (
+        "batches left by their trainer",
+        Batch.objects.filter(state=BatchState.RETURNED),
+        "buffer_batch?state__exact=returned",
+        False,
+    ),
+    (
+        "batches in quarantine",
+        Batch.objects.filter(state=BatchState.QUARANTINED),
+        "buffer_batch?state__exact=quarantined",
+        True,
+    ),
+    (
+        "archives failed",
+        ArchiveJob.objects.filter(state=ArchiveState.FAILED),
+        "buffer_archivejob?state__exact=failed",
+        True,
+    ),
+    (
+        "webhook calls given up",
+        AlertDelivery.objects.filter(state="given up"),
+        "runs_alertdelivery?state__exact=given+up",
+        True,
+    ),
+)
+
+
+def attention(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Return the context of the first page with the figures of what its reader may see."""
+    return context | {"attention": figures(request)}
+
+
+def figures(request: HttpRequest) -> list[Figure]:
+    """Return what waits, as far as whoever asks may look at it."""
+    return [
+        Figure(label=label, count=_counted(rows), address=_address(place), is_bad=is_bad)
+        for label, rows, place, is_bad in _ASKED
+        if admin.site.get_model_admin(rows.model).has_view_permission(request)
+    ]
+
+
+def _counted(rows: QuerySet[Any]) -> int:
+    return rows.order_by().values("pk")[: COUNTED_AT_MOST + 1].count()
+
+
+def _address(place: str) -> str:
+    model, _, query = place.partition("?")
+    return f"{reverse(f'admin:{model}_changelist')}?{query}"
