@@ -92,7 +92,7 @@ def seeded(deck: Deck, *options: str) -> Iterator[None]:
         yield
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.wait(180)
 
 
 def create_superuser(deck: Deck) -> None:
