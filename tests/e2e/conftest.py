@@ -107,14 +107,14 @@ def create_superuser(deck: Deck) -> None:
     )
 
 
-def in_the_shell(deck: Deck, code: str) -> str:
+def in_the_shell(deck: Deck, code: str, *, seconds: float = 180) -> str:
     """Run code beside the deck, as an administrator does with `manage.py shell`; what it prints."""
     done = subprocess.run(
         [sys.executable, "manage.py", "shell", "-c", code],
         cwd=ROOT,
         env=environment(deck.var, deck.port),
         capture_output=True,
-        timeout=180,
+        timeout=seconds,
         text=True,
     )
     assert done.returncode == 0, done.stderr

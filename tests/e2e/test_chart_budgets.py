@@ -1,0 +1,170 @@
+"""How soon curves are there: of a month with 5,000 metrics, of twenty runs of a million samples.
+
+Wall clocks decide here, so these tests are slow ones, for a machine with nothing else to do; each
+prints what it measured.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, StorageState
+
+from tests.deck import Deck, running_deck, wait_until
+from tests.e2e.conftest import USERNAME, create_superuser, in_the_shell, sign_in
+
+pytestmark = pytest.mark.slow
+
+ROUNDS = 3
+MONTH = "month"
+OVERVIEW_SECONDS = 1.2
+RUNS = [f"long-{number}" for number in range(20)]
+AXES = ["step", "time", "elapsed", "amount"]
+POINTS = 2000
+LINES_SECONDS = 1.0
+# Tells, in ms since the navigation began, when every curve that can be seen has been painted:
+# after the frame in which the last of them was drawn.
+WATCH = """
+window.curvesPainted = null;
+const isDrawn = (chart) => Number(chart.dataset.points) > 0 && chart.querySelector("canvas");
+const inView = (place) => {
+    const { top, bottom, height } = place.getBoundingClientRect();
+    return height > 0 && top < innerHeight && bottom > 0;
+};
+new MutationObserver(() => {
+    if (window.curvesPainted !== null) return;
+    const seen = [...document.querySelectorAll("[data-curve], [data-metric]")].filter(inView);
+    const charts = seen.map((place) => place.querySelector("[data-points]"));
+    if (seen.length === 0 || !charts.every((chart) => chart && isDrawn(chart))) return;
+    window.curvesPainted = 0;
+    requestAnimationFrame(() => {
+        const { port1, port2 } = new MessageChannel();
+        port1.onmessage = () => window.curvesPainted = performance.now();
+        port2.postMessage(0);
+    });
+}).observe(document, { subtree: true, childList: true, attributes: true });
+"""
+
+
+@pytest.fixture(scope="module")
+def var(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a deck with runs of very many samples."""
+    folder = tmp_path_factory.mktemp("long-runs")
+    with running_deck(folder) as deck:
+        create_superuser(deck)
+        in_the_shell(
+            deck,
+            f"""
+from datetime import timedelta
+from django.utils import timezone
+from tests.measured_runs import measured_month, million_samples
+measured_month({MONTH!r}, began=timezone.now() - timedelta(days=30))
+million_samples({RUNS!r}, began=timezone.now() - timedelta(days=12))
+""",
+            seconds=900,
+        )
+    return folder
+
+
+@contextlib.contextmanager
+def cold(var: Path) -> Iterator[Deck]:
+    """Start the deck anew, with nothing of its data in memory where the machine allows that."""
+    with contextlib.suppress(OSError):
+        Path("/proc/sys/vm/drop_caches").write_text("1")
+    with running_deck(var) as deck:
+        yield deck
+
+
+@contextlib.contextmanager
+def fresh(chromium: Browser, deck: Deck, signed_in: StorageState | None) -> Iterator[Page]:
+    """Open a browser that has seen nothing of the deck but, perhaps, a session's cookie."""
+    context: BrowserContext = chromium.new_context(
+        base_url=deck.url,
+        viewport={"width": 1440, "height": 900},
+        storage_state=signed_in,
+    )
+    context.set_default_timeout(60_000)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def session(chromium: Browser, var: Path) -> StorageState:
+    """A session that outlives the deck's processes."""
+    with running_deck(var) as deck, fresh(chromium, deck, None) as page:
+        return sign_in(page, USERNAME).context.storage_state()
+
+
+def seconds_to_curves(page: Page, address: str) -> float:
+    page.add_init_script(WATCH)
+    page.goto(address, wait_until="commit")
+
+    def painted() -> float:
+        # Python sleeps between two looks: the page's own machinery is not in the way.
+        return float(page.evaluate("window.curvesPainted") or 0)
+
+    return wait_until(painted, seconds=120, what="the curves are painted") / 1000
+
+
+def told(found: dict[str, list[float]]) -> str:
+    return "; ".join(
+        f"{name} {', '.join(f'{1000 * one:.0f}' for one in seconds)} ms"
+        for name, seconds in found.items()
+    )
+
+
+def above(budget: float, found: dict[str, list[float]]) -> dict[str, float]:
+    medians = {name: median(seconds) for name, seconds in found.items()}
+    return {name: seconds for name, seconds in medians.items() if seconds > budget}
+
+
+def test_the_overview_of_a_month_is_painted_while_everything_is_cold(
+    chromium: Browser, var: Path, session: StorageState
+) -> None:
+    found: dict[str, list[float]] = {"cold": [], "cold browser": [], "metrics, cold browser": []}
+    for _ in range(ROUNDS):
+        with cold(var) as deck:
+            for name, tab in zip(found, ("", "", "/metrics"), strict=True):
+                with fresh(chromium, deck, session) as page:
+                    found[name].append(seconds_to_curves(page, f"/runs/{MONTH}{tab}"))
+
+    print(f"\nnavigation → curves of a month, 5,000 names: {told(found)}")  # noqa: T201 figures
+    assert {
+        name: median(each) for name, each in found.items() if median(each) > OVERVIEW_SECONDS
+    } == {}
+
+
+def test_twenty_runs_of_a_million_samples_are_asked_for_and_painted_over_every_axis(
+    chromium: Browser, var: Path, session: StorageState
+) -> None:
+    answered: dict[str, list[float]] = {}
+    painted: dict[str, list[float]] = {}
+    with cold(var) as deck:
+        for axis in AXES:
+            query = {"runs": ",".join(RUNS), "names": "loss", "x": axis, "points": POINTS}
+            answered[axis] = [seconds_to_answer(deck, query) for _ in range(1 + ROUNDS)]
+            painted[axis] = []
+            for _ in range(ROUNDS):
+                with fresh(chromium, deck, session) as page:
+                    address = f"/compare?runs={','.join(RUNS)}&x={axis}"
+                    painted[axis].append(seconds_to_curves(page, address))
+
+    print(f"\n20 runs × 1 M samples, answered (cold first): {told(answered)}")  # noqa: T201 figures
+    print(f"navigation → painted: {told(painted)}")  # noqa: T201 figures
+    assert {
+        axis: median(each[1:])
+        for axis, each in answered.items()
+        if median(each[1:]) > LINES_SECONDS
+    } == {}
+
+
+def seconds_to_answer(deck: Deck, query: dict[str, Any]) -> float:
+    began = time.perf_counter()
+    answer = deck.http.get("/api/metrics/lines", params=query)
+    took = time.perf_counter() - began
+    assert len(answer.json()["lines"]) == len(RUNS), answer.text[:200]
+    return took
