@@ -100,7 +100,7 @@ def _finished(scale: Scale, now: datetime, number: int) -> Run:
     plan = FleetPlan(
         best=480 - 70 * number, workers=(2, 4)[number % 2], seed=number, learning_speed=6 - number
     )
-    run = fleet_runs.create(told, plan)
+    run = fleet_runs.create(told, plan, tags=("ppo", "sweep"))
     fleet_runs.train(run, told, plan)
     run.refresh_from_db()
     fleet_runs.complete(run, told)

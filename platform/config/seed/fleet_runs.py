@@ -13,6 +13,7 @@ from buffer.core.fates import DropReason
 from buffer.models import Batch
 from config.seed import curves
 from config.seed.fragments import SPEC, Slot
+from config.seed.people import owner
 from config.seed.played_fleet import SLOTS, PlayedFleet
 from config.seed.scale import ACTOR, Story
 from rolldeck import safetensors
@@ -37,7 +38,9 @@ class FleetPlan:
     learning_speed: float = 5.0
 
 
-def create(story: Story, plan: FleetPlan, **fields: Any) -> Run:
+def create(
+    story: Story, plan: FleetPlan, *, tags: tuple[str, ...] = ("ppo",), **fields: Any
+) -> Run:
     """Create a CartPole run with small fragments."""
     config = {
         "environment": {"spec": SPEC},
@@ -47,7 +50,12 @@ def create(story: Story, plan: FleetPlan, **fields: Any) -> Run:
         "seed": plan.seed,
     }
     return run_services.create(
-        name=story.name, config=config, actor=ACTOR, now=story.began_at, **fields
+        name=story.name,
+        config=config,
+        created_by=owner(),
+        tags=tags,
+        now=story.began_at,
+        **fields,
     )
 
 

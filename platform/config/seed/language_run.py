@@ -9,8 +9,9 @@ from buffer import services as buffer_services
 from config.seed import curves
 from config.seed.fleet_runs import TRAINER, complete, date_batches, measure, publish, train_on
 from config.seed.groups import scored
+from config.seed.people import owner
 from config.seed.played_fleet import PlayedFleet
-from config.seed.scale import ACTOR, Story
+from config.seed.scale import Story
 from config.seed.texts import Problem, reversal
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
 from rollouts import services
@@ -30,7 +31,13 @@ SUMS: Final = "sums-2-digits"
 
 def write(story: Story) -> Run:
     """Write the whole run, from its first lesson to its end."""
-    run = run_services.create(name=story.name, config=_config(), actor=ACTOR, now=story.began_at)
+    run = run_services.create(
+        name=story.name,
+        config=_config(),
+        created_by=owner(),
+        tags=("grpo", "lessons"),
+        now=story.began_at,
+    )
     fleet = PlayedFleet.launched(run, story=story, workers=2, environment="task:reverse")
     run_services.register_trainer(run_id=run.pk, identity=TRAINER, name="grpo", now=story.at(0.02))
     random = story.random
@@ -127,7 +134,7 @@ def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) 
             for place, problem in enumerate(problems)
         ]
         run.refresh_from_db()
-        buffer_services.accept_groups(run=run, groups=groups, producer=f"worker:{WORKER}", now=now)
+        buffer_services.accept_groups(run=run, groups=groups, producer=WORKER, now=now)
         successes = [score > 0 for problem in problems for score in problem.scores]
         outcome = _outcome(
             f"{name}-train-{step}", successes, step=step, generations=GROUP, tokens=64, seconds=0.8

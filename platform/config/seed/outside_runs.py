@@ -13,6 +13,7 @@ from config.seed import texts
 from config.seed.curves import grpo_metrics
 from config.seed.fleet_runs import date_batches, measure, publish, train_on
 from config.seed.groups import scored
+from config.seed.people import owner
 from config.seed.scale import ACTOR, Story
 from rollouts import services
 from runs import services as run_services
@@ -35,7 +36,13 @@ ENVIRONMENTS: Final = (
 
 def opened(story: Story, *, batch_size: int = BATCH) -> Run:
     """Create an outside run and start it; its first trainer says how large batches are."""
-    run = run_services.create(name=story.name, kind="outside", actor=ACTOR, now=story.began_at)
+    run = run_services.create(
+        name=story.name,
+        kind="outside",
+        created_by=owner(),
+        tags=("grpo", "atropos"),
+        now=story.began_at,
+    )
     run_services.ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.began_at)
     registration = Registration(
         wandb_group="seeded",
