@@ -27,6 +27,7 @@ from buffer.selectors.group_lists import GroupNotFound, SearchTooSlow
 from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
 from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
+from frontend.pages import index
 from rollouts import services as rollout_services
 from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.reports import InvalidReport, StaleIncarnation
@@ -236,7 +237,16 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a path that nobody serves: as a problem below /api/, as a page elsewhere."""
     if request.path.startswith("/api/"):
         return respond(ERRORS[Http404], detail=f"there is nothing at {request.path}")
+    if _is_read(request) and not request.path.startswith(("/admin/", "/static/", "/atropos/")):
+        # The dashboard says that there is no such page, and leads on from there.
+        page = index(request)
+        page.status_code = max(page.status_code, 404)
+        return page
     return defaults.page_not_found(request, exception)
+
+
+def _is_read(request: HttpRequest) -> bool:
+    return request.method == "GET" and "text/html" in request.headers.get("Accept", "")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -101,3 +101,16 @@ async def test_a_part_of_a_static_file_can_be_asked_for() -> None:
     part = await AsyncClient().get("/static/admin/css/base.css", headers={"range": "bytes=10-19"})
 
     assert (part.status_code, part.content) == (206, whole.content[10:20])
+
+
+def test_an_address_that_is_nobodys_is_said_so_by_the_dashboard(
+    client: Client, built: Path
+) -> None:
+    reader = client.get("/no/such/page", headers={"accept": "text/html,*/*"})
+    assert (reader.status_code, b"Rolldeck" in reader.content) == (404, True)
+
+    # Programs, and those who write, are told so plainly.
+    assert b"Rolldeck" not in client.get("/no/such/page").content
+    assert client.post("/no/such/page", headers={"accept": "text/html"}).status_code == 404
+    told = client.get("/api/no/such/thing", headers={"accept": "text/html"})
+    assert (told.status_code, told.json()["code"]) == (404, "not_found")
