@@ -1,7 +1,6 @@
 /** Say which address shows which page; pages beyond the list are loaded when they are opened. */
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link } from "@tanstack/react-router";
-import type { BatchState } from "@/api/queue";
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { LoginPage } from "@/pages/LoginPage";
@@ -15,6 +14,8 @@ import { SORTS, type Sort } from "@/api/runLists";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
 import { askForCompared, askForCurves, askForMetrics } from "@/shell/early";
+import { queueSearch } from "@/pages/run/queue/search";
+import { episodesSearch } from "@/pages/run/episodes/search";
 import { Shell } from "@/shell/Shell";
 
 const text = (value: unknown): string | undefined =>
@@ -25,7 +26,7 @@ const oneOf = <T extends string>(value: unknown, ...known: T[]): T | undefined =
 
 const whole = (value: unknown): number | undefined => (Number.isInteger(value) && (value as number) >= 0 ? (value as number) : undefined);
 
-const root = createRootRoute({ notFoundComponent: NotFound });
+const root = createRootRoute({ notFoundComponent: NowhereFound });
 
 const login = createRoute({
   getParentRoute: () => root,
@@ -140,10 +141,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "queue",
     component: lazyRouteComponent(() => import("@/pages/run/queue/QueueTab"), "QueueTab"),
-    validateSearch: (search): { batch?: string; state?: BatchState } => ({
-      batch: text(search.batch),
-      state: oneOf(search.state, "leased", "returned", "quarantined", "confirmed", "dropped"),
-    }),
+    validateSearch: queueSearch,
   }),
   createRoute({
     getParentRoute: () => run,
@@ -160,6 +158,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "episodes",
     component: lazyRouteComponent(() => import("@/pages/run/episodes/EpisodesTab"), "EpisodesTab"),
+    validateSearch: episodesSearch,
   }),
   createRoute({
     getParentRoute: () => run,
@@ -218,18 +217,27 @@ const runTabs = [
 
 function NotFound() {
   return (
+    <div className="panel">
+      <h1 className="unseen">There is no such page</h1>
+      <EmptyState title="There is no such page" action={<Link to="/runs">All runs</Link>}>
+        Look at the address again, or go on from the runs.
+      </EmptyState>
+    </div>
+  );
+}
+
+/** The same where nothing of the deck stands around it. */
+function NowhereFound() {
+  return (
     <main className="page">
-      <div className="panel">
-        <EmptyState title="There is no such page" action={<Link to="/runs">All runs</Link>}>
-          Look at the address again, or go on from the runs.
-        </EmptyState>
-      </div>
+      <NotFound />
     </main>
   );
 }
 
 export const router = createRouter({
   routeTree: root.addChildren([login, shell.addChildren([home, runs, compare, alerts, environments, cluster, tokens, audit, settings, launch, run.addChildren(runTabs)])]),
+  defaultNotFoundComponent: NotFound,
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeletons heights={[64, 330, 230]} />,
 });

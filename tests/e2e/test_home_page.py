@@ -88,3 +88,18 @@ def test_a_run_that_fails_shows_at_once_in_the_bell_and_at_home(
     expect(bell).to_have_accessible_name(re.compile(r"^Alerts: \d+ error"))
     line.click()
     expect(page.get_by_role("dialog", name="A run failed")).to_be_visible()
+
+
+def test_home_says_how_the_machines_are_and_who_changed_what(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    seeded_deck.post("/api/runs", {"name": "changed-lately", "kind": "outside", "start": True})
+    page.goto("/")
+    changes = page.get_by_role("region", name="Recent changes")
+    expect(changes).to_contain_text("changed-lately", timeout=30_000)
+    cluster = page.get_by_role("region", name="Cluster")
+    expect(cluster.locator("[data-cluster]")).to_have_text(re.compile(r"\w"))
+    expect(cluster).to_contain_text("Disk free")
+    cluster.get_by_role("link", name="All parts").click()
+    expect(page).to_have_url(re.compile("/cluster$"))

@@ -181,3 +181,20 @@ def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: 
     find.fill("")
     find.press("Control+v")
     expect(find).to_have_value(re.compile(r"train step.*curves-a", re.DOTALL))
+
+
+def test_a_metric_is_pinned_and_stays_first_whatever_is_looked_for(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/runs/seed-cartpole-live/metrics")
+    page.get_by_role("button", name="Pin value_loss").click()
+    expect(page).to_have_url(re.compile("pin=value_loss"))
+    first = page.locator("[data-metric]").first
+    expect(first).to_have_attribute("data-metric", "value_loss")
+
+    page.get_by_label("Find a metric").fill("entropy")
+    expect(page.locator("[data-metric]")).to_have_count(2)
+    expect(first).to_have_attribute("data-metric", "value_loss")
+    page.get_by_role("button", name="Pin value_loss").click()
+    expect(page.locator("[data-metric]")).to_have_count(1)

@@ -36,6 +36,7 @@ def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
         "data-newest", "0.5", timeout=MEASURED_WITHIN_MS
     )
     expect(newest(page, "Queue depth")).to_have_attribute("data-newest", "2")
+    curve(page, "staleness").scroll_into_view_if_needed()
     expect(curve(page, "staleness")).to_contain_text("No batch was handed out yet.")
     curve(page, "variance").scroll_into_view_if_needed()
     expect(newest(page, "Zero variance")).to_have_attribute("data-newest", "0")
@@ -112,6 +113,45 @@ def test_axis_range_and_point_live_in_the_address_and_only_what_is_in_view_is_dr
 
     reader.set_viewport_size({"width": 1440, "height": 500})
     reader.goto("/runs/seed-cartpole-sweep-0")
+    curve(reader, "reward").scroll_into_view_if_needed()
     expect(curve(reader, "reward").locator("canvas")).to_be_visible()
     assert reader.locator("[data-curve] canvas").count() < 8
     reader.set_viewport_size({"width": 1440, "height": 1500})
+
+
+def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/runs/seed-atropos-mix")
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text(re.compile(r"\w+.*\."))
+    alerts = page.get_by_role("region", name="Alerts of this run")
+    expect(alerts.locator("[data-alert-id]").first).to_be_visible()
+    newest_ones = page.get_by_role("region", name="Newest trajectories")
+    expect(newest_ones.locator("[data-row]")).to_have_count(5)
+    newest_ones.locator("[data-open]").first.click()
+    expect(page).to_have_url(re.compile(r"/runs/seed-atropos-mix/groups/\d+"))
+
+    page.go_back()
+    verdict.get_by_role("link", name="Why").click()
+    expect(page).to_have_url(re.compile("/runs/seed-atropos-mix/pipeline$"))
+    # What is over is held up by nothing.
+    page.goto("/runs/seed-cartpole-sweep-0")
+    expect(page.get_by_role("region", name="Newest trajectories")).to_be_visible()
+    expect(page.get_by_role("region", name="Verdict")).to_have_count(0)
+
+
+def test_a_key_looks_further_back(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/seed-cartpole-live")
+    expect(curve(page, "reward").locator("canvas")).to_be_visible()
+    range_choice = page.get_by_label("Time range")
+    page.keyboard.press(".")
+    expect(page).to_have_url(re.compile("last=900"))
+    expect(range_choice).to_have_value("900")
+    page.reload()
+    expect(range_choice).to_have_value("900")
+    expect(curve(page, "queue").locator("canvas")).to_be_visible()
+    range_choice.select_option("All of it")
+    expect(page).not_to_have_url(re.compile("last="))

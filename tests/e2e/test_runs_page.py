@@ -113,3 +113,21 @@ def test_a_viewer_finds_runs_and_may_do_nothing_to_them(page: Page, many_runs: N
     expect(page.get_by_text("runs match")).to_be_visible()
     expect(page.get_by_role("button", name="All matching")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_way_to_look_is_kept_under_a_name(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs?q=tag:sweep&dense=true")
+    page.get_by_role("link", name="seed-cartpole-sweep-0").wait_for()
+    page.get_by_role("button", name="Views").click()
+    page.get_by_role("menuitem", name="Keep this view…").click()
+    page.get_by_role("dialog", name="Keep this view").get_by_label("Name").fill("the sweep")
+    page.keyboard.press("Enter")
+
+    page.goto("/runs")
+    page.get_by_role("button", name="Views").click()
+    page.get_by_role("menuitem", name="the sweep").click()
+    expect(page).to_have_url(re.compile(r"q=tag(:|%3A)sweep.*dense=true"))
+    page.get_by_role("button", name="Views").click()
+    page.get_by_role("menu").get_by_label("Forget the view the sweep").click()
+    expect(page.get_by_role("menuitem", name="the sweep")).to_have_count(0)

@@ -1,5 +1,7 @@
 """A run is paused, resumed, drained and killed; batches and weights are looked into."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -22,13 +24,18 @@ def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, deck: Deck) -> None
     page.locator("[data-status=running]").wait_for()
     expect(page.locator("[data-undo]")).to_have_count(0)
 
+    # A drained run is over: it is asked about, and the reason is kept.
     page.get_by_role("button", name="Drain").click()
+    dialog = page.get_by_role("dialog", name="Drain steered?")
+    dialog.get_by_label("Reason").fill("good enough")
+    dialog.get_by_role("button", name="Drain").click()
     # Nothing is queued, so the drain is over as soon as somebody looks.
     page.locator("[data-status=completed], [data-status=draining]").wait_for()
     page.get_by_role("link", name="Config").click()
     changes = page.get_by_label("Changes, newest first")
     expect(changes).to_contain_text("paused → running")
     expect(changes).to_contain_text("“pause undone”")
+    expect(changes).to_contain_text("“good enough”")
     expect(changes).to_contain_text("user:ada")
     expect(changes).to_contain_text("request ")
 
@@ -121,3 +128,37 @@ def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_deck: 
 
     expect(page.get_by_role("dialog")).to_contain_text("Batch ")
     assert "/runs/seed-cartpole-live/queue?batch=" in page.url
+
+
+def test_a_pause_can_be_given_its_reason_first(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    start(deck, "explained")
+    page.goto("/runs/explained")
+    page.get_by_role("button", name="Say why first").click()
+    dialog = page.get_by_role("dialog", name="Pause explained?")
+    dialog.get_by_label("Reason").fill("the disk is swapped")
+    dialog.get_by_role("button", name="Pause").click()
+
+    page.locator("[data-status=paused]").wait_for()
+    assert deck.get("/api/runs/explained")["status_reason"] == "the disk is swapped"
+
+
+def test_limits_are_moved_where_one_sees_what_they_hold_back(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/runs/seed-hostile-text/queue")
+    page.get_by_role("button", name="Change limits").click()
+    dialog = page.get_by_role("dialog", name="Limits of seed-hostile-text")
+    change = dialog.get_by_role("button", name="Change")
+    expect(change).to_be_disabled()
+    dialog.get_by_label("Tolerance").fill("7.5")
+    dialog.get_by_label("Reason").fill("the trainer is far away")
+    change.click()
+    expect(dialog).to_have_count(0)
+
+    expect(page.get_by_role("region", name=re.compile("pause"))).to_contain_text("7.5 ×")
+    (event,) = seeded_deck.get("/api/runs/seed-hostile-text/events?kinds=settings_changed")[
+        "results"
+    ]
+    assert event["reason"] == "the trainer is far away"

@@ -1,6 +1,6 @@
 /** Ask who changed what. */
 
-import { infiniteQueryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 import { preferences } from "@/preferences";
@@ -21,3 +21,13 @@ export function auditQuery(asked: Asked) {
     placeholderData: (before) => before,
   });
 }
+
+const LATELY_ROWS = 6;
+const LATELY_EVERY_MS = 15_000;
+
+/** The last few things that people and tokens changed. */
+export const latelyQuery = queryOptions({
+  queryKey: ["audit", "lately"],
+  queryFn: async () => (await body(api.GET("/api/audit", { params: { query: { people: "1", limit: LATELY_ROWS } } }))).results,
+  refetchInterval: LATELY_EVERY_MS,
+});

@@ -23,12 +23,12 @@ export function asked({ worker, state, version_min, version_max, batch, q }: Gro
   return { worker, state, version_min, version_max, batch, q };
 }
 
-export const fragmentsQuery = (run: string, query: FragmentQuery) =>
+export const fragmentsQuery = (run: string, query: FragmentQuery, limit = PAGE_FRAGMENTS) =>
   infiniteQueryOptions({
-    queryKey: ["fragments", run, query],
+    queryKey: ["fragments", run, query, limit],
     initialPageParam: "",
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/runs/{run}/fragments", { params: { path: { run }, query: { ...query, limit: PAGE_FRAGMENTS, cursor: pageParam || undefined } } })),
+      body(api.GET("/api/runs/{run}/fragments", { params: { path: { run }, query: { ...query, limit, cursor: pageParam || undefined } } })),
     getNextPageParam: (page) => page.next || undefined,
     staleTime: FRESH_MS,
   });

@@ -43,3 +43,15 @@ export function metricLinesQuery({ runs, name, axis, span, points, isLive }: Loo
     placeholderData: keepPreviousData,
   });
 }
+
+/** The one metric of exactly this name, however many there are; null where the run has none. */
+export function metricKeyQuery(run: string, name: string) {
+  return queryOptions({
+    queryKey: ["metric-key", run, name],
+    queryFn: async (): Promise<MetricKey | null> => {
+      const query = { prefix: name, limit: 1 };
+      const { results } = await body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
+      return results.find((key) => key.name === name) ?? null;
+    },
+  });
+}

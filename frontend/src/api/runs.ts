@@ -1,6 +1,6 @@
 /** Ask for runs and ask things of them. */
 
-import { queryOptions, useMutation } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { Preset, RunCheck, RunDetail, RunVerb } from "@/api/types";
 import type { JsonSchema } from "@/forms/fields";
@@ -65,5 +65,17 @@ export function useAsk(name: string) {
   return useMutation({
     mutationFn: ({ verb, reason }: Asked): Promise<RunDetail> =>
       body(api.POST(`/api/runs/{run}/${verb}`, { params: { path: { run: name } }, body: { reason } })),
+  });
+}
+
+/** What holds producers back and how long trainers may hold a batch; null: no such limit. */
+export type NewLimits = { off_policy_tolerance?: number; max_staleness?: number | null; lease_seconds?: number; reason: string };
+
+/** Change limits of a run while it goes on; they hold from the next push and the next batch on. */
+export function useChangeLimits(name: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (limits: NewLimits): Promise<RunDetail> => body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: limits })),
+    onSettled: () => queries.invalidateQueries({ queryKey: ["queue", name] }),
   });
 }

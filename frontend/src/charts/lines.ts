@@ -67,7 +67,8 @@ export function widthOf(lines: MetricLine[], unit: string): string {
   if (lines.every((line) => line.is_exact)) return "every sample";
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
   if (unit === "s" && bucket < MOMENT_SECONDS) return "each point the samples of one moment";
-  return `each point ${number(bucket)} ${unit} wide`;
+  const word = bucket === 1 && unit !== "s" ? unit.replace(/s$/, "") : unit;
+  return `each point ${number(bucket)} ${word} wide`;
 }
 
 /** How many samples are not finite, in words; empty without any. */

@@ -1,15 +1,34 @@
-import { Button, CopyButton } from "@mantine/core";
+import { Button } from "@mantine/core";
+import { useEffect, useState } from "react";
+import { copyText } from "@/charts/save";
+
+const SAID_MS = 1_500;
+
+type CopyProps = {
+  /** What is put on the clipboard; also where the page came over plain HTTP. */
+  text: string;
+  /** What it copies, for those who meet several of these buttons on a page. */
+  label?: string;
+  words?: string;
+  size?: "compact-xs" | "compact-sm";
+};
 
 /** A button that copies a text, and says so for a moment. */
-export function Copy({ text, label }: { text: string; label?: string }) {
+export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyProps) {
+  const [isSaid, setSaid] = useState(false);
+  useEffect(() => {
+    if (!isSaid) return;
+    const timer = setTimeout(() => setSaid(false), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [isSaid]);
+  const copy = () => {
+    copyText(text);
+    setSaid(true);
+  };
   return (
-    <CopyButton value={text}>
-      {({ copied, copy }) => (
-        <Button size="compact-xs" variant="default" onClick={copy} aria-label={label}>
-          {copied ? "Copied" : "Copy"}
-        </Button>
-      )}
-    </CopyButton>
+    <Button size={size} variant="default" aria-label={isSaid ? undefined : label} onClick={copy}>
+      {isSaid ? "Copied" : words}
+    </Button>
   );
 }
 

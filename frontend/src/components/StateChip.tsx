@@ -1,7 +1,7 @@
 import { Tooltip } from "@mantine/core";
 import { useNow } from "@/components/now";
 import { ageSeconds, duration, utc, visible } from "@/format";
-import { honest, lookOf } from "@/theme/chips";
+import { honest, isOver, lookOf } from "@/theme/chips";
 
 type Props = {
   state: string;
@@ -22,7 +22,9 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Pr
   const { tone, sign, meaning } = lookOf(shown);
   // What hover tells those who can, everybody can read: why nothing is claimed.
   const why = reason || (shown === "unknown" ? meaning : "");
-  const age = provenAt ? `${duration(proof)} ago` : since ? `for ${duration(ageSeconds(since, now))}` : "";
+  const held = duration(ageSeconds(since, now));
+  const lasting = isOver(state) ? `${held} ago` : `for ${held}`;
+  const age = provenAt ? `${duration(proof)} ago` : since ? lasting : "";
   const lines = [
     shown === state ? meaning : `Last known as ${state}. ${meaning}`,
     reason ? `Reason: ${visible(reason)}` : "",

@@ -185,3 +185,32 @@ describe("an end that the server chose", () => {
     }
   });
 });
+
+describe("a page that is held", () => {
+  it("stands still while it is told more, and then shows the newest", () => {
+    let told = 0;
+    live.watch("run:a", () => (told += 1));
+    last().accept();
+    last().frame(snapshot);
+    live.hold(true);
+    const before = told;
+    last().frame(delta(1, 2));
+    expect(live.read("run:a").parts).toEqual({ run: 1 });
+    expect(told).toBe(before);
+    expect(live.readStatus().mode).toBe("held");
+
+    live.hold(false);
+    expect(live.read("run:a").parts).toEqual({ run: 2 });
+    expect(told).toBeGreaterThan(before);
+    expect(live.readStatus().mode).toBe("live");
+  });
+
+  it("shows what is opened meanwhile once, as it is then", () => {
+    last().accept();
+    live.hold(true);
+    live.watch("run:a", () => {});
+    last().frame(snapshot);
+    last().frame(delta(1, 2));
+    expect(live.read("run:a").parts).toEqual({ run: 1 });
+  });
+});

@@ -45,10 +45,11 @@ export type Outside = {
   onSignedOut: () => void;
 };
 
-export type LiveMode = "connecting" | "live" | "lagging" | "polling";
+/** `held`: somebody asked the page to stand still; what comes in is kept until it may move on. */
+export type LiveMode = "connecting" | "live" | "lagging" | "polling" | "held";
 export type LiveStatus = { mode: LiveMode; silentMs: number };
 
-type Topic = { state: TopicState; watchers: number; listeners: Set<() => void>; askedAt: number };
+type Topic = { state: TopicState; held: TopicState | null; watchers: number; listeners: Set<() => void>; askedAt: number };
 
 const OPEN = 1;
 
@@ -62,6 +63,7 @@ export class LiveConnection {
   private heardAt: number | null = null;
   private polledAt = 0;
   private polling = false;
+  private isHeld = false;
   private offsets: number[] = [];
   private statusListeners = new Set<() => void>();
   private status: LiveStatus = { mode: "connecting", silentMs: 0 };
@@ -110,7 +112,8 @@ export class LiveConnection {
   }
 
   read(name: string): TopicState {
-    return this.topics.get(name)?.state ?? nothingYet;
+    const topic = this.topics.get(name);
+    return topic?.held ?? topic?.state ?? nothingYet;
   }
 
   /** Show older rows of a series before those the socket sent. */
@@ -138,10 +141,20 @@ export class LiveConnection {
     if (visible) this.tick();
   }
 
+  /** Let what is shown stand still, or go on with what has come in since. */
+  hold(isHeld: boolean): void {
+    this.isHeld = isHeld;
+    for (const topic of this.topics.values()) {
+      topic.held = isHeld && topic.state !== nothingYet ? topic.state : null;
+      if (!isHeld) for (const listener of topic.listeners) listener();
+    }
+    this.tick();
+  }
+
   private topic(name: string): Topic {
     let topic = this.topics.get(name);
     if (!topic) {
-      topic = { state: nothingYet, watchers: 0, listeners: new Set(), askedAt: 0 };
+      topic = { state: nothingYet, held: null, watchers: 0, listeners: new Set(), askedAt: 0 };
       this.topics.set(name, topic);
     }
     return topic;
@@ -237,6 +250,9 @@ export class LiveConnection {
   private set(topic: Topic, state: TopicState): void {
     if (topic.state === state) return;
     topic.state = state;
+    if (topic.held) return;
+    // What was never seen is shown once, and then stands still as well.
+    if (this.isHeld) topic.held = state;
     for (const listener of topic.listeners) listener();
   }
 
@@ -263,6 +279,7 @@ export class LiveConnection {
   }
 
   private mode(silentMs: number): LiveMode {
+    if (this.isHeld) return "held";
     if (this.heardAt === null) return this.polling ? "polling" : "connecting";
     return silentMs > LAGGING_MS ? "lagging" : "live";
   }

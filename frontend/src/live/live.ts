@@ -1,5 +1,6 @@
 /** Hold this tab's one live connection and let components read from it. */
 
+import { focusManager } from "@tanstack/react-query";
 import { useCallback, useSyncExternalStore } from "react";
 import { signedOut } from "@/api/client";
 import { LiveConnection, type LiveStatus, type Socket } from "@/live/connection";
@@ -75,4 +76,10 @@ export function useLiveStatus(): LiveStatus {
     (listener) => live.watchStatus(listener),
     () => live.readStatus(),
   );
+}
+
+/** Let the whole page stand still, or move on: what the socket tells, and what is asked every few seconds. */
+export function holdLive(isHeld: boolean): void {
+  live.hold(isHeld);
+  focusManager.setFocused(isHeld ? false : undefined);
 }

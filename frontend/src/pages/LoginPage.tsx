@@ -1,11 +1,12 @@
 import "@/pages/login.css";
 import { Button, PasswordInput, TextInput } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { useSignIn } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { Mark } from "@/shell/Mark";
+import { titleOf } from "@/shell/titles";
 
 /** Only places on this dashboard may be asked for. */
 function safePlace(next: string | undefined): string {
@@ -18,6 +19,9 @@ export function LoginPage() {
   const signIn = useSignIn();
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
+  useEffect(() => {
+    document.title = titleOf("/login");
+  }, []);
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -32,7 +36,7 @@ export function LoginPage() {
           <Mark size={34} />
           <h1>Rolldeck</h1>
         </div>
-        <p className="soft">Sign in to the control deck of your rollouts.</p>
+        <p className="soft">{next ? "Sign in, and go on where you were." : "Sign in to the control deck of your rollouts."}</p>
         <TextInput
           label="User name"
           autoComplete="username"

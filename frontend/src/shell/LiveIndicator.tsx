@@ -1,7 +1,8 @@
 import { Tooltip } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import type { LiveStatus } from "@/live/connection";
-import { useLiveStatus } from "@/live/live";
+import { holdLive, useLiveStatus } from "@/live/live";
+import { useShortcuts } from "@/shell/keyboard";
 
 type Look = { sign: string; text: string; tone: string; meaning: string };
 
@@ -9,7 +10,9 @@ function lookOf({ mode, silentMs }: LiveStatus): Look {
   const seconds = Math.floor(silentMs / 1000);
   switch (mode) {
     case "live":
-      return { sign: "●", text: "live", tone: "good", meaning: "Every change shows as it happens." };
+      return { sign: "●", text: "live", tone: "good", meaning: "Every change shows as it happens. Press l to let the page stand still." };
+    case "held":
+      return { sign: "❚❚", text: "held", tone: "held", meaning: "You let the page stand still; runs go on. Press l to see what is now." };
     case "lagging":
       return { sign: "◐", text: `lagging ${seconds} s`, tone: "held", meaning: "The server has been silent; numbers may be old." };
     case "polling":
@@ -34,19 +37,23 @@ function useCalm(text: string): string {
   return calm;
 }
 
+/** Whether the page is live; pressed, it stands still until it is pressed again. */
 export function LiveIndicator() {
   const status = useLiveStatus();
   const look = lookOf(status);
+  const isHeld = status.mode === "held";
   const spoken = useCalm(`Connection: ${status.mode}`);
+  const toggle = () => holdLive(!isHeld);
+  useShortcuts({ l: toggle });
   return (
     <>
       <Tooltip label={look.meaning} events={{ hover: true, focus: true, touch: true }}>
-        <span className={`chip tone-${look.tone}`} tabIndex={0} data-live={status.mode}>
+        <button type="button" className={`chip chip-button tone-${look.tone}`} aria-pressed={isHeld} aria-keyshortcuts="l" data-live={status.mode} onClick={toggle}>
           <span className="chip-sign" aria-hidden="true">
             {look.sign}
           </span>
           {look.text}
-        </span>
+        </button>
       </Tooltip>
       <span className="unseen" role="status" aria-live="polite">
         {spoken}

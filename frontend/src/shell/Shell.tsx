@@ -6,10 +6,14 @@ import { whenSignedOut } from "@/api/client";
 import { sessionQuery } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { startLive, stopLive, useLiveStatus } from "@/live/live";
+import { BrowserTab } from "@/shell/BrowserTab";
+import { KEYED_TABS } from "@/pages/run/tabs";
+import { choose, preferences } from "@/preferences";
 import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
 import { Rail } from "@/shell/Rail";
 import { focusFilter, moveRow, useShortcuts } from "@/shell/keyboard";
+import { recentRuns } from "@/shell/palette/recent";
 import { usePalette } from "@/shell/palette/usePalette";
 import { PLACES } from "@/shell/places";
 
@@ -61,12 +65,20 @@ export function Shell() {
     if (authenticated) startLive();
   }, [authenticated, navigate]);
 
+  /** A tab of the run that was opened last; its own page takes these keys while it is open. */
+  const openLast = (to: (typeof KEYED_TABS)[number]["to"]) => {
+    const name = recentRuns()[0];
+    void (name ? navigate({ to, params: { name } }) : navigate({ to: "/runs" }));
+  };
+
   useShortcuts({
     "?": () => setHelp(true),
+    ...Object.fromEntries(KEYED_TABS.map(({ key, to }) => [`g ${key}`, () => openLast(to)])),
     ...Object.fromEntries(PLACES.map(({ key, to }) => [`g ${key}`, () => void navigate({ to })])),
     "/": focusFilter,
     j: () => moveRow(1),
     k: () => moveRow(-1),
+    d: () => choose({ density: preferences().density === "dense" ? "comfortable" : "dense" }),
     D: () => setColorScheme(scheme === "dark" ? "light" : "dark"),
   });
 
@@ -80,6 +92,7 @@ export function Shell() {
   if (!authenticated) return null;
   return (
     <>
+      <BrowserTab />
       <a href="#main" className="skip">
         Skip to the content
       </a>

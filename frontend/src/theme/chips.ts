@@ -36,6 +36,13 @@ export function lookOf(state: string): Look {
   return LOOKS[state] ?? { tone: "quiet", sign: "·", meaning: "" };
 }
 
+const OVER = new Set(["completed", "stopped", "failed"]);
+
+/** Whether a run in this state has ended: it is told when that was, not for how long it has been so. */
+export function isOver(state: string): boolean {
+  return OVER.has(state);
+}
+
 /** After this long without a heartbeat a worker's state is no longer claimed. */
 export const WORKER_PROOF_SECONDS = 5;
 /** After this long without a report nobody claims that a run rolls out. */

@@ -1,6 +1,5 @@
 import { Button, Drawer, Group, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { type AlertDelivery, type AlertDetail, alertQuery, type Deed, useDeed } from "@/api/alerts";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
@@ -9,6 +8,7 @@ import { placeOf } from "@/components/alertLooks";
 import { ErrorState } from "@/components/ErrorState";
 import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
+import { useDraft } from "@/components/useDraft";
 import { number, visible } from "@/format";
 import css from "./alerts.module.css";
 
@@ -87,7 +87,7 @@ function Deliveries({ rows }: { rows: AlertDelivery[] }) {
 function Decide({ alert }: { alert: AlertDetail }) {
   const deed = useDeed();
   const mayOperate = useMayOperate();
-  const [reason, setReason] = useState("");
+  const [reason, setReason] = useDraft(`alert:${alert.id}`);
   const act = (verb: Deed["verb"]) => deed.mutate({ id: alert.id, verb, reason }, { onSuccess: () => setReason("") });
   const doing = (verb: Deed["verb"]) => deed.isPending && deed.variables.verb === verb;
   const why = mayOperate ? undefined : "Operators and administrators do this";

@@ -41,7 +41,7 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
         </div>
       </td>
       <td className={`wide-only ${css.run}`}>
-        {alert.run ? <Link to="/runs/$name" params={{ name: alert.run }} className="strong">{alert.run}</Link> : <span className="faint">the deck</span>}
+        {alert.run ? <Link to="/runs/$name" params={{ name: alert.run }} className="strong run-name">{alert.run}</Link> : <span className="faint">the deck</span>}
       </td>
       <td className="num soft"><Age at={alert.first_seen_at} suffix=" ago" /></td>
       <td className="num soft wide-only">{over ? <Age at={over} suffix=" ago" /> : <span className="faint">not yet</span>}</td>

@@ -31,7 +31,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
         <div className="tiny faint">{row.actor.split(":")[0]}</div>
       </td>
       <td className={`wide-only ${css.run}`}>
-        {row.run ? <Link to="/runs/$name" params={{ name: row.run }} className="strong" data-open>{row.run}</Link> : <span className="faint">the deck</span>}
+        {row.run ? <Link to="/runs/$name" params={{ name: row.run }} className="strong run-name" data-open>{row.run}</Link> : <span className="faint">the deck</span>}
       </td>
       <td className={`anywhere ${css.what}`}>
         <span className={row.level === "error" ? "bad" : undefined}>{visible(row.message)}</span>

@@ -7,7 +7,7 @@ import { metricNamesQuery } from "@/api/compare";
 import type { MetricAxis, Span } from "@/api/metrics";
 import type { Kept } from "@/charts/kept";
 import { namesOf, switched, wordOf } from "@/charts/names";
-import { copyText } from "@/charts/save";
+import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { ConfigDiff } from "./ConfigDiff";
@@ -35,28 +35,11 @@ const AXES = [
   { value: "step", label: "Train steps" },
   { value: "elapsed", label: "Since start" },
   { value: "time", label: "Time" },
-  { value: "amount", label: "Data" },
+  { value: "amount", label: "Data served" },
 ];
 const WHOLE = { from: undefined, to: undefined };
 
 type Change = (more: Partial<CompareSearch>) => void;
-
-function CopyLink() {
-  const [isCopied, setIsCopied] = useState(false);
-  return (
-    <Button
-      size="compact-sm"
-      variant="default"
-      onClick={() => {
-        copyText(location.href);
-        setIsCopied(true);
-      }}
-      onBlur={() => setIsCopied(false)}
-    >
-      {isCopied ? "Copied" : "Copy link"}
-    </Button>
-  );
-}
 
 /** The metrics that are shown, of all that the runs have between them. */
 function useMetrics(runs: string[], search: CompareSearch) {
@@ -149,7 +132,7 @@ export function ComparePage() {
         <h1>Compare</h1>
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
         <span className="spacer" />
-        {names.length > 0 && <CopyLink />}
+        {names.length > 0 && <Copy text={location.href} words="Copy link" size="compact-sm" />}
       </div>
       {names.length === 0 ? (
         <div className="panel">

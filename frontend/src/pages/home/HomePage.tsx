@@ -9,6 +9,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Skeletons } from "@/components/Skeletons";
 import { usePart } from "@/live/live";
+import { Around } from "@/pages/home/Around";
 import { Attention } from "@/pages/home/Attention";
 import { concerns, inAll, mineFirst } from "@/pages/home/attention";
 import { Finished, RunCards } from "@/pages/home/RunCards";
@@ -58,6 +59,7 @@ export function HomePage() {
           {runs.length > 0 && <RunCards runs={runs} inAll={inAll({ shown: runs.length, read: underWay.length, total: active.data?.pages[0]?.total ?? 0 })} me={session?.username} />}
           {runs.length === 0 && !hasNone && <p className="soft">Nothing is under way. <Link to="/runs">All runs</Link></p>}
           <Finished runs={finished} />
+          {!hasNone && <Around />}
         </div>
       )}
     </>

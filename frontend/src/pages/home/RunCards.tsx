@@ -1,6 +1,5 @@
 import { Button, Progress } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { Age } from "@/components/Age";
 import { PlaceLink } from "@/components/PlaceLink";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
@@ -82,19 +81,17 @@ export function Finished({ runs }: { runs: ShownRun[] }) {
               <th scope="col" className="num wide-only">Return</th>
               <th scope="col" className="wide-only">Trend</th>
               <th scope="col" className="wide-only">Why</th>
-              <th scope="col" className="num wide-only">When</th>
             </tr>
           </thead>
           <tbody>
             {runs.map((run) => (
               <tr key={run.id} data-row className="opens">
-                <td className={css.run}><Link to="/runs/$name" params={{ name: run.name }} className="strong" data-open>{run.name}</Link></td>
+                <td><Link to="/runs/$name" params={{ name: run.name }} className="strong run-name" data-open>{run.name}</Link></td>
                 <td><RunChip run={run} observedAt={run.observed_at} /></td>
                 <td className="num wide-only">{number(run.served_steps)}</td>
                 <td className="num wide-only">{number(run.return_mean)}</td>
                 <td className="wide-only">{run.returns && <Spark values={run.returns} label={`Return of ${run.name} over time`} />}</td>
                 <td className="wide-only soft small anywhere">{visible(run.status_reason)}</td>
-                <td className="num soft wide-only"><Age at={run.status_changed_at} suffix=" ago" /></td>
               </tr>
             ))}
           </tbody>

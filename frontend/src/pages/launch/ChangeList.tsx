@@ -1,7 +1,18 @@
 import { visible } from "@/format";
-import { type Change, valueText } from "@/pages/launch/changes";
+import { type Change, leavesOf, valueText } from "@/pages/launch/changes";
 
 const SIGNS = { added: "+", removed: "−", changed: "~" } as const;
+
+/** A value; of an object each field by its name, so that it reads as a line and not as code. */
+function Value({ value }: { value: unknown }) {
+  const leaves = leavesOf(value);
+  if (!leaves) return visible(valueText(value));
+  return leaves.map(([path, leaf]) => (
+    <span key={path} className="diff-leaf">
+      <span className="faint">{visible(path)}</span> {visible(valueText(leaf))}
+    </span>
+  ));
+}
 
 /** Only what differs, each with what it was. */
 export function ChangeList({ changes, from }: { changes: Change[]; from: string }) {
@@ -17,9 +28,9 @@ export function ChangeList({ changes, from }: { changes: Change[]; from: string 
             <td>
               <div className="mono tiny anywhere">{path}</div>
               <div className="small anywhere">
-                {kind !== "added" && <del className="faint">{visible(valueText(before))}</del>}
+                {kind !== "added" && <del className="faint"><Value value={before} /></del>}
                 {kind === "changed" && <span className="faint"> → </span>}
-                {kind !== "removed" && <ins>{visible(valueText(after))}</ins>}
+                {kind !== "removed" && <ins><Value value={after} /></ins>}
               </div>
             </td>
           </tr>

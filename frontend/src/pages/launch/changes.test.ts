@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { changesOf, overlayOf, valueText } from "./changes";
+import { changesOf, leavesOf, overlayOf, valueText } from "./changes";
 import { cliCommand, curlCommand } from "./commands";
 
 const parent = { fleet: { num_workers: 2, resources: { a: 1 } }, seed: 0, hidden: [64, 64], language: null };
@@ -18,6 +18,15 @@ it("makes what is laid over a preset, unless something must go", () => {
   const child = { ...parent, seed: 7, fleet: { ...parent.fleet, num_workers: 4 } };
   expect(overlayOf(changesOf(parent, child))).toEqual({ fleet: { num_workers: 4 }, seed: 7 });
   expect(overlayOf(changesOf(parent, { ...parent, fleet: { num_workers: 2, resources: {} } }))).toBeNull();
+});
+it("reads an object field by field, those of objects in it by their path", () => {
+  expect(leavesOf({ spec: "task:sort", sampling: { top_k: 0, stop: [] }, kwargs: {} })).toEqual([
+    ["spec", "task:sort"],
+    ["sampling.top_k", 0],
+    ["sampling.stop", []],
+    ["kwargs", {}],
+  ]);
+  expect([leavesOf([1]), leavesOf({}), leavesOf(null)]).toEqual([null, null, null]);
 });
 it("writes values in one line", () => {
   expect([valueText("x"), valueText({ a: 1 }), valueText(undefined)]).toEqual(["x", '{"a":1}', "–"]);

@@ -37,6 +37,15 @@ export function overlayOf(changes: Change[]): Config | null {
   return overlay;
 }
 
+/** The fields of an object, those of objects in it by their path; null for what is no object, or an empty one. */
+export function leavesOf(value: unknown, above = ""): [path: string, leaf: unknown][] | null {
+  if (!isConfig(value) || Object.keys(value).length === 0) return null;
+  return Object.entries(value).flatMap(([key, inner]): [string, unknown][] => {
+    const path = above ? `${above}.${key}` : key;
+    return leavesOf(inner, path) ?? [[path, inner]];
+  });
+}
+
 /** A value in one line of text. */
 export function valueText(value: unknown): string {
   if (value === undefined) return "–";

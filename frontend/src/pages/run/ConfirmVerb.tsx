@@ -1,15 +1,20 @@
 import { Button, Group, Modal, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { RunSummary } from "@/api/types";
+import { forgetDraft, useDraft } from "@/components/useDraft";
 import { useFocusBack } from "@/components/useFocusBack";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 
 type Props = { run: RunSummary; verb: Verb; onCancel: () => void; onConfirm: (reason: string) => void };
 
+/** What a reason is kept under until the verb was done. */
+export const draftOf = (run: string, verb: Verb) => `verb:${run}:${verb}`;
+
 /** Say what a verb does and take a reason; what cannot be taken back asks for the run's name as well. */
 export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
   useFocusBack();
-  const [reason, setReason] = useState("");
+  const draft = draftOf(run.name, verb);
+  const [reason, setReason] = useDraft(draft);
   const [typed, setTyped] = useState("");
   const { label, does, destroys, typed: needsName } = VERBS[verb];
   const isReady = !needsName || (typed === run.name && reason.trim() !== "");
@@ -45,7 +50,13 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
           />
         )}
         <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onCancel}>
+          <Button
+            variant="default"
+            onClick={() => {
+              forgetDraft(draft);
+              onCancel();
+            }}
+          >
             Leave it as it is
           </Button>
           <Button type="submit" disabled={!isReady} color={destroys ? "red.8" : undefined}>

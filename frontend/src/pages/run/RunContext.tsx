@@ -3,7 +3,6 @@
 import { createContext, useContext } from "react";
 import type { useAsk } from "@/api/runs";
 import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail, RunEvent } from "@/api/types";
-import type { History } from "@/pages/run/overview/history";
 
 export type RunParts = {
   run: RunDetail;
@@ -17,8 +16,6 @@ export type RunParts = {
   at: string | null;
   /** Env steps per second of the whole fleet; null without one. */
   speed: number | null;
-  /** What only the newest value of is sent, remembered since the page was opened. */
-  histories: { queue: History; speed: History };
   /** Ask the run for a change of its state. */
   ask: ReturnType<typeof useAsk>;
 };

@@ -1,6 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import type { useAsk } from "@/api/runs";
 import type { FleetPart, QueuePart, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { PlaceLink } from "@/components/PlaceLink";
 import { RunChip } from "@/components/RunChip";
 import { policyStep, visible } from "@/format";
 import { Steering } from "@/pages/run/Steering";
@@ -30,10 +32,15 @@ export function RunHeader({ run, fleet, queue, ask }: Props) {
           </span>
         )}
         <Steering run={run} queue={queue} ask={ask} />
-        <span>{`${run.kind} run`}</span>
+        <span>{`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" /></span>
         <span>
           epoch {run.epoch} · policy {policyStep(run.policy_step)}
         </span>
+        {run.tags.length > 0 && (
+          <span>
+            {run.tags.map((tag) => <PlaceLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">{visible(tag)}</PlaceLink>)}
+          </span>
+        )}
         <Link to="/compare" search={{ runs: run.name }}>Compare with others</Link>
         {run.created_by && <span className="anywhere">by {visible(run.created_by)}</span>}
         {run.status_reason && <span className="anywhere">“{visible(run.status_reason)}”</span>}

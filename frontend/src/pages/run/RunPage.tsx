@@ -1,33 +1,35 @@
 import "@/pages/run/run.css";
-import { Button } from "@mantine/core";
+import { Button, Group } from "@mantine/core";
 import { Link, Outlet, useParams } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
 import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail, RunEvent } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
+import { visible } from "@/format";
 import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
 import { usePast } from "@/live/past";
 import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
 import { RunTabs } from "@/pages/run/RunTabs";
-import { useHistory } from "@/pages/run/overview/history";
 import { newer } from "@/pages/run/verbs";
 
 function Missing({ name, error }: { name: string; error: { code: string; detail: string } }) {
-  if (error.code !== "not_found") return <ErrorState title="This run cannot be shown" error={error.detail} />;
+  if (error.code !== "not_found") return <ErrorState title="This run cannot be shown" error={error.detail} next={<Link to="/runs">All runs</Link>} />;
   return (
     <div className="panel">
-      <h1 className="unseen">{name}</h1>
+      <h1 className="unseen">{visible(name)}</h1>
       <EmptyState
-        title={`There is no run called ${name}`}
+        title={`There is no run called ${visible(name)}`}
         action={
-          <Button component={Link} to="/runs" variant="default">
-            All runs
-          </Button>
+          <Group gap="xs" justify="center">
+            <Button component={Link} to="/runs" variant="default">All runs</Button>
+            <Button component={PlaceLink} to={`/runs?q=${encodeURIComponent(`is:archived ${name}`)}`} variant="default">Look in the archive</Button>
+          </Group>
         }
       >
-        It may have been archived by a reset; the admin still knows it.
+        Its name may be written otherwise, or it was archived: a reset does so, and begins another of the same name.
       </EmptyState>
     </div>
   );
@@ -49,14 +51,10 @@ function LiveRun({ name }: { name: string }) {
   const run = newer(shown, ask.data);
   const workers = fleet?.workers ?? [];
   const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
-  const histories = {
-    queue: useHistory(queue, at, [queue?.queued_sequences ?? queue?.queued ?? null, queue?.threshold || null]),
-    speed: useHistory(fleet, at, [speed]),
-  };
 
   if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
   return (
-    <RunContext value={{ run, fleet, queue, ledger, curriculum, episodes, events, at, speed, histories, ask }}>
+    <RunContext value={{ run, fleet, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
       <RunHeader run={run} fleet={fleet} queue={queue} ask={ask} />
       <RunTabs run={run} />
       <Outlet />

@@ -2,6 +2,7 @@ import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect } from "react";
 import type { RunDetail } from "@/api/types";
 import { tabsOf } from "@/pages/run/tabs";
+import { useShortcuts } from "@/shell/keyboard";
 import { useCommands } from "@/shell/palette/commands";
 import { remember } from "@/shell/palette/recent";
 
@@ -12,14 +13,20 @@ export function RunTabs({ run }: { run: RunDetail }) {
   const { name } = run;
   useEffect(() => remember(`run:${name}`), [name]);
   useCommands(
-    tabsOf(run.kind).map(({ to, label }) => ({
+    tabsOf(run.kind).map(({ to, label, key }) => ({
       id: `tab:${name}:${label}`,
       group: "Tabs",
       title: label,
       words: `${name} ${label}`,
       note: name,
+      keys: key ? ["g", key] : undefined,
       act: () => void navigate({ to, params: { name } }),
     })),
+  );
+  useShortcuts(
+    Object.fromEntries(
+      tabsOf(run.kind).flatMap(({ to, key }) => (key ? [[`g ${key}`, () => void navigate({ to, params: { name } })]] : [])),
+    ),
   );
   return (
     <nav className="tabs" aria-label={`Parts of ${run.name}`}>

@@ -5,7 +5,8 @@ import { type Asked, type useAsk, useReset } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import type { RunSummary, RunVerb } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
-import { ConfirmVerb } from "@/pages/run/ConfirmVerb";
+import { forgetDraft } from "@/components/useDraft";
+import { ConfirmVerb, draftOf } from "@/pages/run/ConfirmVerb";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 import { useShortcuts } from "@/shell/keyboard";
 import { type Command, useCommands } from "@/shell/palette/commands";
@@ -25,6 +26,39 @@ function useVerbCommands(run: RunSummary, allowed: Verb[], onAsk: (verb: Verb) =
   return [...verbs, { id: "verb:clone", group: "This page", title: `Clone ${run.name}`, note: "Opens the launch form with its configuration.", act: clone }];
 }
 
+type ButtonProps = { verb: Verb; asked: Verb | null; mayOperate: boolean; onAct: () => void; onExplain: () => void };
+
+/** One verb; where a click is enough for it, beside it the way to say why. */
+function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) {
+  const { label, asking, does, destroys, typed } = VERBS[verb];
+  const isDisabled = !mayOperate || asked !== null;
+  const button = (
+    <Tooltip label={mayOperate ? does : "You may look; this takes an operator."}>
+      <Button
+        variant={MAIN.includes(verb) ? "filled" : "default"}
+        className={typed ? "kill" : undefined}
+        disabled={isDisabled}
+        data-verb={verb}
+        aria-description={does}
+        onClick={onAct}
+      >
+        {asked === verb ? `${asking}…` : label}
+      </Button>
+    </Tooltip>
+  );
+  if (destroys) return button;
+  return (
+    <Button.Group>
+      {button}
+      <Tooltip label={`${label}, and say why.`}>
+        <Button className="explain" disabled={isDisabled} aria-label="Say why first" onClick={onExplain}>
+          <span aria-hidden="true">▾</span>
+        </Button>
+      </Tooltip>
+    </Button.Group>
+  );
+}
+
 /** What may be asked of the run now; each button says what it does. */
 export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
   const mayOperate = useMayOperate();
@@ -41,18 +75,7 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
     <>
       <Group gap="xs" role="group" aria-label="What to do with this run">
         {allowed.map((verb) => (
-          <Tooltip key={verb} label={mayOperate ? VERBS[verb].does : "You may look; this takes an operator."}>
-            <Button
-              variant={MAIN.includes(verb) ? "filled" : "default"}
-              className={VERBS[verb].typed ? "kill" : undefined}
-              disabled={!mayOperate || asked !== null}
-              data-verb={verb}
-              aria-description={VERBS[verb].does}
-              onClick={() => begin(verb)}
-            >
-              {asked === verb ? `${VERBS[verb].asking}…` : VERBS[verb].label}
-            </Button>
-          </Tooltip>
+          <VerbButton key={verb} verb={verb} asked={asked} mayOperate={mayOperate} onAct={() => begin(verb)} onExplain={() => setConfirming(verb)} />
         ))}
         {run.kind !== "outside" && (
           <Tooltip label="Opens the launch form with this run's configuration, and shows what you change of it.">
@@ -69,8 +92,10 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
           onCancel={() => setConfirming(null)}
           onConfirm={(reason) => {
             setConfirming(null);
-            if (confirming === "reset") reset.mutate(reason);
-            else ask.mutate({ verb: confirming, reason } satisfies Asked);
+            // A session that has ended takes no reason along: it is still there after the next sign-in.
+            const onSuccess = () => forgetDraft(draftOf(run.name, confirming));
+            if (confirming === "reset") reset.mutate(reason, { onSuccess });
+            else ask.mutate({ verb: confirming, reason } satisfies Asked, { onSuccess });
           }}
         />
       )}

@@ -30,7 +30,7 @@ it("believes whatever is newer, the verb's answer or the live page", () => {
 
 it("confirms whatever cannot be taken back", () => {
   const destroying = Object.entries(VERBS).filter(([, look]) => look.destroys);
-  expect(destroying.map(([verb]) => verb)).toEqual(["stop", "kill", "reset"]);
+  expect(destroying.map(([verb]) => verb)).toEqual(["drain", "stop", "kill", "reset"]);
 });
 
 it("counts the workers that follow", () => {

@@ -29,7 +29,7 @@ export const VERBS: Record<Verb, VerbLook> = {
     label: "Drain",
     asking: "Draining",
     does: "Open episodes finish, the queue is served until it is empty, then the run is completed.",
-    destroys: false,
+    destroys: true,
   },
   stop: {
     label: "Stop",

@@ -1,6 +1,8 @@
 /** What a run counts, in the words of its kind. Pure. */
 
 import type { RunDetail } from "@/api/types";
+import { PLACE } from "@/components/commandToken";
+import { quickStarts } from "@/pages/tokens/quickStarts";
 
 export type Words = {
   /** What `env_steps` counts, as a heading and inside a sentence. */
@@ -37,7 +39,21 @@ const LANGUAGE: Words = {
 
 export const wordsOf = (kind: RunDetail["kind"]): Words => (kind === "language" ? LANGUAGE : STEPS);
 
-/** The command that begins to train a run. */
+/**
+ * What begins to train a run, in the words of its kind; it needs a token with the scope trainer.
+ *
+ * Of an outside run the first lines of any trainer: which one it is nobody knows here.
+ */
 export function trainerCommand(run: Pick<RunDetail, "kind" | "name">, origin: string): string {
-  return `python ${wordsOf(run.kind).trainer} --url ${origin} --run ${run.name}`;
+  if (run.kind === "outside") return startOf("python", run.name, origin);
+  return `python ${wordsOf(run.kind).trainer} --url ${origin} --run ${run.name} --token ${PLACE}`;
+}
+
+/** What has an Atropos environment push to a run; it needs a token with the scope env. */
+export function environmentCommand(run: string, origin: string): string {
+  return startOf("atropos", run, origin);
+}
+
+function startOf(id: string, run: string, origin: string): string {
+  return quickStarts(origin, PLACE, run).find((start) => start.id === id)?.text ?? "";
 }

@@ -18,6 +18,7 @@ import { COLUMNS, columnsOf, wordOf } from "@/pages/runs/columns";
 import { FilterBox } from "@/pages/runs/FilterBox";
 import { RunsTable } from "@/pages/runs/RunsTable";
 import { shownRuns, unknownIds } from "@/pages/runs/rows";
+import { Views } from "@/pages/runs/Views";
 import css from "./runs.module.css";
 
 const NONE: RunRow[] = [];
@@ -103,6 +104,7 @@ export function RunsPage() {
             <Button component="a" size="compact-sm" variant="default" href={`/api/runs.csv?${new URLSearchParams({ q, sort })}`} download>
               CSV
             </Button>
+            <Views look={{ q: q || undefined, sort: sort === NEWEST ? undefined : sort, cols, dense }} onLook={(next) => void navigate({ search: next })} />
             <Menu position="bottom-end" closeOnItemClick={false}>
               <Menu.Target>
                 <Button size="compact-sm" variant="default">Columns</Button>

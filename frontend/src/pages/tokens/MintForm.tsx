@@ -3,6 +3,7 @@ import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { type Scope, type TokenMinted, useMint } from "@/api/tokens";
 import { Copy } from "@/components/Copying";
+import { keepToken } from "@/components/commandToken";
 import { ErrorState } from "@/components/ErrorState";
 
 const SCOPES: { scope: Scope; does: string }[] = [
@@ -20,18 +21,31 @@ const LIVES = [
   { value: "", label: "For ever" },
 ];
 
+type Props = {
+  /** What the form begins with, where it is known what the token is for. */
+  scope?: Scope;
+  run?: string;
+  onClose: () => void;
+  onMinted?: (token: TokenMinted) => void;
+};
+
 /** Mints a token; its text is shown this once. */
-export function MintForm({ onClose, onMinted }: { onClose: () => void; onMinted: (token: TokenMinted) => void }) {
+export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }: Props) {
   const mint = useMint();
-  const [name, setName] = useState("");
-  const [scopes, setScopes] = useState<string[]>(["env"]);
-  const [run, setRun] = useState("");
+  const [name, setName] = useState(wanted && `${scope} of ${wanted}`);
+  const [scopes, setScopes] = useState<string[]>([scope]);
+  const [run, setRun] = useState(wanted);
   const [life, setLife] = useState<string>(String(30 * 86_400));
   const minted = mint.data;
   const fields = mint.error instanceof ApiProblem ? mint.error.fields : [];
+  // Only now do commands change: the page below shall not pull this dialog away from under the reader.
+  const close = () => {
+    if (minted) keepToken(minted);
+    onClose();
+  };
   const wrong = (field: string) => fields.find((each) => each.field === field)?.message;
   return (
-    <Modal opened onClose={onClose} title={minted ? "This is the token" : "Create a token"} size="lg">
+    <Modal opened onClose={close} title={minted ? "This is the token" : "Create a token"} size="lg">
       {minted ? (
         <Stack>
           <Alert variant="light" color="yellow">It is shown this once: copy it now. Only its hash is kept.</Alert>
@@ -39,8 +53,8 @@ export function MintForm({ onClose, onMinted }: { onClose: () => void; onMinted:
             <code data-token>{minted.token}</code>
             <Copy text={minted.token} />
           </div>
-          <p className="soft small">The quick starts hold it until this page is left.</p>
-          <Group justify="flex-end"><Button data-autofocus onClick={onClose}>Done</Button></Group>
+          <p className="soft small">Commands that need it hold it until this page is left or loaded anew.</p>
+          <Group justify="flex-end"><Button data-autofocus onClick={close}>Done</Button></Group>
         </Stack>
       ) : (
         <form
@@ -65,7 +79,7 @@ export function MintForm({ onClose, onMinted }: { onClose: () => void; onMinted:
             <Select label="Good for" data={LIVES} value={life} allowDeselect={false} onChange={(value) => setLife(value ?? "")} />
             {mint.isError && fields.length === 0 && <ErrorState title="The token was not created" error={mint.error} />}
             <Group justify="flex-end">
-              <Button variant="default" onClick={onClose}>Cancel</Button>
+              <Button variant="default" onClick={close}>Cancel</Button>
               <Button type="submit" loading={mint.isPending} disabled={scopes.length === 0}>Create the token</Button>
             </Group>
           </Stack>

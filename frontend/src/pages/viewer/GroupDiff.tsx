@@ -1,6 +1,6 @@
 import { Button, NativeSelect } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
-import { type MouseEvent, useMemo, useState } from "react";
+import { type MouseEvent, useMemo } from "react";
 import { type SequenceList, type SequenceSummary, type SequenceWindow, windowQuery } from "@/api/groups";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
@@ -8,6 +8,7 @@ import { number } from "@/format";
 import { partings, sharedBy } from "@/pages/viewer/alignment";
 import { ChannelPicker } from "@/pages/viewer/ChannelPicker";
 import type { Channel } from "@/pages/viewer/channels";
+import { type Order, ORDERS, type ViewerSearch } from "@/pages/viewer/search";
 import { Spans } from "@/pages/viewer/Spans";
 import styles from "@/pages/viewer/tokens.module.css";
 
@@ -15,8 +16,6 @@ const SHOWN = 256;
 /** Tokens before the first parting, to see where it happens. */
 const BEFORE = 24;
 const MOST_ROWS = 32;
-
-type Order = "score" | "index" | "length";
 
 function ordered(sequences: SequenceSummary[], order: Order): SequenceSummary[] {
   if (order === "index") return sequences;
@@ -31,14 +30,17 @@ type Props = {
   channel: Channel;
   onChannel: (channel: Channel) => void;
   onOpen: (sequence: number, token: number) => void;
+  look: Pick<ViewerSearch, "order" | "first">;
+  onLook: (look: Pick<ViewerSearch, "order" | "first">) => void;
 };
 
 /** The sequences of a group under one another from where they part; what several share is dimmed. */
-export function GroupDiff({ run, group, list, channel, onChannel, onOpen }: Props) {
-  const [order, setOrder] = useState<Order>("score");
+export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, onLook }: Props) {
+  const { order = "score" } = look;
   const longest = Math.max(0, ...list.results.map((one) => one.tokens));
   const first = Math.max(0, Math.min(list.common_prefix, longest - 1) - BEFORE);
-  const [start, setStart] = useState(first);
+  const start = Math.min(look.first ?? first, Math.max(0, longest - 1));
+  const setStart = (place: number) => onLook({ first: place === first ? undefined : place });
   const rows = ordered(list.results, order).slice(0, MOST_ROWS);
   const asked = useQueries({ queries: rows.map((row) => windowQuery(run, group, row.index, start, SHOWN)) });
   const failed = asked.find((each) => each.isError);
@@ -59,7 +61,10 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen }: Prop
           size="xs"
           aria-label="Order of the sequences"
           value={order}
-          onChange={(event) => setOrder(event.currentTarget.value as Order)}
+          onChange={(event) => {
+            const chosen = ORDERS.find((each) => each === event.currentTarget.value);
+            onLook({ order: chosen === "score" ? undefined : chosen });
+          }}
           data={[
             { value: "score", label: "Best first" },
             { value: "index", label: "As they came" },

@@ -1,4 +1,5 @@
 import type { SequenceWindow } from "@/api/groups";
+import { Copy } from "@/components/Copying";
 import { number } from "@/format";
 import { pieceOf } from "@/pages/viewer/hostile";
 import styles from "@/pages/viewer/tokens.module.css";
@@ -8,10 +9,16 @@ function likelihood(logprob: number): string {
   return part >= 0.001 ? `${number(100 * part)} %` : `1 in ${number(Math.round(1 / part))}`;
 }
 
-type Props = { place: number | null; total: number; window: SequenceWindow | undefined };
+type Props = {
+  place: number | null;
+  total: number;
+  window: SequenceWindow | undefined;
+  /** The address of this very token, once it is chosen. */
+  link?: string;
+};
 
 /** All that is known of the token under the pointer, or else of the chosen one. */
-export function TokenCard({ place, total, window }: Props) {
+export function TokenCard({ place, total, window, link }: Props) {
   if (place === null || !window) {
     return (
       <div className={styles.card}>
@@ -32,6 +39,7 @@ export function TokenCard({ place, total, window }: Props) {
       {logprob !== null && <span>logprob <b>{number(logprob)}</b> <span className="faint">{likelihood(logprob)}</span></span>}
       {reference !== null && <span>reference <b>{number(reference)}</b></span>}
       {advantage !== null && <span>advantage <b>{number(advantage)}</b></span>}
+      {link && <Copy text={link} words="Copy link" label="Copy link to this token" />}
     </div>
   );
 }

@@ -143,7 +143,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
           })}
         </div>
       </div>
-      <TokenCard place={shown} total={sequence.tokens} window={shown === null ? undefined : windowAt(shown)} />
+      <TokenCard place={shown} total={sequence.tokens} window={shown === null ? undefined : windowAt(shown)} link={selected !== null && shown === selected ? location.href : undefined} />
     </>
   );
 }

@@ -57,7 +57,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
     void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
   const open = (other: number | undefined) => {
     if (other === undefined) return;
-    void navigate({ params: { name, group: String(other) }, search: ({ token: _, ...kept }) => kept });
+    void navigate({ params: { name, group: String(other) }, search: ({ token: _, first: __, ...kept }) => kept });
   };
   const turn = (by: number) => change({ seq: (shown + by + count) % count, token: undefined });
   useShortcuts({
@@ -126,7 +126,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
           />
         )}
         {sequences && view === "diff" && (
-          <GroupDiff run={name} group={group.id} list={sequences} channel={channel} onChannel={(color) => change({ color })} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />
+          <GroupDiff run={name} group={group.id} list={sequences} channel={channel} onChannel={(color) => change({ color })} onOpen={(seq, token) => change({ view: "tokens", seq, token })} look={search} onLook={change} />
         )}
         {sequences && view === "timeline" && <Timeline sequences={sequences.results} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />}
         {sequences && view === "raw" && <Raw run={name} group={group.id} list={sequences} sizeBytes={group.size_bytes} />}

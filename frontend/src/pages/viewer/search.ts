@@ -15,11 +15,17 @@ export const VIEW_LABELS: Record<View, string> = {
   raw: "Raw",
 };
 
+export const ORDERS = ["score", "index", "length"] as const;
+export type Order = (typeof ORDERS)[number];
+
 export type ViewerSearch = GroupQuery & {
   view?: View;
   seq?: number;
   token?: number;
   color?: Channel;
+  /** Of the group diff: how its rows are sorted, and its first token where that is not where they part. */
+  order?: Exclude<Order, "score">;
+  first?: number;
 };
 
 function whole(value: unknown): number | undefined {
@@ -31,11 +37,13 @@ export function viewerSearch(search: Record<string, unknown>): ViewerSearch {
   const found: ViewerSearch = listSearch(search);
   const view = VIEWS.find((each) => each === search.view);
   const color = CHANNELS.find((each) => each === search.color);
-  const [seq, token] = [whole(search.seq), whole(search.token)];
+  const [seq, token, first] = [whole(search.seq), whole(search.token), whole(search.first)];
   if (view) found.view = view;
   if (seq) found.seq = seq;
   if (token !== undefined) found.token = token;
   if (color && color !== "mask") found.color = color;
+  if (first !== undefined) found.first = first;
+  if (search.order === "index" || search.order === "length") found.order = search.order;
   return found;
 }
 

@@ -2,6 +2,7 @@ import { Kbd, Modal } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { Search } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { copyText } from "@/charts/save";
 import { visible } from "@/format";
 import type { Command } from "@/shell/palette/commands";
 import { pieces, ranked, sections, type Shown } from "@/shell/palette/rank";
@@ -44,14 +45,6 @@ function Option({ shown: { command, at }, id, isActive, isTyped, onHover, onPick
   );
 }
 
-function copyLink(): Promise<string> {
-  const copied = navigator.clipboard?.writeText(location.href) ?? Promise.reject(new Error("no clipboard"));
-  return copied.then(
-    () => "The link is copied",
-    () => "This browser lets no page copy: take it from the address bar",
-  );
-}
-
 /** One box for everything: type a few letters, choose, Enter. */
 export function Palette({ onClose, onHelp }: Props) {
   const [typed, setTyped] = useState("");
@@ -60,7 +53,10 @@ export function Palette({ onClose, onHelp }: Props) {
   const [recent] = useState(recentIds);
   const [asked] = useDebouncedValue(typed.trim(), TYPED_MS);
   const id = useId();
-  const copy = () => void copyLink().then(setSaid);
+  const copy = () => {
+    copyText(location.href);
+    setSaid("The link is copied");
+  };
   const { commands, isLooking } = useDeckCommands(asked, { onHelp, onCopied: copy });
   const shown = ranked(commands, typed, recent).slice(0, SHOWN_AT_MOST);
   const at = Math.min(active, shown.length - 1);

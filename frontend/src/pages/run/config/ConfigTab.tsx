@@ -1,10 +1,11 @@
 import "@/pages/launch/launch.css";
 import "@/pages/run/config/config.css";
-import { Button, CopyButton, SegmentedControl } from "@mantine/core";
+import { Button, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { schemaQuery } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
+import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { answersOf, collect, sectionsOf } from "@/forms/fields";
@@ -37,12 +38,7 @@ function Configuration({ run }: { run: RunDetail }) {
       className="span-6"
       aside={
         <span className="config-actions">
-          <Link to="/runs/new" search={{ from: run.name }}>Clone</Link>
-          <CopyButton value={text}>
-            {({ copied, copy }) => (
-              <Button size="compact-sm" variant="default" onClick={copy}>{copied ? "Copied" : "Copy"}</Button>
-            )}
-          </CopyButton>
+          <Copy text={text} size="compact-sm" />
           <Button size="compact-sm" variant="default" component="a" href={file} download={`${run.name}.json`}>
             Export
           </Button>

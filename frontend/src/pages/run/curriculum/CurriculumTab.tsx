@@ -8,6 +8,7 @@ import type { CurriculumPart } from "@/api/types";
 import { LOOK_AT_MOST_EVERY_MS } from "@/pages/run/curriculum/curriculum";
 import { LessonGraph } from "@/pages/run/curriculum/LessonGraph";
 import { Lessons } from "@/pages/run/curriculum/Lessons";
+import { NoLessons } from "@/pages/run/curriculum/NoLessons";
 import { Moves } from "@/pages/run/curriculum/Moves";
 import { ProgressCharts } from "@/pages/run/curriculum/ProgressCharts";
 import { useRun } from "@/pages/run/RunContext";
@@ -42,6 +43,6 @@ const NOTHING: never[] = [];
 
 /** Which lesson comes after which, how each goes, and why each is where it is. */
 export function CurriculumTab() {
-  const { curriculum } = useRun();
-  return <div className="charts">{curriculum && <Known curriculum={curriculum} />}</div>;
+  const { run, curriculum } = useRun();
+  return <div className="charts">{curriculum ? <Known curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />}</div>;
 }

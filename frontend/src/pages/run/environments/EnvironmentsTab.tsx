@@ -13,6 +13,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { number, percent, visible } from "@/format";
 import { type EnvironmentView, environmentViews } from "@/pages/run/environments/rows";
 import { WeightDialog } from "@/pages/run/environments/WeightDialog";
+import { environmentCommand, trainerCommand } from "@/pages/run/words";
 import { useRun } from "@/pages/run/RunContext";
 
 const SHOWN_REASONS = 2;
@@ -103,7 +104,11 @@ export function EnvironmentsTab() {
   return (
     <Panel title="Environments" note="in the order in which they registered">
       {views.length === 0 ? (
-        <EmptyState title="No environment has pushed anything yet" command={`export ROLLDECK_URL=${location.origin}/atropos/${run.name}`}>
+        <EmptyState
+          title="No environment has pushed anything yet"
+          command={run.kind === "outside" ? environmentCommand(run.name, location.origin) : trainerCommand(run, location.origin)}
+          needs={{ scope: run.kind === "outside" ? "env" : "trainer", run: run.name }}
+        >
           An Atropos environment registers by itself when its server URL is this run's; a fleet's appear with its first fragment.
         </EmptyState>
       ) : (

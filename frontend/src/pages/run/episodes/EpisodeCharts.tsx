@@ -1,13 +1,21 @@
 import { SegmentedControl } from "@mantine/core";
+import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useMemo, useState } from "react";
 import { Chart } from "@/charts/Chart";
 import { type Axis, type EpisodeColumns, episodeColumns } from "@/charts/columns";
+import type { Span } from "@/api/metrics";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { PAST_ROWS } from "@/live/past";
+import type { RunDetail } from "@/api/types";
 import { useRun } from "@/pages/run/RunContext";
-import type { History } from "@/pages/run/overview/history";
+import { CuratedChart } from "@/pages/run/overview/CuratedChart";
+import { curatedOf } from "@/pages/run/overview/curated";
+import type { EpisodesSearch } from "@/pages/run/episodes/search";
 import { type Words, wordsOf } from "@/pages/run/words";
+import { isOver } from "@/theme/chips";
+
+const route = getRouteApi("/shell/runs/$name/episodes");
 
 const axesOf = (words: Words): { value: Axis; label: string }[] => [
   { value: "time", label: "Time" },
@@ -79,27 +87,20 @@ function VersionChart({ columns, axis, words }: EpisodeProps) {
   );
 }
 
-function SpeedChart({ history, words }: { history: History; words: Words }) {
-  return (
-    <Panel title={`${words.work} per second`} note="since this page was opened" className="span-4">
-      <Chart
-        name={`${words.work} per second of the whole fleet`}
-        x={history.x}
-        isTime
-        xLabel="time"
-        lines={[{ label: `${words.works}/s`, values: history.values[0] ?? [], role: 3 }]}
-        height={156}
-        floor={0}
-        empty="The fleet has not reported yet."
-      />
-    </Panel>
-  );
+/** How fast the whole fleet works, as the deck measured it since the run began. */
+function SpeedChart({ run }: { run: RunDetail }) {
+  const chart = useMemo(() => curatedOf(run.kind).find(({ key }) => key === "throughput"), [run.kind]);
+  const [span, setSpan] = useState<Span | null>(null);
+  if (!chart) return null;
+  const look = { run: run.name, axis: "time" as const, xLabel: "time", span: span ?? undefined, isLive: !isOver(run.status) };
+  return <CuratedChart chart={chart} look={look} onZoom={setSpan} />;
 }
 
 /** Episodes as workers report them, each as soon as it ended. */
 export function EpisodeCharts() {
-  const { run, episodes, histories } = useRun();
-  const [axis, setAxis] = useState<Axis>("time");
+  const { run, episodes } = useRun();
+  const { x: axis = "time" } = route.useSearch();
+  const navigate = route.useNavigate();
   const columns = useMemo(() => episodeColumns(episodes, axis), [episodes, axis]);
   const words = wordsOf(run.kind);
   const choice = (
@@ -108,14 +109,14 @@ export function EpisodeCharts() {
       data={axesOf(words)}
       value={axis}
       aria-label="Horizontal axis"
-      onChange={(value) => setAxis(value as Axis)}
+      onChange={(value) => void navigate({ search: (old) => ({ ...old, x: value === "time" ? undefined : (value as EpisodesSearch["x"]) }), replace: true, resetScroll: false })}
     />
   );
   return (
     <>
       <ReturnChart columns={columns} axis={axis} words={words} aside={choice} rows={episodes.length} />
       <LengthChart columns={columns} axis={axis} words={words} />
-      <SpeedChart history={histories.speed} words={words} />
+      <SpeedChart run={run} />
       <VersionChart columns={columns} axis={axis} words={words} />
     </>
   );

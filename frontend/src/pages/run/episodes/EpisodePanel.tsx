@@ -1,21 +1,19 @@
 import { SegmentedControl, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { getRouteApi } from "@tanstack/react-router";
 import { episodeSummaryQuery } from "@/api/episodes";
 import type { EpisodeSummary, RunDetail, TaskEpisodes } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { clock, number, percent, visible } from "@/format";
+import { episodesSearch, SPANS, type SpanChoice } from "@/pages/run/episodes/search";
 import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/episodes/spread";
 import { trainerCommand, wordsOf } from "@/pages/run/words";
 
-const SPANS = [
-  { value: "60", label: "1 min" },
-  { value: "300", label: "5 min" },
-  { value: "3600", label: "1 h" },
-];
-const SPAN_WORDS: Record<string, string> = { "60": "minute", "300": "5 minutes", "3600": "hour" };
+const LABELS: Record<SpanChoice, string> = { 60: "1 min", 300: "5 min", 3600: "1 h" };
+const SPAN_WORDS: Record<SpanChoice, string> = { 60: "minute", 300: "5 minutes", 3600: "hour" };
+const route = getRouteApi("/shell/runs/$name/episodes");
 const ENDED = new Set(["stopped", "completed", "failed"]);
 const MODES: Record<TaskEpisodes["mode"], string> = { train: "training", eval: "evaluation" };
 
@@ -141,7 +139,7 @@ function Over({ summary }: { summary: EpisodeSummary }) {
   );
 }
 
-function Nothing({ run, span }: { run: RunDetail; span: string }) {
+function Nothing({ run, span }: { run: RunDetail; span: SpanChoice }) {
   const words = SPAN_WORDS[span];
   if (ENDED.has(run.status)) {
     return <EmptyState title={`No episode ended in the last ${words}`}>The run is {run.status}. Its curves above keep what was.</EmptyState>;
@@ -149,7 +147,7 @@ function Nothing({ run, span }: { run: RunDetail; span: string }) {
   return (
     <EmptyState
       title={`No episode ended in the last ${words}`}
-      command={run.policy_step === -2 ? trainerCommand(run, location.origin) : undefined}
+      command={run.policy_step === -2 ? trainerCommand(run, location.origin) : undefined} needs={{ scope: "trainer", run: run.name }}
     >
       {run.policy_step === -2
         ? "Episodes begin when a trainer has published its first weights."
@@ -160,15 +158,18 @@ function Nothing({ run, span }: { run: RunDetail; span: string }) {
 
 /** What recent episodes came to: how much they earned, how long they were and how they ended. */
 export function EpisodePanel({ run }: { run: RunDetail }) {
-  const [span, setSpan] = useState("300");
+  const { span = 300 } = route.useSearch();
+  const navigate = route.useNavigate();
+  const setSpan = (chosen: string) =>
+    void navigate({ search: (old) => ({ ...old, span: episodesSearch({ span: chosen }).span }), replace: true, resetScroll: false });
   const goesOn = !ENDED.has(run.status);
-  const { data, error } = useQuery({ ...episodeSummaryQuery(run.name, Number(span), goesOn), enabled: run.kind !== "outside" });
+  const { data, error } = useQuery({ ...episodeSummaryQuery(run.name, span, goesOn), enabled: run.kind !== "outside" });
   if (run.kind === "outside") return null;
   return (
     <Panel
       title="Episodes"
       note={data?.since ? `that ended since ${clock(data.since)}, the newest ones of the last ${SPAN_WORDS[span]}` : `that ended in the last ${SPAN_WORDS[span]}`}
-      aside={<SegmentedControl size="xs" data={SPANS} value={span} aria-label="Time to sum up" onChange={setSpan} />}
+      aside={<SegmentedControl size="xs" data={SPANS.map((each) => ({ value: String(each), label: LABELS[each] }))} value={String(span)} aria-label="Time to sum up" onChange={setSpan} />}
       className="span-12"
     >
       {error && !data ? (

@@ -15,6 +15,7 @@ import { EvaluateNow } from "@/pages/run/evaluations/EvaluateNow";
 import css from "@/pages/run/evaluations/evaluations.module.css";
 import { type Cell, COLUMNS, type Matrix, matrixOf, wordsOfCell } from "@/pages/run/evaluations/matrix";
 import { useRun } from "@/pages/run/RunContext";
+import { NoLessons } from "@/pages/run/curriculum/NoLessons";
 import { trainerCommand } from "@/pages/run/words";
 
 const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
@@ -118,7 +119,7 @@ function Known({ curriculum }: KnownProps) {
       {error ? (
         <ErrorState title="Evaluations cannot be shown" error={error} />
       ) : evaluations.data && rows.length === 0 ? (
-        <EmptyState title="Nothing was evaluated yet" command={run.policy_step < 0 ? trainerCommand(run, location.origin) : undefined}>
+        <EmptyState title="Nothing was evaluated yet" command={run.policy_step < 0 ? trainerCommand(run, location.origin) : undefined} needs={{ scope: "trainer", run: run.name }}>
           {run.policy_step < 0
             ? "Lessons are evaluated from the first version on, always with the same problems. It comes from the trainer."
             : "The next free worker evaluates every unlocked lesson, always with the same problems."}
@@ -137,6 +138,6 @@ function Known({ curriculum }: KnownProps) {
 
 /** How well each lesson was done at each version. */
 export function EvaluationsTab() {
-  const { curriculum } = useRun();
-  return <div className="charts">{curriculum && <Known curriculum={curriculum} />}</div>;
+  const { run, curriculum } = useRun();
+  return <div className="charts">{curriculum ? <Known curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />}</div>;
 }

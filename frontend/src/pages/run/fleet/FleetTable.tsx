@@ -10,7 +10,7 @@ import { bytes, count, number, percent, policyStep, visible } from "@/format";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
 import { present } from "@/pages/run/fleet/resizing";
 import { WorkerRestart } from "@/pages/run/fleet/WorkerRestart";
-import { trainerCommand, type Words, wordsOf } from "@/pages/run/words";
+import { environmentCommand, trainerCommand, type Words, wordsOf } from "@/pages/run/words";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 
 const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
@@ -168,7 +168,7 @@ function WorkerLine({ run, worker, words, hasGpu, isChosen, onLog }: LineProps) 
 function NoWorkers({ run }: { run: RunDetail }) {
   if (run.kind === "outside") {
     return (
-      <EmptyState title="No fleet" command={`rollout_server_url=${location.origin}/atropos/${run.name}`}>
+      <EmptyState title="No fleet" command={environmentCommand(run.name, location.origin)} needs={{ scope: "env", run: run.name }}>
         The data of this run comes from environments that run elsewhere. Point an Atropos environment at this address.
       </EmptyState>
     );
@@ -177,7 +177,7 @@ function NoWorkers({ run }: { run: RunDetail }) {
     return <EmptyState title="No workers">The run is {run.status}, and its fleet is gone. Its history stays.</EmptyState>;
   }
   return (
-    <EmptyState title="No workers yet" command={trainerCommand(run, location.origin)}>
+    <EmptyState title="No workers yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
       Workers appear when the fleet has started. They generate once a trainer has published its first weights.
     </EmptyState>
   );

@@ -6,9 +6,10 @@ import type { WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { visible } from "@/format";
-import { matching, plain } from "@/pages/run/logs/logText";
+import { matching, plain, wantedLine } from "@/pages/run/logs/logText";
 
 const LINES = ["100", "300", "1000"];
+const AROUND = ["0", "3", "10"];
 
 function name({ worker, slot }: FleetPlace): string {
   if (worker === null) return "manager";
@@ -44,7 +45,7 @@ function Lines({ lines }: { lines: string[] }) {
     >
       {lines.map((line, at) => (
         // Lines have no name but their place.
-        <span key={at} className={line.startsWith("--- ") ? "faint" : undefined}>
+        <span key={at} className={line.startsWith("---") ? "faint" : undefined}>
           {line}
           {"\n"}
         </span>
@@ -60,9 +61,10 @@ export default function LogsDrawer({ run, workers, place, onPlace, onClose }: Pr
   const [follows, setFollows] = useState(true);
   const [lines, setLines] = useState("300");
   const [words, setWords] = useState("");
+  const [around, setAround] = useState("0");
   const { data, error, isFetching } = useQuery(logQuery(run, place, Number(lines), follows));
   const isThis = data?.worker === place.worker && data?.slot === place.slot;
-  const shown = isThis ? matching(data.lines.map(plain), words) : [];
+  const shown = isThis ? matching(data.lines.map(plain), words, Number(around)) : [];
   return (
     <Drawer opened onClose={onClose} position="right" size="xl" title={`Log of ${name(place)}`} closeButtonProps={{ "aria-label": "Close" }}>
       <div className="log-tools">
@@ -76,7 +78,8 @@ export default function LogsDrawer({ run, workers, place, onPlace, onClose }: Pr
           onChange={(value) => value && onPlace(JSON.parse(value) as FleetPlace)}
         />
         <Select label="Lines" size="xs" allowDeselect={false} data={LINES} value={lines} onChange={(value) => value && setLines(value)} />
-        <TextInput label="With the words" size="xs" value={words} onChange={(event) => setWords(event.currentTarget.value)} />
+        <TextInput label="With the words" placeholder="or /an expression/" size="xs" value={words} error={wantedLine(words) ? undefined : "This expression cannot be read."} onChange={(event) => setWords(event.currentTarget.value)} />
+        {words.trim() && <Select label="Lines around" size="xs" allowDeselect={false} data={AROUND} value={around} onChange={(value) => value && setAround(value)} />}
         <Checkbox label="Follow" size="xs" checked={follows} onChange={(event) => setFollows(event.currentTarget.checked)} />
       </div>
       {error ? (

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { isPending } from "@/api/fleet";
-import { frames, matching, plain } from "./logText";
+import { frames, matching, plain, wantedLine } from "./logText";
 
 describe("log lines", () => {
   it("lose their escape sequences", () => {
@@ -28,4 +28,19 @@ describe("recordings", () => {
     expect(isPending([{ state: "ready" }, { state: "failed" }])).toBe(false);
     expect(isPending([{ state: "ready" }, { state: "recording" }])).toBe(true);
   });
+});
+
+it("finds by an expression between slashes, and says of a broken one that it is", () => {
+  const lines = ["step 1", "step 12", "WARN lost", "done"];
+  expect(matching(lines, "/step \\d\\d/")).toEqual(["step 12"]);
+  expect(matching(lines, "/warn|done/")).toEqual(["WARN lost", "done"]);
+  expect(wantedLine("/(/")).toBeNull();
+  expect(matching(lines, "/(/")).toEqual([]);
+  expect(matching(["a / b", "c"], "/ b")).toEqual(["a / b"]);
+});
+
+it("shows what stood around a line, gaps marked, nothing twice", () => {
+  const lines = ["a", "b", "X1", "c", "X2", "d", "e", "f", "X3"];
+  expect(matching(lines, "x", 1)).toEqual(["b", "X1", "c", "X2", "d", "---", "f", "X3"]);
+  expect(matching(lines, "", 1)).toEqual(lines);
 });

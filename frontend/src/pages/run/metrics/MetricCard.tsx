@@ -1,5 +1,7 @@
+import { ActionIcon } from "@mantine/core";
 import { useInViewport } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
+import { Pin } from "lucide-react";
 import { useMemo } from "react";
 import { type MetricAxis, type MetricKey, metricLinesQuery, type Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
@@ -11,12 +13,12 @@ import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import classes from "./metrics.module.css";
 
 export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Span; smooth: number; isLive: boolean };
-type Props = { metric: MetricKey; look: Look; isLog: Kept<boolean>; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void };
+type Props = { metric: MetricKey; look: Look; isLog: Kept<boolean>; isPinned: Kept<boolean>; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void };
 
 const POINTS = 600;
 const CHART_HEIGHT = 170;
 
-function Body({ metric, look, isLog, onZoom, onPick }: Props) {
+function Body({ metric, look, isLog, onZoom, onPick }: Omit<Props, "isPinned">) {
   const { runs, axis, span, smooth, isLive, xLabel } = look;
   const { data, isPending } = useQuery(metricLinesQuery({ runs, name: metric.name, axis, span, points: POINTS, isLive }));
   const lines = data ?? [];
@@ -59,12 +61,25 @@ function Body({ metric, look, isLog, onZoom, onPick }: Props) {
 /** One metric over the chosen x; drawn only while it is on the screen. */
 export function MetricCard(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
-  const { metric } = props;
+  const { metric, isPinned } = props;
   const value = typeof metric.value === "number" ? number(metric.value) : metric.value;
   return (
     <section ref={ref} className={`panel ${classes.card}`} aria-label={visible(metric.name)} data-metric={metric.name}>
       <div className={classes.head}>
         <h3>{visible(metric.name)}</h3>
+        <ActionIcon
+          className={classes.pin}
+          size={22}
+          variant="subtle"
+          color="gray"
+          aria-label={`Pin ${visible(metric.name)}`}
+          aria-pressed={isPinned.value}
+          title={isPinned.value ? "Stands first; click to let it go" : "Let it stand first"}
+          onClick={() => isPinned.change(!isPinned.value)}
+        >
+          <Pin size={14} aria-hidden="true" />
+        </ActionIcon>
+        <span className="spacer" />
         <span className="small soft" title={`at step ${metric.step}`}>
           {value}
         </span>

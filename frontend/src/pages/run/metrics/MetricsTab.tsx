@@ -1,9 +1,9 @@
 import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueries } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
-import { mayMeasure, type MetricAxis, metricKeysQuery, type Span } from "@/api/metrics";
+import { mayMeasure, type MetricAxis, metricKeyQuery, metricKeysQuery, type Span } from "@/api/metrics";
 import { namesOf, switched } from "@/charts/names";
 import { spanOf } from "@/charts/spans";
 import { EmptyState } from "@/components/EmptyState";
@@ -13,7 +13,7 @@ import { number } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { type Look, MetricCard } from "./MetricCard";
 import classes from "./metrics.module.css";
-import { type MetricsSearch, type Picked, pickedOf, runsOf } from "./search";
+import { type MetricsSearch, type Picked, pickedOf, pinnedFirst, runsOf } from "./search";
 
 const PointDrawer = lazy(() => import("./PointDrawer"));
 
@@ -41,7 +41,7 @@ function Bar({ search, change, amount }: BarProps) {
   const unzoomed = { from: undefined, to: undefined };
   return (
     <div className={classes.bar}>
-      <TextInput className={classes.search} size="xs" label="Find a metric" placeholder="loss, grad norm …" defaultValue={search.q} onChange={(event) => find(event.currentTarget.value)} />
+      <TextInput data-filter className={classes.search} size="xs" label="Find a metric" placeholder="loss, grad norm …" defaultValue={search.q} onChange={(event) => find(event.currentTarget.value)} />
       <TextInput size="xs" label="Beside these runs" placeholder="run-a, run-b" defaultValue={search.with} onChange={(event) => beside(event.currentTarget.value)} />
       <Select size="xs" label="Smoothing" data={SMOOTHING} allowDeselect={false} value={String(search.smooth ?? 0)} onChange={(value) => change({ smooth: Number(value) || undefined })} />
       <SegmentedControl size="xs" data={axes} value={search.x ?? "step"} aria-label="Horizontal axis" onChange={(x) => change({ x: x as MetricAxis, ...unzoomed, ...UNPICKED })} />
@@ -68,16 +68,18 @@ export function MetricsTab() {
   const amount = run.kind === "fleet" ? "Env steps" : "Tokens served";
   const labels = { step: "train step", time: "time", elapsed: "since the run began", amount: run.kind === "fleet" ? "env step" : "token" };
   const look: Look = { runs: runsOf(run.name, search), axis, xLabel: labels[axis], span: spanOf(search), smooth: search.smooth ?? 0, isLive: mayMeasure(run.status) };
-  const found = keys.data?.pages.flatMap((page) => page.results) ?? [];
+  const pins = namesOf(search.pin);
+  const pinned = useQueries({ queries: pins.map((name) => metricKeyQuery(run.name, name)) }).flatMap(({ data }) => data ?? []);
+  const found = pinnedFirst(pins, [...pinned, ...(keys.data?.pages.flatMap((page) => page.results) ?? [])]);
   const total = keys.data?.pages[0]?.total ?? 0;
 
   if (keys.error) return <ErrorState title="The metrics cannot be shown" error={keys.error.message} />;
   if (keys.isPending) return <Skeletons heights={[60, 230, 230]} />;
   if (total === 0 && !search.q) {
-    const command = `curl -X POST ${location.origin}/api/runs/${run.name}/metrics -H 'Content-Type: application/json' -H 'Authorization: Bearer …' -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
+    const command = `curl -X POST ${location.origin}/api/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
     return (
       <div className="panel">
-        <EmptyState title="No metric yet" command={command}>
+        <EmptyState title="No metric yet" command={command} needs={{ scope: "trainer", run: run.name }}>
           A trainer sends what it measures by its step; each name becomes a chart.
         </EmptyState>
       </div>
@@ -105,6 +107,10 @@ export function MetricsTab() {
             isLog={{
               value: namesOf(search.log).includes(metric.name),
               change: (isOn) => change({ log: switched(search.log, metric.name, isOn) }),
+            }}
+            isPinned={{
+              value: pins.includes(metric.name),
+              change: (isOn) => change({ pin: switched(search.pin, metric.name, isOn) }),
             }}
           />
         ))}

@@ -13,6 +13,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { clock, elapsed, number, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import classes from "./metrics.module.css";
+import { trainerCommand } from "@/pages/run/words";
 import type { Picked } from "./search";
 
 const ITEMS_SHOWN = 8;
@@ -104,7 +105,7 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
 function Batches({ run, moment }: { run: RunDetail; moment: Moment }) {
   const { batches, handed_out } = moment;
   const newest = batches[0];
-  if (!newest) return <EmptyState title="No batch had been handed out by then">The first one goes to the first trainer that asks for it.</EmptyState>;
+  if (!newest) return <EmptyState title="No batch had been handed out by then" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>The first one goes to the first trainer that asks for it.</EmptyState>;
   return (
     <>
       <h3>Batches handed out by then</h3>

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { metricsSearch, pickedOf, runsOf, stretchAt } from "./search";
+import { metricsSearch, pickedOf, pinnedFirst, runsOf, stretchAt } from "./search";
 
 it("keeps what makes sense and leaves out the rest", () => {
   expect(metricsSearch({ q: 7, x: "time", from: 1, to: 2, smooth: 0.9, with: "b" })).toEqual({ q: "7", x: "time", from: 1, to: 2, smooth: 0.9, with: "b" });
@@ -29,4 +29,12 @@ it("knows which samples a point stands for", () => {
   expect(stretchAt(line, 99)).toEqual({ from: 32, to: 47 });
   expect(stretchAt({ x: [], x_first: [], is_exact: true }, 3)).toBeNull();
   expect(stretchAt(undefined, 3)).toBeNull();
+});
+
+it("shows what is pinned first, each once, and nothing that there is not", () => {
+  const keys = ["entropy", "kl", "loss", "kl"].map((name) => ({ name }));
+  expect(pinnedFirst(["loss", "gone"], keys).map(({ name }) => name)).toEqual(["loss", "entropy", "kl"]);
+  expect(pinnedFirst([], keys).map(({ name }) => name)).toEqual(["entropy", "kl", "loss"]);
+  expect(metricsSearch({ pin: "loss,kl" }).pin).toBe("loss,kl");
+  expect(metricsSearch({ pin: 7 }).pin).toBeUndefined();
 });

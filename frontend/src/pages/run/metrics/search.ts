@@ -19,6 +19,8 @@ export type MetricsSearch = {
   since?: number;
   /** Metrics that are drawn over a log axis, comma-separated. */
   log?: string;
+  /** Metrics that stand first, comma-separated, whatever is looked for. */
+  pin?: string;
 };
 
 const RUNS_BESIDE = 19;
@@ -39,7 +41,15 @@ export function metricsSearch(search: Record<string, unknown>): MetricsSearch {
     at: pick ? at : undefined,
     since: pick && at !== undefined && since !== undefined && since < at ? since : undefined,
     log: typeof search.log === "string" && search.log ? search.log : undefined,
+    pin: typeof search.pin === "string" && search.pin ? search.pin : undefined,
   };
+}
+
+/** The keys in the order in which they are shown: what is pinned first, each once. */
+export function pinnedFirst<K extends { name: string }>(pinned: readonly string[], keys: readonly K[]): K[] {
+  const byName = new Map(keys.map((key) => [key.name, key]));
+  const first = pinned.flatMap((name) => byName.get(name) ?? []);
+  return [...first, ...[...byName.values()].filter(({ name }) => !pinned.includes(name))];
 }
 
 export type Picked = { metric: string; from: number; to: number };

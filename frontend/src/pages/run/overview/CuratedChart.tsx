@@ -11,7 +11,15 @@ import { curveQuery, type Look } from "@/pages/run/overview/asking";
 import { askAgainMs, type Curated, drawing, OWN } from "@/pages/run/overview/curated";
 import classes from "./overview.module.css";
 
-type Props = { chart: Curated; look: Look; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void };
+type Props = {
+  chart: Curated;
+  look: Look;
+  onZoom: (span: Span | null) => void;
+  /** Absent where points are only looked at. */
+  onPick?: (point: Picked) => void;
+  /** The columns it takes; by the chart itself when not said. */
+  className?: string;
+};
 
 const HEIGHT = 156;
 const LARGE_HEIGHT = 268;
@@ -21,7 +29,7 @@ function useLines(chart: Curated, look: Look, isSeen: boolean) {
 }
 
 /** One of the curves; asked for and drawn only while it is on the screen. */
-export function CuratedChart({ chart, look, onZoom, onPick }: Props) {
+export function CuratedChart({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4" }: Props) {
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
   const { data, error } = useLines(chart, look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
@@ -30,7 +38,7 @@ export function CuratedChart({ chart, look, onZoom, onPick }: Props) {
   const pick = (index: number) => {
     const metric = OWN + (chart.curves[0]?.name ?? "");
     const stretch = stretchAt(data?.find(({ name }) => name === metric), x[index] ?? 0);
-    if (stretch) onPick({ metric, ...stretch });
+    if (stretch) onPick?.({ metric, ...stretch });
   };
   const value = (
     <span className={classes.newest} data-newest={newest ?? ""} title="newest value">
@@ -38,7 +46,7 @@ export function CuratedChart({ chart, look, onZoom, onPick }: Props) {
     </span>
   );
   return (
-    <Panel title={chart.title} note={chart.note} aside={isEmpty ? undefined : value} className={chart.isWide ? "span-8" : "span-4"}>
+    <Panel title={chart.title} note={chart.note} aside={isEmpty ? undefined : value} className={className}>
       <div ref={ref} className={chart.isTall ? classes.tall : classes.plot} data-curve={chart.key}>
         {error && !data ? (
           <ErrorState title="This curve cannot be read" error={error.message} />
@@ -56,7 +64,7 @@ export function CuratedChart({ chart, look, onZoom, onPick }: Props) {
               least={chart.least}
               sync="overview"
               onZoom={onZoom}
-              onPick={pick}
+              onPick={onPick && pick}
               hasLegend
               empty={data ? chart.empty : "Asking for the curve…"}
             />

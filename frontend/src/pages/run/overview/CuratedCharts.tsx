@@ -1,18 +1,76 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { Button, NativeSelect, SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo } from "react";
+import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import type { Span } from "@/api/metrics";
+import { live } from "@/live/live";
 import { useRun } from "@/pages/run/RunContext";
 import { type Picked, pickedOf } from "@/pages/run/metrics/search";
-import { lookOf } from "@/pages/run/overview/asking";
+import { type Look, lookOf } from "@/pages/run/overview/asking";
 import { CuratedChart } from "@/pages/run/overview/CuratedChart";
 import { curatedOf } from "@/pages/run/overview/curated";
+import { nextRange, type Range, RANGE_WORDS, RANGES, rangeOf, spanSince } from "@/pages/run/overview/range";
 import type { OverviewSearch } from "@/pages/run/overview/search";
+import { useShortcuts } from "@/shell/keyboard";
 import classes from "./overview.module.css";
 
 const route = getRouteApi("/shell/runs/$name/");
 const PointDrawer = lazy(() => import("@/pages/run/metrics/PointDrawer"));
 const UNPICKED = { pick: undefined, at: undefined, since: undefined };
+const UNZOOMED = { from: undefined, to: undefined };
+/** As often as there is something new to see. */
+const STEP_MS = 10_000;
+const RANGE_CHOICES = RANGES.map((range) => ({ value: String(range), label: RANGE_WORDS[range] }));
+
+/** The last so many seconds, moving on while the page is open. */
+function useMovingSpan(range: Range): Span | undefined {
+  const [now, setNow] = useState(() => live.serverNow());
+  useEffect(() => {
+    if (range === 0) return;
+    setNow(live.serverNow());
+    const timer = setInterval(() => setNow(live.serverNow()), STEP_MS);
+    return () => clearInterval(timer);
+  }, [range]);
+  return useMemo(() => spanSince(now, range, STEP_MS), [now, range]);
+}
+
+type BarProps = { search: OverviewSearch; work: string; change: (more: OverviewSearch) => void };
+
+/** Over what the curves are drawn, and how far back. */
+function Bar({ search, work, change }: BarProps) {
+  const axis = search.x ?? "time";
+  const range = search.last ?? 0;
+  const isZoomed = search.from !== undefined;
+  const look = (last: Range) => change({ last: last || undefined, ...UNZOOMED, ...UNPICKED });
+  useShortcuts({ ".": () => axis === "time" && look(isZoomed ? 0 : nextRange(range)) });
+  const axes = [
+    { value: "time", label: "Time" },
+    { value: "step", label: "Train steps" },
+    { value: "amount", label: work },
+  ];
+  return (
+    <div className={classes.bar}>
+      <span className="small soft">Measured every ten seconds. Drag to look closer, click a point for its batches and weights.</span>
+      <span className="spacer" />
+      {isZoomed && <Button size="xs" variant="default" onClick={() => change(UNZOOMED)}>Whole range</Button>}
+      {axis === "time" && !isZoomed && (
+        <NativeSelect
+          size="xs"
+          aria-label="Time range"
+          data={RANGE_CHOICES}
+          value={String(range)}
+          onChange={(event) => look(rangeOf(event.currentTarget.value) ?? 0)}
+        />
+      )}
+      <SegmentedControl
+        size="xs"
+        data={axes}
+        value={axis}
+        aria-label="Horizontal axis"
+        onChange={(value) => change({ x: value === "time" ? undefined : (value as OverviewSearch["x"]), last: undefined, ...UNZOOMED, ...UNPICKED })}
+      />
+    </div>
+  );
+}
 
 /** What the deck measures of the run by itself, over one common axis. */
 export function CuratedCharts() {
@@ -20,35 +78,17 @@ export function CuratedCharts() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const charts = useMemo(() => curatedOf(run.kind), [run.kind]);
+  const moving = useMovingSpan(search.last ?? 0);
   const change = (more: OverviewSearch) => void navigate({ search: (old: OverviewSearch) => ({ ...old, ...more }), replace: true, resetScroll: false });
-  const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
+  const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to, last: undefined });
   const onPick = ({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined });
   const picked = pickedOf(search);
-  const look = lookOf(run, search);
+  const told = lookOf(run, search);
+  const look: Look = { ...told, span: told.span ?? moving };
   const { axis, xLabel } = look;
-  const axes = [
-    { value: "time", label: "Time" },
-    { value: "step", label: "Train steps" },
-    { value: "amount", label: run.kind === "fleet" ? "Env steps" : "Tokens served" },
-  ];
   return (
     <section aria-label="Curves">
-      <div className={classes.bar}>
-        <span className="small soft">Measured every ten seconds while something happens. Drag over a curve to look closer, click a point for its batches and weights.</span>
-        <span className="spacer" />
-        {search.from !== undefined && (
-          <Button size="xs" variant="default" onClick={() => onZoom(null)}>
-            Whole range
-          </Button>
-        )}
-        <SegmentedControl
-          size="xs"
-          data={axes}
-          value={axis}
-          aria-label="Horizontal axis"
-          onChange={(value) => change({ x: value === "time" ? undefined : (value as OverviewSearch["x"]), from: undefined, to: undefined, ...UNPICKED })}
-        />
-      </div>
+      <Bar search={search} work={run.kind === "fleet" ? "Env steps" : "Tokens served"} change={change} />
       <div className="charts">
         {charts.map((chart) => (
           <CuratedChart key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} />

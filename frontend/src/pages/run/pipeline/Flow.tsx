@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { Pipeline, PipelineStage } from "@/api/pipeline";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
+import { ExportTrace } from "@/pages/run/pipeline/ExportTrace";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
 import { heldText, lookOf, rateText, shareText, stillText, waitText } from "@/pages/run/pipeline/stages";
 
@@ -44,7 +45,7 @@ function Stage({ run, stage, pipeline, isSlowest }: StageProps) {
 export function Flow({ run, pipeline }: { run: RunDetail; pipeline: Pipeline }) {
   const isOutside = run.kind === "outside";
   return (
-    <Panel title="From step to train step" note="the last minute" className="span-12">
+    <Panel title="From step to train step" note="the last minute" aside={<ExportTrace />} className="span-12">
       <ol className={styles.flow} aria-label="Stages, in the order in which data passes them">
         {isOutside && (
           <li className={styles.stage} data-stage="elsewhere">

@@ -30,7 +30,7 @@ export function WorkerTimes({ run, workers }: { run: RunDetail; workers: WorkerR
   return (
     <Panel title="Where workers' time goes" note={shown.length > 0 && shown.length < workers.length ? `${shown.length} of ${workers.length} workers, the slowest` : "since each one's last report"} className="span-12">
       {shown.length === 0 ? (
-        <EmptyState title="No worker has measured anything yet" command={trainerCommand(run, location.origin)}>
+        <EmptyState title="No worker has measured anything yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
           Workers tell with every report what they did with their time. They begin once a trainer has published weights.
         </EmptyState>
       ) : (

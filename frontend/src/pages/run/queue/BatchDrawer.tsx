@@ -5,10 +5,12 @@ import { batchQuery, type Decision, useDecide } from "@/api/queue";
 import { useMayOperate } from "@/api/session";
 import type { BatchItems, BatchRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Copy } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
+import { useDraft } from "@/components/useDraft";
 import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { latencySeconds, mayDecide, type Names, nameIn } from "@/pages/run/queue/batches";
@@ -23,6 +25,8 @@ function Facts({ batch }: { batch: BatchRow }) {
         <BatchChip batch={batch} /> fence {batch.fence}
         {batch.lapses > 0 && <span className="held"> · lapsed {batch.lapses} {batch.lapses === 1 ? "time" : "times"}</span>}
       </dd>
+      <dt>Id</dt>
+      <dd className="mono">{batch.id.slice(0, 8)}… <Copy text={batch.id} label="Copy the id of the batch" /></dd>
       <dt>Trainer</dt>
       <dd className="anywhere">{batch.trainer ? visible(batch.trainer) : "none"}</dd>
       <dt>Served</dt>
@@ -108,7 +112,7 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
   const decide = useDecide(run.name);
   const mayOperate = useMayOperate();
   const [verb, setVerb] = useState<Decision["verb"] | null>(null);
-  const [reason, setReason] = useState("");
+  const [reason, setReason] = useDraft(`batch:${batch.id}`);
   if (!mayDecide(batch, useNow())) return decide.error ? <ErrorState title="It was not decided" error={decide.error} /> : null;
   if (!verb) {
     return (
@@ -127,7 +131,7 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
       className="decide"
       onSubmit={(event) => {
         event.preventDefault();
-        decide.mutate({ batch: batch.id, verb, reason }, { onSettled: () => setVerb(null) });
+        decide.mutate({ batch: batch.id, verb, reason }, { onSettled: () => setVerb(null), onSuccess: () => setReason("") });
       }}
     >
       <p className="soft small">{does}</p>

@@ -11,6 +11,7 @@ import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { count, duration, number, percent, visible } from "@/format";
 import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
+import { trainerCommand } from "@/pages/run/words";
 import { Staleness } from "@/pages/run/queue/Staleness";
 
 const STATES: { value: BatchState; label: string }[] = [
@@ -78,7 +79,11 @@ export function BatchTable({ run, names }: { run: RunDetail; names: Names }) {
       {error && <ErrorState title="The batches cannot be read" error={error} />}
       {!data && !error && <Skeletons heights={[200]} />}
       {data && rows.length === 0 && (
-        <EmptyState title={state ? "No batch is in this state" : "No batch was handed out yet"}>
+        <EmptyState
+          title={state ? "No batch is in this state" : "No batch was handed out yet"}
+          command={state ? undefined : trainerCommand(run, location.origin)}
+          needs={{ scope: "trainer", run: run.name }}
+        >
           A batch is formed when a trainer asks for one and enough waits in the queue.
         </EmptyState>
       )}

@@ -1,35 +1,27 @@
-import type { QueuePart } from "@/api/types";
-import { Chart } from "@/charts/Chart";
-import { Panel } from "@/components/Panel";
-import { number } from "@/format";
-import type { History } from "@/pages/run/overview/history";
+import { getRouteApi } from "@tanstack/react-router";
+import { useMemo } from "react";
+import type { Span } from "@/api/metrics";
+import type { RunDetail } from "@/api/types";
+import { spanOf } from "@/charts/spans";
+import { CuratedChart } from "@/pages/run/overview/CuratedChart";
+import { curatedOf } from "@/pages/run/overview/curated";
+import { isOver } from "@/theme/chips";
 
-type Props = { queue: QueuePart | undefined; history: History; className: string; unit?: string };
-
-/** How much waits to be served, against the threshold above which producers pause. */
-export function QueueChart({ queue, history, className, unit = "items" }: Props) {
-  const limit = queue?.threshold || null;
-  const over = queue?.over_threshold;
+const route = getRouteApi("/shell/runs/$name/queue");
+/** How much waited to be served since the run began, against the line above which producers pause. */
+export function QueueChart({ run, className }: { run: RunDetail; className: string }) {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const chart = useMemo(() => curatedOf(run.kind).find(({ key }) => key === "queue"), [run.kind]);
+  const onZoom = (span: Span | null) =>
+    void navigate({ search: (old) => ({ ...old, from: span?.from, to: span?.to }), replace: true, resetScroll: false });
+  if (!chart) return null;
   return (
-    <Panel title="Queue depth" note={`in ${unit}, since this page was opened`} className={className}>
-      <Chart
-        name={`${unit} queued against the threshold above which producers pause`}
-        x={history.x}
-        isTime
-        xLabel="time"
-        lines={[
-          { label: "queued", values: history.values[0] ?? [], role: 1 },
-          { label: "threshold", values: history.values[1] ?? [], role: 2, dashed: true, thin: true },
-        ]}
-        height={268}
-        floor={0}
-        steps
-        empty="Nothing was queued yet."
-      />
-      <div className={`legend tiny ${over ? "held" : "soft"}`}>
-        {queue &&
-          `${over ? "▲ over the threshold: " : ""}${number(queue.queued_sequences ?? queue.queued)} queued; ${limit ? `producers pause above ${number(limit)}` : "the trainer sets the threshold when it registers"}`}
-      </div>
-    </Panel>
+    <CuratedChart
+      chart={chart}
+      look={{ run: run.name, axis: "time", xLabel: "time", span: spanOf(search), isLive: !isOver(run.status) }}
+      onZoom={onZoom}
+      className={className}
+    />
   );
 }

@@ -17,7 +17,7 @@ const BatchDrawer = lazy(() => import("@/pages/run/queue/BatchDrawer"));
 
 /** What waits and why, what the next batch would be, and what became of every batch. */
 export function QueueTab() {
-  const { run, queue, ledger, histories } = useRun();
+  const { run, ledger } = useRun();
   const { batch } = useSearch({ from: "/shell/runs/$name/queue" });
   const navigate = useNavigate({ from: "/runs/$name/queue" });
   const { data, error } = useQuery(queueQuery(run.name));
@@ -28,10 +28,10 @@ export function QueueTab() {
     <div className="charts">
       <Ledger run={run} ledger={ledger} />
       {error && <ErrorState title="The queue cannot be read" error={error} />}
-      {data && <WhyPaused queue={data} />}
+      {data && <WhyPaused run={run} queue={data} />}
       {data && <Depth queue={data} />}
       <Preview run={run} names={names} />
-      <QueueChart queue={queue} history={histories.queue} unit={data?.unit} className={run.kind === "fleet" ? "span-12" : "span-6"} />
+      <QueueChart run={run} className={run.kind === "fleet" ? "span-12" : "span-6"} />
       <BatchTable run={run} names={names} />
       {batch && (
         <Suspense>

@@ -1,7 +1,12 @@
-import type { QueueAnswer } from "@/api/types";
+import { Button } from "@mantine/core";
+import { useState } from "react";
+import { useMayOperate } from "@/api/session";
+import type { QueueAnswer, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Panel } from "@/components/Panel";
 import { duration, number, visible } from "@/format";
+import { LimitsDialog } from "@/pages/run/queue/LimitsDialog";
+import { isOver } from "@/theme/chips";
 
 const RULES = {
   tolerance: { name: "Length of the queue", asks: "Producers pause above it, and go on at the lower mark." },
@@ -28,11 +33,16 @@ function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
 }
 
 /** Why producers wait, in the inequality's own words: who set it, since when, until when. */
-export function WhyPaused({ queue }: { queue: QueueAnswer }) {
+export function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }) {
+  const mayOperate = useMayOperate();
+  const [isChanging, setChanging] = useState(false);
   const { paused, gates, since, set_by, resumes_in_seconds, trained_per_second, unit } = queue;
   const title = paused ? "Why is it paused?" : "What would pause it?";
+  const change = mayOperate && !isOver(run.status) && (
+    <Button size="compact-sm" variant="default" title="Tolerance, staleness and the lease, while the run goes on" onClick={() => setChanging(true)}>Change limits</Button>
+  );
   return (
-    <Panel title={title} note={paused ? "producers wait" : "producers may go on"} className="span-6">
+    <Panel title={title} note={paused ? "producers wait" : "producers may go on"} aside={change} className="span-6">
       {gates.length === 0 ? (
         <p className="soft">The trainer says how large a batch is when it registers; until then nothing pauses.</p>
       ) : (
@@ -65,6 +75,7 @@ export function WhyPaused({ queue }: { queue: QueueAnswer }) {
           </>
         )}
       </dl>
+      {isChanging && <LimitsDialog run={run} onClose={() => setChanging(false)} />}
     </Panel>
   );
 }

@@ -5,6 +5,7 @@ import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { bytes, duration, policyStep, visible } from "@/format";
+import { trainerCommand } from "@/pages/run/words";
 import { waterfallOf } from "@/pages/run/weights/waterfall";
 
 type RowProps = { run: RunDetail; version: PolicyVersionRow; deliveries: DeliveryRow[]; isOpen: boolean };
@@ -42,7 +43,7 @@ export function VersionTable({ run, versions, deliveries, open, more }: Props) {
   return (
     <Panel title="Versions" note="newest first" className="span-6">
       {versions.length === 0 ? (
-        <EmptyState title="No weights were published yet" command={`trainer = Trainer("${location.origin}", run="${run.name}")`}>
+        <EmptyState title="No weights were published yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
           A trainer publishes the weights it starts with as version 0; until then nothing is generated.
         </EmptyState>
       ) : (

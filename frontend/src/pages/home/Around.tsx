@@ -1,0 +1,95 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type AuditRow, latelyQuery } from "@/api/audit";
+import { type Cluster, clusterQuery } from "@/api/deck";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { Skeletons } from "@/components/Skeletons";
+import { bytes, number, visible } from "@/format";
+import { share, verdict } from "@/pages/cluster/parts";
+import css from "./home.module.css";
+
+/** Looking makes a worker ask the Ray cluster, so a page that only stands there looks seldom. */
+const CLUSTER_EVERY_MS = 30_000;
+const DISK_TIGHT = 0.9;
+
+function places(cluster: Cluster): [string, string][] {
+  const { ray, storage, database } = cluster;
+  const alive = ray.nodes.filter((node) => node.alive);
+  const sum = (name: "cpus" | "cpus_used" | "gpus" | "gpus_used") => alive.reduce((total, node) => total + node[name], 0);
+  const reserved = (used: number, all: number) => (all > 0 ? `${number(used)} of ${number(all)}` : "none");
+  const used = storage.total_bytes != null && storage.free_bytes != null ? storage.total_bytes - storage.free_bytes : null;
+  const isTight = (share(used, storage.total_bytes) ?? 0) > DISK_TIGHT;
+  return [
+    ["GPUs reserved", alive.length > 0 ? reserved(sum("gpus_used"), sum("gpus")) : "–"],
+    ["CPUs reserved", alive.length > 0 ? reserved(sum("cpus_used"), sum("cpus")) : "–"],
+    ["Connections", `${number(database.connections)} of ${number(database.connections_at_most)}`],
+    ["Disk free", storage.free_bytes == null ? "–" : `${bytes(storage.free_bytes)}${isTight ? " ▲" : ""}`],
+  ];
+}
+
+/** Whether everything that the deck is made of lives, and what of it is used. */
+function ClusterStrip() {
+  const { data, error } = useQuery({ ...clusterQuery, refetchInterval: CLUSTER_EVERY_MS });
+  const found = data && verdict(data);
+  return (
+    <Panel title="Cluster" aside={<Link to="/cluster" className="small">All parts</Link>}>
+      {error && !data && <ErrorState title="The cluster does not say how it is" error={error} />}
+      {!data && !error && <Skeletons heights={[64]} />}
+      {data && found && (
+        <>
+          <p className={css.said} data-cluster={found.tone}>
+            <span className={`chip-sign tone-${found.tone} ${css.sign}`} aria-hidden="true">{found.sign}</span>
+            {found.text}
+          </p>
+          <dl className={css.places}>
+            {places(data).map(([term, value]) => (
+              <div key={term}>
+                <dt>{term}</dt>
+                <dd>{value}</dd>
+              </div>
+            ))}
+          </dl>
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function ChangeLine({ row }: { row: AuditRow }) {
+  return (
+    <li>
+      <b className="anywhere">{visible(row.actor_name)}</b>
+      <span className="anywhere">
+        {row.run && <><Link to="/runs/$name" params={{ name: row.run }}>{row.run}</Link> <span className="faint">·</span> </>}
+        {visible(row.message)}
+        {row.reason && <span className="soft"> “{visible(row.reason)}”</span>}
+      </span>
+      <span className="soft nowrap"><Age at={row.at} suffix=" ago" /></span>
+    </li>
+  );
+}
+
+/** What people and their tokens changed last. */
+function Lately() {
+  const { data, error } = useQuery(latelyQuery);
+  return (
+    <Panel title="Recent changes" note="by people and tokens" aside={<Link to="/audit" search={{ people: "1" }} className="small">All changes</Link>}>
+      {error && !data && <ErrorState title="The changes cannot be shown" error={error} />}
+      {!data && !error && <Skeletons heights={[64]} />}
+      {data?.length === 0 && <p className="faint small">Nobody has changed anything yet.</p>}
+      {data && data.length > 0 && <ul className={css.lately}>{data.map((row) => <ChangeLine key={row.id} row={row} />)}</ul>}
+    </Panel>
+  );
+}
+
+/** What stands around the runs: the machines below them and the people beside one. */
+export function Around() {
+  return (
+    <div className={css.around}>
+      <Lately />
+      <ClusterStrip />
+    </div>
+  );
+}

@@ -1,0 +1,32 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { alertsQuery } from "@/api/alerts";
+import type { RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { AlertChip } from "@/components/AlertChip";
+import { visible } from "@/format";
+import classes from "./overview.module.css";
+
+const SHOWN = 3;
+const EVERY_MS = 15_000;
+
+/** What is wrong with this run now; nothing while nothing is. */
+export function RunAlerts({ run }: { run: RunDetail }) {
+  const { data } = useInfiniteQuery({ ...alertsQuery({ run: run.name }), refetchInterval: EVERY_MS });
+  const rows = data?.pages[0]?.results ?? [];
+  if (rows.length === 0) return null;
+  return (
+    <section className={`panel span-12 ${classes.alerts}`} aria-label="Alerts of this run">
+      <ul>
+        {rows.slice(0, SHOWN).map((alert) => (
+          <li key={alert.id} data-alert-id={alert.id}>
+            <AlertChip alert={alert} />
+            <Link to="/alerts" search={{ alert: alert.id }} className="anywhere">{visible(alert.message)}</Link>
+            <span className="soft small nowrap"><Age at={alert.first_seen_at} suffix=" ago" /></span>
+          </li>
+        ))}
+      </ul>
+      {rows.length > SHOWN && <Link to="/alerts" search={{ run: run.name }} className="small">All alerts of this run</Link>}
+    </section>
+  );
+}

@@ -1,0 +1,35 @@
+import { Button, Tooltip } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { batchesQuery } from "@/api/queue";
+import { deliveriesQuery, versionsQuery } from "@/api/weights";
+import { fileName, save } from "@/charts/save";
+import { ErrorState } from "@/components/ErrorState";
+import { live } from "@/live/live";
+import { traceOf } from "@/pages/run/pipeline/trace";
+import { useRun } from "@/pages/run/RunContext";
+
+/** Saves where the run's time went as a file for ui.perfetto.dev, read there without being sent anywhere. */
+export function ExportTrace() {
+  const { run, fleet, events } = useRun();
+  const queries = useQueryClient();
+  const trace = useMutation({
+    mutationFn: async () => {
+      const [batches, versions, deliveries] = await Promise.all([
+        queries.fetchInfiniteQuery(batchesQuery(run.name, undefined)),
+        queries.fetchInfiniteQuery(versionsQuery(run.name)),
+        queries.fetchQuery(deliveriesQuery(run.name)),
+      ]);
+      const sources = { run, events, deliveries, batches: batches.pages.flat(), versions: versions.pages.flat(), workers: fleet?.workers ?? [] };
+      const text = JSON.stringify(traceOf({ ...sources, now: live.serverNow() }));
+      save(new Blob([text], { type: "application/json" }), fileName(`${run.name}.trace`, "json"));
+    },
+  });
+  return (
+    <>
+      <Tooltip label="The newest batches, weights on their way, events and the workers' mean step, as a file that ui.perfetto.dev opens.">
+        <Button size="compact-sm" variant="default" loading={trace.isPending} onClick={() => trace.mutate()}>Export trace</Button>
+      </Tooltip>
+      {trace.error && <ErrorState title="The trace was not written" error={trace.error} />}
+    </>
+  );
+}

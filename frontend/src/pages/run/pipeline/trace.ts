@@ -1,0 +1,113 @@
+/**
+ * Write what is known of a run's time as a trace, as Perfetto and chrome://tracing open it. Pure.
+ *
+ * Batches, deliveries and events stand where they happened, in microseconds since 1970. What a worker does with
+ * one step is known only as a mean over its last report, and stands as such, at the moment of the export.
+ */
+
+import type { BatchRow, DeliveryRow, PolicyVersionRow, RunDetail, RunEvent, WorkerRow } from "@/api/types";
+import { PARTS, waterfallOf } from "@/pages/run/pipeline/stages";
+
+export type TraceEvent = {
+  name: string;
+  /** X: a stretch with a duration; i: a moment; M: what a track is called. */
+  ph: "X" | "i" | "M";
+  pid: number;
+  tid: number;
+  /** Microseconds. */
+  ts?: number;
+  dur?: number;
+  s?: "p";
+  args?: Record<string, unknown>;
+};
+
+export type Sources = {
+  run: Pick<RunDetail, "name">;
+  batches: BatchRow[];
+  versions: PolicyVersionRow[];
+  deliveries: DeliveryRow[];
+  events: RunEvent[];
+  workers: WorkerRow[];
+  /** Milliseconds since 1970. */
+  now: number;
+};
+
+const TRACKS = { trainers: 1, weights: 2, events: 3, steps: 4 } as const;
+const micros = (iso: string) => Date.parse(iso) * 1000;
+
+function named(pid: number, name: string): TraceEvent {
+  return { name: "process_name", ph: "M", pid, tid: 0, args: { name } };
+}
+
+function threadNamed(pid: number, tid: number, name: string): TraceEvent {
+  return { name: "thread_name", ph: "M", pid, tid, args: { name } };
+}
+
+/** Each batch as long as a trainer had it, a track for each trainer. */
+function ofBatches(batches: BatchRow[], now: number): TraceEvent[] {
+  const trainers = [...new Set(batches.map(({ trainer }) => trainer ?? "nobody"))].sort();
+  const stretches = batches.map((batch): TraceEvent => {
+    const begins = micros(batch.leased_at);
+    const ends = batch.settled_at ? micros(batch.settled_at) : now * 1000;
+    const { state, ordinal, epoch, policy_step, sequences, tokens, staleness } = batch;
+    return {
+      ...{ name: `batch ${ordinal}`, ph: "X", pid: TRACKS.trainers, tid: 1 + trainers.indexOf(batch.trainer ?? "nobody") },
+      ...{ ts: begins, dur: Math.max(0, ends - begins) },
+      args: { state, weights: `${epoch}.${policy_step}`, sequences, tokens, staleness },
+    };
+  });
+  return [...trainers.map((trainer, i) => threadNamed(TRACKS.trainers, i + 1, trainer)), ...stretches];
+}
+
+/** Each version on its way, a track for each worker: until it was told of it, had it, and acted with it. */
+function ofWeights(versions: PolicyVersionRow[], deliveries: DeliveryRow[]): TraceEvent[] {
+  const published = new Map(versions.map(({ epoch, step, published_at }) => [`${epoch}.${step}`, published_at]));
+  const workers = [...new Set(deliveries.map(({ worker }) => worker))].sort((a, b) => a - b);
+  const stretches = deliveries.flatMap(({ epoch, step, worker, announced_at, staged_at, active_at }): TraceEvent[] => {
+    const version = `${epoch}.${step}`;
+    const marks = [
+      ["is told of", published.get(version), announced_at],
+      ["receives", announced_at, staged_at],
+      ["begins to act with", staged_at, active_at],
+    ] as const;
+    return marks.flatMap(([what, from, to]) =>
+      from && to
+        ? [{ name: `${what} ${version}`, ph: "X" as const, pid: TRACKS.weights, tid: 1 + worker, ts: micros(from), dur: Math.max(0, micros(to) - micros(from)) }]
+        : [],
+    );
+  });
+  return [...workers.map((worker) => threadNamed(TRACKS.weights, 1 + worker, `worker ${worker}`)), ...stretches];
+}
+
+function ofEvents(events: RunEvent[]): TraceEvent[] {
+  return events.map(({ message, at, actor, reason, level, kind }) => ({
+    ...{ name: message, ph: "i", pid: TRACKS.events, tid: 1, ts: micros(at), s: "p" },
+    args: { actor, reason, level, kind },
+  }));
+}
+
+/** One mean step of each worker, its parts one after another. */
+function ofSteps(workers: WorkerRow[], now: number): TraceEvent[] {
+  return workers.flatMap((worker) => {
+    const { total, stretches } = waterfallOf([worker]);
+    if (stretches.length === 0) return [];
+    const parts = stretches.map(({ part, from, mean, p95 }): TraceEvent => ({
+      ...{ name: PARTS[part], ph: "X", pid: TRACKS.steps, tid: 1 + worker.index },
+      ...{ ts: 1000 * (now + from * total), dur: 1000 * mean },
+      args: { mean_ms: mean, p95_ms: p95 },
+    }));
+    return [threadNamed(TRACKS.steps, 1 + worker.index, `worker ${worker.index}`), ...parts];
+  });
+}
+
+/** The whole trace as a value that is written as JSON. */
+export function traceOf({ run, batches, versions, deliveries, events, workers, now }: Sources): { traceEvents: TraceEvent[]; displayTimeUnit: "ms" } {
+  const tracks = [
+    named(TRACKS.trainers, `${run.name}: batches at trainers`),
+    named(TRACKS.weights, `${run.name}: weights on their way`),
+    named(TRACKS.events, `${run.name}: events`),
+    named(TRACKS.steps, `${run.name}: one step, mean of the last report`),
+  ];
+  const found = [...ofBatches(batches, now), ...ofWeights(versions, deliveries), ...ofEvents(events), ...ofSteps(workers, now)];
+  return { traceEvents: [...tracks, ...found], displayTimeUnit: "ms" };
+}

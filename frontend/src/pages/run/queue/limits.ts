@@ -1,0 +1,24 @@
+/** Turn what stands in the form of limits into what is asked of the server. Pure. */
+
+import type { NewLimits } from "@/api/runs";
+import type { RunDetail } from "@/api/types";
+
+export type Limits = Pick<RunDetail, "off_policy_tolerance" | "max_staleness" | "lease_seconds">;
+/** As it is typed; an empty staleness is no limit. */
+export type TypedLimits = { [name in keyof Limits]: number | string };
+
+export function typedOf({ off_policy_tolerance, max_staleness, lease_seconds }: Limits): TypedLimits {
+  return { off_policy_tolerance, max_staleness: max_staleness ?? "", lease_seconds };
+}
+
+/** Only what differs from now; null where nothing does, or something is no number. */
+export function changesOf(now: Limits, typed: TypedLimits): Omit<NewLimits, "reason"> | null {
+  const { off_policy_tolerance, max_staleness, lease_seconds } = typed;
+  if (typeof off_policy_tolerance !== "number" || typeof lease_seconds !== "number") return null;
+  const staleness = typeof max_staleness === "number" ? max_staleness : null;
+  const changes: Omit<NewLimits, "reason"> = {};
+  if (off_policy_tolerance !== now.off_policy_tolerance) changes.off_policy_tolerance = off_policy_tolerance;
+  if (staleness !== now.max_staleness) changes.max_staleness = staleness;
+  if (lease_seconds !== now.lease_seconds) changes.lease_seconds = lease_seconds;
+  return Object.keys(changes).length > 0 ? changes : null;
+}

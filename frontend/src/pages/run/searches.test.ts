@@ -1,0 +1,17 @@
+import { expect, it } from "vitest";
+import { episodesSearch } from "./episodes/search";
+import { queueSearch } from "./queue/search";
+
+const told = (search: object) => Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined));
+
+it("keeps the batch, the state and the range of the queue in its address", () => {
+  const address = { batch: "0f3a", state: "leased", from: 5, to: 9 };
+  expect(queueSearch(address)).toEqual(address);
+  expect(told(queueSearch({ batch: { a: 1 }, state: "eaten", from: 9, to: 5 }))).toEqual({});
+});
+
+it("keeps the axis and the time that is summed up of episodes in their address", () => {
+  expect(episodesSearch({ span: 3600, x: "env_steps" })).toEqual({ span: 3600, x: "env_steps" });
+  expect(told(episodesSearch({ span: "300", x: "time" }))).toEqual({});
+  expect(told(episodesSearch({ span: "-1", x: ["env_steps"] }))).toEqual({});
+});

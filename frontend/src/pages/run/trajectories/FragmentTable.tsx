@@ -1,0 +1,63 @@
+import { Link } from "@tanstack/react-router";
+import type { FragmentSummary } from "@/api/fragments";
+import type { GroupQuery } from "@/api/groups";
+import { Age } from "@/components/Age";
+import { bytes, number } from "@/format";
+import { listSearch } from "@/pages/run/trajectories/search";
+import styles from "@/pages/run/trajectories/trajectories.module.css";
+import { plain } from "@/pages/viewer/hostile";
+import { FateChip } from "@/pages/viewer/marks";
+import { versionsText } from "@/pages/viewer/fragment";
+
+function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary; query: GroupQuery }) {
+  return (
+    <tr className="opens" data-row data-fragment={fragment.id}>
+      <td className={styles.what}>
+        <Link to="/runs/$name/fragments/$fragment" params={{ name: run, fragment: String(fragment.id) }} className="strong" data-open>
+          {plain(fragment.slot)} · {number(fragment.number)}
+        </Link>
+        <div className={styles.under}>
+          <span className="mono">#{fragment.id}</span>
+          <span>{plain(fragment.environment)}</span>
+          {!fragment.contiguous && fragment.number > 0 && <span title="It does not follow the fragment before it">begins anew</span>}
+        </div>
+      </td>
+      <td className="num">{number(fragment.steps)}</td>
+      <td className="num" title={fragment.reward_sum === null ? "Open it: it is too large to look into for a list, or cannot be read" : undefined}>
+        {number(fragment.reward_sum)}
+      </td>
+      <td className="num wide-only">{fragment.epoch}.{versionsText(fragment)}</td>
+      <td className="wide-only">
+        <Link to="/runs/$name/trajectories" params={{ name: run }} search={listSearch({ ...query, worker: [fragment.worker] })} className="strong">{plain(fragment.worker)}</Link>
+      </td>
+      <td className="wide-only"><FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} /></td>
+      <td className="num wide-only">{bytes(fragment.size_bytes)}</td>
+      <td className="num soft"><Age at={fragment.received_at} /></td>
+    </tr>
+  );
+}
+
+/** Fragments of a fleet run, a line each. */
+export function FragmentTable({ run, rows, query }: { run: string; rows: FragmentSummary[]; query: GroupQuery }) {
+  return (
+    <div className="table-scroll">
+      <table className="table">
+        <caption className="unseen">Fragments, newest first</caption>
+        <thead>
+          <tr>
+            <th scope="col">Env slot · fragment</th>
+            <th scope="col" className="num" title="Env steps, padding not counted">Steps</th>
+            <th scope="col" className="num" title="Sum of its rewards">Return</th>
+            <th scope="col" className="num wide-only" title="Versions that acted in it">Policy</th>
+            <th scope="col" className="wide-only">Worker</th>
+            <th scope="col" className="wide-only">State</th>
+            <th scope="col" className="num wide-only">Size</th>
+            <th scope="col" className="num">Age</th>
+          </tr>
+        </thead>
+        <tbody>{rows.map((fragment) => <Line key={fragment.id} run={run} fragment={fragment} query={query} />)}</tbody>
+      </table>
+    </div>
+  );
+}
+

@@ -1,0 +1,69 @@
+import { ActionIcon, Button, Group, Menu, Modal, TextInput } from "@mantine/core";
+import { X } from "lucide-react";
+import { useState } from "react";
+import { useFocusBack } from "@/components/useFocusBack";
+import { visible } from "@/format";
+import { keepViews, type Looked, readViews, type View, withView } from "@/pages/runs/keptViews";
+import css from "./runs.module.css";
+
+function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClose: () => void }) {
+  useFocusBack();
+  const [name, setName] = useState("");
+  return (
+    <Modal opened onClose={onClose} title="Keep this view">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          onKeep(name);
+        }}
+      >
+        <TextInput label="Name" description="Filter, order and columns, on this browser. One of the same name is replaced." required maxLength={60} data-autofocus value={name} onChange={(event) => setName(event.currentTarget.value)} />
+        <Group justify="flex-end" mt="lg">
+          <Button variant="default" onClick={onClose}>Cancel</Button>
+          <Button type="submit" disabled={!name.trim()}>Keep</Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}
+
+/** Ways to look at the list that somebody gave a name. */
+export function Views({ look, onLook }: { look: Looked; onLook: (look: Looked) => void }) {
+  const [views, setViews] = useState<View[]>(readViews);
+  const [isNaming, setNaming] = useState(false);
+  const change = (next: View[]) => {
+    setViews(next);
+    keepViews(next);
+  };
+  return (
+    <>
+      <Menu position="bottom-end" width={250}>
+        <Menu.Target>
+          <Button size="compact-sm" variant="default">Views</Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {views.map((view) => (
+            <div key={view.name} className={css.view}>
+              <Menu.Item onClick={() => onLook(view.look)}>{visible(view.name)}</Menu.Item>
+              <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Forget the view ${view.name}`} onClick={() => change(views.filter(({ name }) => name !== view.name))}>
+                <X size={14} aria-hidden="true" />
+              </ActionIcon>
+            </div>
+          ))}
+          {views.length === 0 && <Menu.Label>None is kept yet.</Menu.Label>}
+          <Menu.Divider />
+          <Menu.Item onClick={() => setNaming(true)}>Keep this view…</Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      {isNaming && (
+        <NameDialog
+          onKeep={(name) => {
+            change(withView(views, name, look));
+            setNaming(false);
+          }}
+          onClose={() => setNaming(false)}
+        />
+      )}
+    </>
+  );
+}

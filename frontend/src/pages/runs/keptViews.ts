@@ -1,0 +1,53 @@
+/** Keep ways to look at the list of runs under a name, on this browser. */
+
+import type { Sort } from "@/api/runLists";
+
+/** What the address of the list says. */
+export type Looked = { q?: string; sort?: Sort; cols?: string; dense?: boolean };
+export type View = { name: string; look: Looked };
+
+const KEY = "rolldeck-views";
+const VIEWS_AT_MOST = 30;
+const LETTERS_AT_MOST = 60;
+
+const isText = (value: unknown): value is string => typeof value === "string";
+
+/** What was kept, as far as it makes sense. */
+export function parsed(kept: string | null): View[] {
+  let found: unknown;
+  try {
+    found = JSON.parse(kept ?? "[]");
+  } catch {
+    return [];
+  }
+  if (!Array.isArray(found)) return [];
+  return found.flatMap((each: unknown): View[] => {
+    const { name, look } = (each ?? {}) as { name?: unknown; look?: Record<string, unknown> };
+    if (!isText(name) || !name || typeof look !== "object" || look === null) return [];
+    const { q, sort, cols, dense } = look;
+    return [{ name, look: { q: isText(q) ? q : undefined, sort: isText(sort) ? (sort as Sort) : undefined, cols: isText(cols) ? cols : undefined, dense: dense === true || undefined } }];
+  });
+}
+
+/** The views with one more; one of the same name is replaced. */
+export function withView(views: View[], name: string, look: Looked): View[] {
+  const named = name.trim().slice(0, LETTERS_AT_MOST);
+  if (!named) return views;
+  return [...views.filter((view) => view.name !== named), { name: named, look }].slice(-VIEWS_AT_MOST);
+}
+
+export function readViews(): View[] {
+  try {
+    return parsed(localStorage.getItem(KEY));
+  } catch {
+    return [];
+  }
+}
+
+export function keepViews(views: View[]): void {
+  try {
+    localStorage.setItem(KEY, JSON.stringify(views));
+  } catch {
+    // They hold until the page is closed.
+  }
+}

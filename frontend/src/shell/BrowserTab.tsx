@@ -1,0 +1,20 @@
+import { useLocation } from "@tanstack/react-router";
+import { useEffect } from "react";
+import { useAlertSummary } from "@/api/alerts";
+import { useLiveStatus } from "@/live/live";
+import { markOf, titleOf } from "@/shell/titles";
+
+/** What the browser's own tab says of the page: which one it is, and whether somebody should look. */
+export function BrowserTab() {
+  const { pathname } = useLocation();
+  const { mode } = useLiveStatus();
+  const errors = useAlertSummary()?.errors ?? 0;
+  const mark = markOf(mode, errors);
+  useEffect(() => {
+    document.title = titleOf(pathname, errors);
+  }, [pathname, errors]);
+  useEffect(() => {
+    document.querySelector<HTMLLinkElement>("link[rel=icon]")?.setAttribute("href", import.meta.env.BASE_URL + mark);
+  }, [mark]);
+  return null;
+}

@@ -1,0 +1,40 @@
+/** Say what a page is called in the browser's tab, its history and its bookmarks, and which sign it has there. Pure. */
+
+import { visible } from "@/format";
+import type { LiveMode } from "@/live/connection";
+import { TABS } from "@/pages/run/tabs";
+import { PLACES } from "@/shell/places";
+
+export const DECK = "Rolldeck";
+const FURTHER: Record<string, string> = { "/login": "Sign in", "/compare": "Compare" };
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // Not everything behind a slash was written by a browser.
+    return text;
+  }
+}
+
+function partOf(part: string, id: string): string {
+  if (part === "groups") return `Group ${decoded(id)}`;
+  if (part === "fragments") return `Fragment ${decoded(id)}`;
+  return TABS.find(({ to }) => to === `/runs/$name/${part}`)?.label ?? "";
+}
+
+/** `Queue · my-run · Rolldeck`; errors that are open stand before it, to be seen among many tabs. */
+export function titleOf(pathname: string, errors = 0): string {
+  const [, first = "", name = "", part = "", id = ""] = pathname.split("/");
+  const place = PLACES.find(({ to }) => to === pathname)?.label ?? FURTHER[pathname];
+  const isRun = place === undefined && first === "runs" && name !== "";
+  const words = isRun ? [part && partOf(part, id), decoded(name)] : [place];
+  const title = visible([...words, DECK].filter(Boolean).join(" · "));
+  return errors > 0 ? `(${errors}) ${title}` : title;
+}
+
+/** The file of the sign in the tab: grey while the page asks instead of being told, dotted while an error is open. */
+export function markOf(mode: LiveMode, errors: number): "mark.svg" | "mark-alert.svg" | "mark-away.svg" {
+  if (mode === "polling") return "mark-away.svg";
+  return errors > 0 ? "mark-alert.svg" : "mark.svg";
+}

@@ -1,0 +1,163 @@
+"""Whatever page is open: its name, its keys, its address, and commands that work as they stand."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.conftest import OPERATOR, PASSWORD, in_the_shell, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+
+@pytest.mark.parametrize(
+    ("place", "title"),
+    [
+        ("/", "Home · Rolldeck"),
+        ("/runs/new", "Launch · Rolldeck"),
+        ("/settings", "Settings · Rolldeck"),
+        ("/runs/seed-cartpole-live/queue", "Queue · seed-cartpole-live · Rolldeck"),
+    ],
+)
+def test_a_page_is_known_by_its_title(
+    signed_in: Page, seeded_deck: Deck, place: str, title: str
+) -> None:
+    """The number of open errors may stand before it; the seeded deck has some."""
+    signed_in.goto(place)
+    expect(signed_in).to_have_title(re.compile(rf"^(\(\d+\) )?{re.escape(title)}$"))
+    expect(signed_in.locator("link[rel=icon]")).to_have_attribute(
+        "href", re.compile("/mark-alert.svg$")
+    )
+
+
+def test_keys_lead_to_the_parts_of_the_run_that_was_last(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/runs/seed-cartpole-live")
+    page.get_by_role("link", name="Overview").wait_for()
+    for key, part in (("q", "queue"), ("f", "fleet"), ("t", "trajectories"), ("w", "weights")):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page).to_have_url(re.compile(rf"/runs/seed-cartpole-live/{part}$"))
+    page.goto("/audit")
+    page.get_by_role("heading", name="Audit").wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("f")
+    expect(page).to_have_url(re.compile("/runs/seed-cartpole-live/fleet$"))
+
+
+def test_a_page_stands_still_until_it_is_asked_to_move(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/seed-cartpole-live")
+    page.locator("[data-live=live]").wait_for()
+    steps = page.locator("[data-figure=env-steps]")
+    expect(steps).to_have_attribute("data-value", re.compile(r"\d"))
+    page.keyboard.press("l")
+    expect(page.locator("[data-live=held]")).to_be_visible()
+    held = steps.get_attribute("data-value")
+    page.wait_for_timeout(2_500)  # the played fleet reports every second
+    assert steps.get_attribute("data-value") == held
+
+    page.locator("[data-live=held]").click()
+    expect(page.locator("[data-live=live]")).to_be_visible()
+    expect(steps).not_to_have_attribute("data-value", held or "")
+
+
+def test_rows_stand_closer_with_a_key(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    root = page.locator("html")
+    before = root.get_attribute("data-density")
+    page.keyboard.press("d")
+    expect(root).not_to_have_attribute("data-density", before or "")
+    page.keyboard.press("d")
+    expect(root).to_have_attribute("data-density", before or "")
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("/runs/no-such-run", "There is no run called no-such-run"),
+        ("/runs/seed-cartpole-live/no-such-tab", "There is no such page"),
+        ("/runs/seed-cartpole-live/groups/999999999", "This group cannot be shown"),
+        ("/runs/seed-cartpole-live/groups/abc", "This group cannot be shown"),
+        ("/runs/seed-cartpole-live/fragments/1.5", "This fragment cannot be shown"),
+        ("/runs/seed-cartpole-live/curriculum", "This run has no lessons"),
+        ("/runs/seed-cartpole-live/evaluations?lesson=x", "This run has no lessons"),
+        ("/runs/seed-cartpole-live?x=7&from=b&last=-1&at=%00", "Newest trajectories"),
+        ("/runs/seed-cartpole-live/queue?state=eaten&from=9&to=1", "Ledger"),
+        ("/runs/seed-cartpole-live/episodes?span=x&x=y", "Return"),
+        ("/alerts?alert=zero", "Alerts"),
+        ("/compare?runs=,,&from=a", "No run is chosen"),
+    ],
+)
+def test_a_broken_address_leads_to_a_page_that_helps(
+    signed_in: Page, seeded_deck: Deck, place: str, words: str
+) -> None:
+    signed_in.goto(place)
+    expect(signed_in.get_by_text(words).first).to_be_visible()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_count(1)
+
+
+def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    deck.post("/api/runs", {"name": "wants-data", "kind": "outside", "start": True})
+    page.goto("/runs/wants-data/environments")
+    command = page.locator(".command code")
+    expect(command).to_contain_text("env:$ROLLDECK_TOKEN@")
+    page.get_by_role("button", name="Make one and fill it in").click()
+    dialog = page.get_by_role("dialog", name="Create a token")
+    expect(dialog.get_by_label("Name")).to_have_value("env of wants-data")
+    dialog.get_by_role("button", name="Create the token").click()
+    token = page.get_by_role("dialog").locator("[data-token]").inner_text()
+    page.get_by_role("button", name="Done").click()
+
+    expect(command).to_contain_text(f"env:{token}@")
+    expect(page.get_by_role("button", name="Make one and fill it in")).to_have_count(0)
+    # A trainer would be refused with it: its command goes on asking for one of its own.
+    page.get_by_role("link", name="Weights").click()
+    expect(command).to_contain_text('token="$ROLLDECK_TOKEN"')
+
+
+def test_the_time_of_a_run_is_taken_along_as_a_trace(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/seed-cartpole-live/pipeline")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export trace").click()
+
+    assert saved.value.suggested_filename == "seed-cartpole-live.trace.json"
+    trace = json.loads(saved.value.path().read_text(encoding="utf-8"))
+    events = trace["traceEvents"]
+    assert {"X", "i", "M"} <= {event["ph"] for event in events}
+    assert all(event["dur"] >= 0 and event["ts"] > 0 for event in events if event["ph"] == "X")
+    names = [event["name"] for event in events]
+    assert any(name.startswith("batch ") for name in names)
+    assert any(name.startswith("begins to act with 1.") for name in names)
+
+
+def test_what_somebody_was_writing_outlives_their_session(page: Page, deck: Deck) -> None:
+    deck.post("/api/runs", {"name": "half-explained", "kind": "outside", "start": True})
+    sign_in(page, OPERATOR)
+    page.goto("/runs/half-explained")
+    page.get_by_role("button", name="Drain").click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("the paper is out, so")
+    key = next(each["value"] for each in page.context.cookies() if each["name"] == "sessionid")
+    in_the_shell(
+        deck,
+        "from django.contrib.sessions.models import Session;"
+        f"Session.objects.filter(pk={key!r}).delete()",
+    )
+    expect(page).to_have_url(re.compile(r"/login\?next="), timeout=15_000)
+    page.get_by_label("User name").fill(OPERATOR)
+    page.get_by_role("textbox", name="Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+
+    page.get_by_role("button", name="Drain").click()
+    reason = page.get_by_role("dialog").get_by_label("Reason")
+    expect(reason).to_have_value("the paper is out, so")
+    # Given up on purpose, it is gone.
+    page.get_by_role("button", name="Leave it as it is").click()
+    page.get_by_role("button", name="Drain").click()
+    expect(reason).to_have_value("")
