@@ -68,6 +68,8 @@ def test_a_page_stands_still_until_it_is_asked_to_move(signed_in: Page, seeded_d
 
 def test_rows_stand_closer_with_a_key(signed_in: Page, seeded_deck: Deck) -> None:
     page = signed_in
+    page.goto("/settings")
+    page.get_by_role("heading", name="Settings").wait_for()
     root = page.locator("html")
     before = root.get_attribute("data-density")
     page.keyboard.press("d")
