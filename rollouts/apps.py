@@ -1,10 +1,7 @@
 """Tell Django about fleets, and the live pages what may be shown of them."""
 
-from typing import Any
-
 from django.apps import AppConfig
 from django.utils import timezone
-from msgspec import to_builtins
 
 
 class RolloutsConfig(AppConfig):
@@ -20,12 +17,13 @@ class RolloutsConfig(AppConfig):
         from rollouts import jobs, selectors
         from rollouts.selectors import conditions as seen
         from rollouts.selectors import token_text
+        from rollouts.wire import FleetState
         from runs import live
         from runs.core.alerts import AlertKind
         from runs.services import changes, conditions, config_checks
 
-        def fleet_part(run_id: int) -> Any:
-            return to_builtins(selectors.fleet_state(run_id, now=timezone.now()))
+        def fleet_part(run_id: int) -> FleetState:
+            return selectors.fleet_state(run_id, now=timezone.now())
 
         live.register_part("fleet", fleet_part)
         live.register_part("curriculum", selectors.curriculum_part)

@@ -1,7 +1,7 @@
 """Reconcile fleets with what their runs want, at once when asked and every few seconds."""
 
 import logging
-from typing import Any, Final
+from typing import Final
 
 from celery import current_app, shared_task
 from django.conf import settings
@@ -10,21 +10,13 @@ from kombu.exceptions import OperationalError
 
 from rollouts import selectors, services
 from rollouts.cluster import ClusterUnreachable, RayCluster
+from runs.jobs import IN_A_HURRY
 
 logger = logging.getLogger(__name__)
 
 NUDGE_EXPIRES_SECONDS: Final = 30
 FRESH_SECONDS: Final = 4.0
 """A look at the cluster that is not older needs no other one."""
-# Celery's own connections try for six seconds before they give up, inside somebody's request.
-_IN_A_HURRY: Final[dict[str, Any]] = {
-    "max_retries": 1,
-    "interval_start": 0,
-    "interval_step": 0,
-    "interval_max": 0,
-    "socket_connect_timeout": 0.4,
-    "socket_timeout": 0.4,
-}
 
 
 @shared_task(ignore_result=True)
@@ -120,7 +112,7 @@ def ask_for_nodes() -> None:
     Raises:
         OperationalError: If the broker is away.
     """
-    with current_app.connection_for_write(transport_options=_IN_A_HURRY) as broker:
+    with current_app.connection_for_write(transport_options=IN_A_HURRY) as broker:
         look_at_cluster_now.apply_async(retry=False, expires=FRESH_SECONDS, connection=broker)
 
 
@@ -130,7 +122,7 @@ def nudge(run_id: int) -> bool:
     A nudge that is lost costs one period of the schedule.
     """
     try:
-        with current_app.connection_for_write(transport_options=_IN_A_HURRY) as broker:
+        with current_app.connection_for_write(transport_options=IN_A_HURRY) as broker:
             reconcile_fleet.apply_async(
                 args=[run_id], retry=False, expires=NUDGE_EXPIRES_SECONDS, connection=broker
             )

@@ -22,7 +22,7 @@ class RunsConfig(AppConfig):
         live.register_part("run", selectors.run_part)
         live.register_series("events", selectors.event_series)
         live.register_deck_part("runs", selectors.deck_runs)
-        live.register_deck_part("alerts", alerts.alerts_part, topic=ALERTS)
+        live.register_deck_part("alerts", alerts.alert_summary, topic=ALERTS)
         conditions.register({AlertKind.RUN_FAILED}, seen.failed_runs)
         conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_that_do_not_start)
         conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,16 @@ from runs.core.rights import Caller, may_read
 from runs.live.hub import Hub, Socket, hub
 from runs.live.shared_looks import SharedLooks
 from runs.live.topics import CONTROL_PREFIX, OF_THE_DECK, RUN_PREFIX
-from runs.wire import LiveRequest
+from runs.wire.live import (
+    BeatFrame,
+    ErrorFrame,
+    PageFrame,
+    PageMessage,
+    Resync,
+    Subscribe,
+    Unsubscribe,
+    Visible,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -146,10 +156,10 @@ class SocketConsumer(AsyncWebsocketConsumer):
         if self.beats:
             # With nothing on its way, the page must have all of these: a lost frame shows.
             sent = self.page.sequences if self.page.frames.empty() else {}
-            await self._say({"type": "beat", "at": datetime.now(UTC), "sequences": sent})
+            await self._say(BeatFrame(at=datetime.now(UTC), sequences=sent))
 
-    async def _say(self, message: dict[str, Any]) -> None:
-        await self.send(text_data=msgspec.json.encode(message).decode())
+    async def _say(self, frame: PageFrame) -> None:
+        await self.send(text_data=msgspec.json.encode(frame).decode())
 
 
 def _run_in(topic: str) -> str | None:
@@ -174,40 +184,51 @@ class LiveConsumer(SocketConsumer):
         try:
             asked = self._decoded(text_data)
         except (msgspec.MsgspecError, ValueError) as error:
-            await self._refuse("", "invalid", str(error))
+            await self._say(ErrorFrame(topic="", code="invalid", detail=str(error)))
             return
-        if asked.type == "visible":
-            self.hub.show(self.page, visible=asked.visible)
-        elif asked.type == "subscribe":
-            await self._subscribe(asked.topic)
-        elif asked.type == "unsubscribe":
-            self.hub.unsubscribe(self.page, asked.topic)
-        elif asked.topic in self.page.sequences:
-            self.hub.resync(self.page, asked.topic)
-        else:
-            await self._refuse(asked.topic, "not_subscribed", "subscribe to the topic first")
+        match asked:
+            case Visible(visible=visible):
+                self.hub.show(self.page, visible=visible)
+            case Subscribe(topic=topic):
+                await self._subscribe(topic)
+            case Unsubscribe(topic=topic):
+                self.hub.unsubscribe(self.page, topic)
+            case Resync(topic=topic):
+                await self._resync(topic)
 
     @staticmethod
-    def _decoded(text: str | None) -> LiveRequest:
+    def _decoded(text: str | None) -> PageMessage:
         if text is None or len(text) > MAX_MESSAGE_CHARACTERS:
             raise ValueError(f"a message is text of at most {MAX_MESSAGE_CHARACTERS} characters")
-        return msgspec.json.decode(text, type=LiveRequest)
+        return msgspec.json.decode(text, type=PageMessage)
 
     async def _subscribe(self, topic: str) -> None:
-        run = _run_in(topic)
-        if run is not None and not topic.startswith(RUN_PREFIX):
-            await self._refuse(topic, "unknown_topic", "topics are runs, alerts and run:<name>")
-        elif not may_read(self.caller, run=run):
-            await self._refuse(topic, "forbidden", "this needs the right to read the run")
-        elif len(self.page.sequences) >= MAX_TOPICS and topic not in self.page.sequences:
-            await self._refuse(topic, "too_many_topics", f"at most {MAX_TOPICS} topics a socket")
-        elif run is not None and not await database_sync_to_async(_exists)(run):
-            await self._refuse(topic, "not_found", f"there is no run {run!r}")
-        else:
+        if (refusal := await self._refusal(topic)) is None:
             self.hub.subscribe(self.page, topic)
+        else:
+            await self._say(refusal)
 
-    async def _refuse(self, topic: str, code: str, detail: str) -> None:
-        await self._say({"type": "error", "topic": topic, "code": code, "detail": detail})
+    async def _resync(self, topic: str) -> None:
+        if topic in self.page.sequences:
+            self.hub.resync(self.page, topic)
+        else:
+            detail = "subscribe to the topic first"
+            await self._say(ErrorFrame(topic=topic, code="not_subscribed", detail=detail))
+
+    async def _refusal(self, topic: str) -> ErrorFrame | None:
+        """Return why the page may not watch a topic, or None when it may."""
+        run = _run_in(topic)
+        refuse = partial(ErrorFrame, topic=topic)
+        if run is not None and not topic.startswith(RUN_PREFIX):
+            known = ", ".join(sorted(OF_THE_DECK))
+            return refuse(code="unknown_topic", detail=f"topics are {known} and {RUN_PREFIX}<name>")
+        if not may_read(self.caller, run=run):
+            return refuse(code="forbidden", detail="this needs the right to read the run")
+        if len(self.page.sequences) >= MAX_TOPICS and topic not in self.page.sequences:
+            return refuse(code="too_many_topics", detail=f"at most {MAX_TOPICS} topics a socket")
+        if run is not None and not await database_sync_to_async(_exists)(run):
+            return refuse(code="not_found", detail=f"there is no run {run!r}")
+        return None
 
 
 class ControlConsumer(SocketConsumer):

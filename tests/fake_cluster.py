@@ -6,6 +6,14 @@ from rollouts.cluster import ClusterUnreachable, LaunchRefused
 from rollouts.core.launch import LaunchOrder
 from rollouts.core.reconcile import ActorState
 
+_AMOUNTS = ("cpus", "cpus_used", "gpus", "gpus_used", "memory_bytes", "memory_used_bytes")
+
+
+def node_row(name: str, *, cpus: float, is_head: bool = False) -> dict[str, Any]:
+    """Return an idle node."""
+    amounts = dict.fromkeys(_AMOUNTS, 0.0) | {"cpus": cpus, "memory_bytes": 8e9}
+    return {"node": f"{name}-id", "host": name, "is_head": is_head, "alive": True, **amounts}
+
 
 class FakeCluster:
     """Keeps managers in a dictionary; tests reach in and let them die or hang."""
@@ -16,6 +24,8 @@ class FakeCluster:
         self.killed: list[str] = []
         self.elsewhere: set[str] = set()
         """Managers that report to another platform."""
+        self.rows = {"head": node_row("head", cpus=4.0, is_head=True)}
+        """Its nodes by name."""
         self.is_reachable = True
         self.refuses = ""
 
@@ -49,9 +59,20 @@ class FakeCluster:
 
     def nodes(self) -> list[dict[str, Any]]:
         self.reach()
-        head = {"node": "a1", "host": "head", "is_head": True, "alive": True}
-        cpus = {"cpus": 4.0, "cpus_used": float(len(self.actors)), "gpus": 0.0, "gpus_used": 0.0}
-        return [head | cpus | {"memory_bytes": 8e9, "memory_used_bytes": 0.0}]
+        return [dict(row) for row in self.rows.values()]
+
+    def join(self, name: str, *, cpus: float) -> None:
+        """Let a node join."""
+        self.rows[name] = node_row(name, cpus=cpus)
+
+    def reserve(self, name: str, *, cpus: float) -> None:
+        """Let an actor have CPUs of a node: a worker, for a manager itself has none."""
+        self.rows[name]["cpus_used"] += cpus
+
+    def lose_node(self, name: str) -> None:
+        """Let a node die: Ray goes on naming it, and knows nothing of what it had."""
+        nothing = dict.fromkeys(_AMOUNTS, 0.0)
+        self.rows[name] = self.rows[name] | nothing | {"alive": False}
 
     def lose(self, name: str) -> None:
         """Let a manager die on its own."""

@@ -3,11 +3,24 @@
 Channels has a communicator of its own, which needs daphne; this is the part of it that tests use.
 """
 
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 from asgiref.testing import ApplicationCommunicator
+from channels.db import database_sync_to_async
+from django.test import Client
 
 from config.asgi import application
+from runs.models import Run
+from runs.wire.live import ControlFrame, PageFrame
+from tests.factories import bearer, make_user
+
+ORIGIN = (b"origin", b"http://localhost")
+Frame = PageFrame | ControlFrame
 
 
 class WebsocketCommunicator(ApplicationCommunicator):
@@ -45,3 +58,60 @@ class WebsocketCommunicator(ApplicationCommunicator):
         """Close the socket and wait until the application has ended."""
         await self.send_input({"type": "websocket.disconnect", "code": 1000})
         await self.wait(20)
+
+
+class Page:
+    """A browser tab: it says and hears JSON."""
+
+    def __init__(self, socket: WebsocketCommunicator) -> None:
+        self.socket = socket
+
+    async def say(self, **message: Any) -> None:
+        await self.socket.say(json.dumps(message))
+
+    async def hear(self, kind: str, *, within: float = 20.0) -> Any:
+        """Return the next frame of a kind, passing over beats."""
+        return await self.hear_any(kind, within=within)
+
+    async def hear_any(self, *kinds: str, within: float = 20.0) -> Any:
+        """Return the next frame of one of some kinds, passing over beats."""
+        async with asyncio.timeout(within):
+            while True:
+                text = await self.socket.hear(within)
+                msgspec.json.decode(text, type=Frame)  # nothing else is ever said
+                frame = json.loads(text)
+                if frame["type"] in kinds:
+                    return frame
+                assert frame["type"] == "beat", frame
+
+    async def hear_parts(self, *, within: float = 20.0) -> Any:
+        """Return the next delta with parts in it: one change may come as two frames."""
+        while not (delta := await self.hear("delta", within=within))["parts"]:
+            pass
+        return delta
+
+    async def watch(self, topic: str) -> Any:
+        await self.say(type="subscribe", topic=topic)
+        return await self.hear("snapshot")
+
+
+@asynccontextmanager
+async def opened(path: str, headers: list[tuple[bytes, bytes]]) -> AsyncIterator[Page]:
+    socket = WebsocketCommunicator(path, [ORIGIN, *headers])
+    assert await socket.connect()
+    yield Page(socket)
+    await socket.disconnect()
+
+
+def cookie_of(role: str) -> list[tuple[bytes, bytes]]:
+    client = Client()
+    client.force_login(make_user(role=role))
+    return [(b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode())]
+
+
+def headers_of(*scopes: str, run: Run | None = None) -> list[tuple[bytes, bytes]]:
+    return [(b"authorization", bearer(*scopes, run=run)["Authorization"].encode())]
+
+
+def in_database(act: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    return database_sync_to_async(act)

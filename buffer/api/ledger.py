@@ -15,6 +15,7 @@ from buffer.api import ledger_messages as messages
 from buffer.core.fates import ItemKind
 from buffer.core.ledger import Ledger
 from buffer.selectors import bias, ledgers
+from buffer.wire.ledgers import KindLedger
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, whole_number
 from runs.api.openapi import problems
@@ -37,8 +38,7 @@ class LedgerView(APIView):
         """Return where the accepted items of each kind are; the terms sum to `accepted`."""
         found = runs_selectors.run_named(run)
         sides = {
-            str(kind): messages.KindLedger(**_fields(selectors.ledger(found.pk, kind)))
-            for kind in ItemKind
+            str(kind): KindLedger(**_fields(selectors.ledger(found.pk, kind))) for kind in ItemKind
         }
         environments = [
             messages.EnvironmentLedger(

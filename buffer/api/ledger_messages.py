@@ -5,18 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-
-class KindLedger(Struct, frozen=True, kw_only=True):
-    """Where the items of one kind are; `dropped` counts by reason."""
-
-    accepted: int
-    queued: int
-    waiting: int
-    leased: int
-    served: int
-    quarantined: int
-    dropped: dict[str, int]
-    balanced: bool
+from buffer.wire.ledgers import KindLedger
 
 
 class QuantitySummary(Struct, frozen=True, kw_only=True):

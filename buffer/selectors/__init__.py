@@ -43,6 +43,7 @@ from buffer.selectors.tokens import tokens_handed_out as tokens_handed_out
 from buffer.selectors.trainer_pace import TrainerPace as TrainerPace
 from buffer.selectors.trainer_pace import trainer_pace as trainer_pace
 from buffer.selectors.trainer_pace import trainers_waited as trainers_waited
+from buffer.wire.ledgers import KindLedger, LedgerPart
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import InvalidGroup, read_msgpack
 from rolldeck.pacing import PauseRule
@@ -275,22 +276,24 @@ def miscounts(run_id: int) -> list[str]:
     ]
 
 
-def _part(ledger_: Ledger) -> dict[str, Any]:
-    return asdict(ledger_) | {"balanced": ledger_.balanced}
+def _kind_ledger(run_id: int, kind: ItemKind) -> KindLedger:
+    found = ledger(run_id, kind)
+    return KindLedger(**asdict(found), balanced=found.balanced)
 
 
-def ledger_part(run_id: int) -> dict[str, Any]:
-    """Return the ledger as JSON values, and what its last audit found wrong."""
+def ledger_part(run_id: int) -> LedgerPart:
+    """Return the ledger as the live page shows it, and what its last audit found wrong."""
     problem = Run.objects.filter(pk=run_id).values_list("ledger_problem", flat=True).first()
-    kinds = {str(kind): _part(ledger(run_id, kind)) for kind in ItemKind}
-    return kinds | {"problem": problem or ""}
+    return LedgerPart(
+        groups=_kind_ledger(run_id, ItemKind.GROUPS),
+        fragments=_kind_ledger(run_id, ItemKind.FRAGMENTS),
+        problem=problem or "",
+    )
 
 
-def queue_part(run_id: int) -> dict[str, Any] | None:
-    """Return the queue depth as JSON values, or None when the run is gone."""
-    if not Run.objects.filter(pk=run_id).exists():
-        return None
-    return asdict(queue_depth(run_id))
+def queue_part(run_id: int) -> QueueDepth | None:
+    """Return the queue depth as the live page shows it, or None when the run is gone."""
+    return queue_depth(run_id) if Run.objects.filter(pk=run_id).exists() else None
 
 
 def uses_of(batch: Batch) -> list[tuple[int, float]]:

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct
 
 from buffer import selectors as buffer_selectors
-from buffer.api.ledger_messages import KindLedger
 from buffer.core.conversations import Conversation, conversation
 from buffer.core.fates import ItemKind
 from buffer.core.group_filter import GroupFilter
@@ -19,6 +18,7 @@ from buffer.selectors import group_contents, group_exports, group_provenance, le
 from buffer.selectors.group_contents import GroupUnreadable
 from buffer.selectors.group_lists import GroupRow
 from buffer.storage import PayloadMissing
+from buffer.wire.ledgers import KindLedger
 from frontend.bundles import page
 from rolldeck.groups import GroupArrays
 from rollouts import selectors as rollouts_selectors

@@ -42,6 +42,7 @@ from runs.core.lifecycle import MoveNotAllowed
 from runs.core.places import InvalidPlace
 from runs.core.run_config import InvalidRunConfig
 from runs.core.tags import InvalidTag
+from runs.core.webhooks import SAMPLE_AGAIN_AFTER
 from runs.selectors.alerts import AlertNotFound
 from runs.selectors.run_table import UnknownSort
 from runs.services import (
@@ -52,6 +53,7 @@ from runs.services import (
     run_settings,
     sessions,
     tokens,
+    webhooks,
 )
 from runs.services import weights as run_weights
 from runs.wire import FieldProblem, Problem
@@ -106,6 +108,13 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     selectors.RunNotFound: ApiError(404, "not_found", "Not found"),
     AlertNotFound: ApiError(404, "not_found", "Not found"),
     alerts.AlertResolved: ApiError(409, "alert_resolved", "The alert is over"),
+    webhooks.WebhookNotFound: ApiError(404, "not_found", "Not found"),
+    webhooks.SampleSentJustNow: ApiError(
+        429,
+        "too_many_requests",
+        "A sample was sent just now",
+        retry_after_seconds=int(SAMPLE_AGAIN_AFTER.total_seconds()),
+    ),
     environment_settings.EnvironmentNotFound: ApiError(404, "not_found", "Not found"),
     selectors.NoWeights: ApiError(404, "no_weights", "No such weights"),
     sessions.SessionNotFound: ApiError(404, "not_found", "Not found"),

@@ -10,7 +10,6 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db.models import F, Q, Sum
 from django.db.models.functions import Now
-from msgspec import to_builtins
 
 from buffer import selectors as buffer_selectors
 from rolldeck import errands
@@ -316,10 +315,9 @@ def _means(means: episode_rules.Means | None) -> EpisodeMeans | None:
     return None if means is None else EpisodeMeans(**means._asdict())
 
 
-def episode_series(run_id: int, after: int | None, limit: int) -> list[dict[str, Any]]:
+def episode_series(run_id: int, after: int | None, limit: int) -> list[EpisodeRow]:
     """Return windows of ended episodes as the live page shows them."""
-    rows: list[dict[str, Any]] = to_builtins(episodes(run_id, after=after, limit=limit))
-    return rows
+    return episodes(run_id, after=after, limit=limit)
 
 
 def _page(found: Any, *, after: int | None, limit: int) -> list[Any]:

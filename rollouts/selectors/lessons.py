@@ -42,16 +42,14 @@ def lessons(run_id: int) -> Lessons:
     )
 
 
-def curriculum_part(run_id: int) -> dict[str, Any] | None:
+def curriculum_part(run_id: int) -> CurriculumSummary | None:
     """Return the summary for the live page; None for a run without lessons."""
     try:
         curriculum = curriculum_of(run_id)
     except NoCurriculum:
         return None
     rows = _rows(run_id, curriculum)
-    summary = _summary(run_id, rows, _shares(rows, curriculum), curriculum)
-    built: dict[str, Any] = msgspec.to_builtins(summary)
-    return built
+    return _summary(run_id, rows, _shares(rows, curriculum), curriculum)
 
 
 def lesson_changes(run_id: int, *, lesson: str, limit: int) -> list[LessonChangeRow]:

@@ -13,7 +13,7 @@ from rollouts.core.figures import written
 from rollouts.core.series import CHUNK_SAMPLES
 from rollouts.models import MetricSample, MetricSeries
 from rollouts.selectors.fleets import ROWS_AT_MOST
-from rollouts.wire import MetricKey, MetricKeys, MetricRow, MetricSamples
+from rollouts.wire import MetricKey, MetricKeys, MetricNews, MetricRow, MetricSamples
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 KEYS_AT_MOST: Final = 500
@@ -82,13 +82,11 @@ def metrics(
     ]
 
 
-def metric_part(run_id: int) -> dict[str, Any]:
+def metric_part(run_id: int) -> MetricNews:
     """Return how many names a run has, and the newest sample: enough to know of news."""
     newest = MetricSample.objects.filter(run_id=run_id).aggregate(Max("id"))["id__max"]
-    return {
-        "keys": MetricSeries.objects.filter(run_id=run_id).count(),
-        "newest": newest or 0,
-    }
+    keys = MetricSeries.objects.filter(run_id=run_id).count()
+    return MetricNews(keys=keys, newest=newest or 0)
 
 
 def metric_keys(

@@ -47,6 +47,14 @@ class Metrics(Struct, frozen=True, kw_only=True):
     results: list[MetricRow]
 
 
+class MetricNews(Struct, frozen=True, kw_only=True):
+    """How many names a run has samples of, and the id of the newest: enough to know of news."""
+
+    keys: int
+    newest: int
+    """0 before the first."""
+
+
 class MetricKey(Struct, frozen=True, kw_only=True):
     """One name that a run has samples of, and the last one to arrive."""
 

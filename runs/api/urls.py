@@ -32,6 +32,7 @@ from runs.api.watching import (
     ClientsView,
     SessionsView,
 )
+from runs.api.webhooks import WebhooksView, WebhookTestView
 from runs.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
 from runs.core.lifecycle import RunVerb
 
@@ -70,6 +71,8 @@ urlpatterns = [
     path("alerts/<large:alert>", AlertView.as_view()),
     path("alerts/<large:alert>/acknowledge", AcknowledgeView.as_view()),
     path("alerts/<large:alert>/resolve", ResolveView.as_view()),
+    path("webhooks", WebhooksView.as_view()),
+    path("webhooks/<slug:webhook>/test", WebhookTestView.as_view()),
     path("run-config-schema", RunConfigSchemaView.as_view()),
     path("tokens", TokensView.as_view()),
     path("tokens/<small:token>", TokenView.as_view()),

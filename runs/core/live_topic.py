@@ -7,7 +7,7 @@ last one, and what was seen before is left out.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import json
 
@@ -16,7 +16,13 @@ WINDOW_ROWS: Final = 500
 # How far back, in ids, a look for new rows begins.
 OVERLAP_IDS: Final = 64
 
-Row = Mapping[str, Any]
+
+class Row(Protocol):
+    """A row of a series: a message with a rising number."""
+
+    @property
+    def id(self) -> int:
+        """Return the number."""
 
 
 class Topic:
@@ -45,7 +51,7 @@ class Topic:
         """Remember `read` and return the encoded rows that were not seen before."""
         rows = self._rows.setdefault(series, deque())
         seen = self._seen.setdefault(series, set())
-        fresh = [(int(row["id"]), json.encode(row)) for row in read if int(row["id"]) not in seen]
+        fresh = [(row.id, json.encode(row)) for row in read if row.id not in seen]
         seen.update(row_id for row_id, _ in fresh)
         rows.extend(fresh)
         if fresh and rows != deque(sorted(rows)):

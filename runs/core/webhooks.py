@@ -13,6 +13,8 @@ LONGEST_WAIT: Final = timedelta(hours=1)
 _FACTOR: Final = 3
 # Of RFC 1035.
 _LONGEST_HOST, _LONGEST_LABEL = 253, 63
+SAMPLE_AGAIN_AFTER: Final = timedelta(seconds=10)
+"""A webhook gets one sample in this time, whoever asks."""
 # Addresses that carry another one inside, whose owner decides where packets go.
 _CARRIERS: Final = (
     ipaddress.ip_network("64:ff9b::/96"),

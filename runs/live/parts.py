@@ -2,13 +2,18 @@
 
 A part is a small JSON value, of which the latest wins. A series is a list of rows that only
 grows; each row has a rising integer `id`. Apps register theirs in ``AppConfig.ready``.
+
+What a reader returns by its signature is the shape of its part in the protocol: the types of the
+dashboard are generated from it, and a test holds every frame to it.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_type_hints
+
+from runs.core.live_topic import Row
 
 ReadPart = Callable[[int], Any]
-ReadSeries = Callable[[int, int | None, int], list[dict[str, Any]]]
+ReadSeries = Callable[[int, int | None, int], Sequence[Row]]
 ReadOutlook = Callable[[Sequence[int]], dict[int, dict[str, Any]]]
 
 _parts: dict[str, ReadPart] = {}
@@ -57,6 +62,16 @@ def part_readers() -> dict[str, ReadPart]:
 def series_readers() -> dict[str, ReadSeries]:
     """Return the series of a run's page by name."""
     return dict(_series)
+
+
+def deck_topics() -> list[str]:
+    """Return the topics of the whole deck."""
+    return list(_deck)
+
+
+def shapes(readers: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    """Return the type that each reader gives."""
+    return {name: get_type_hints(read).get("return", Any) for name, read in readers.items()}
 
 
 def deck_readers(topic: str = "runs") -> dict[str, Callable[[], Any]]:

@@ -5,7 +5,7 @@ logged and stays as it was shown: one broken part must not take a page down.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -20,6 +20,7 @@ from runs.core.live_topic import WINDOW_ROWS, Topic
 from runs.live import parts
 from runs.models import Run
 from runs.wire import Control
+from runs.wire.live import ControlFrame, DeltaFrame, SnapshotFrame
 
 logger = logging.getLogger(__name__)
 
@@ -112,14 +113,26 @@ class RunTopic:
 
     def snapshot(self, *, at: datetime) -> str:
         """Return everything that was shown, as one frame."""
-        everything = Change(
-            sequence=self.sequence, parts=self._shown.parts, series=self._shown.window()
+        frame = SnapshotFrame(
+            topic=self.name,
+            sequence=self.sequence,
+            at=at,
+            parts=_raw_parts(self._shown.parts),
+            series=_raw_series(self._shown.window()),
         )
-        return frame("snapshot", self.name, everything, at=at)
+        return msgspec.json.encode(frame).decode()
 
     def delta(self, change: Change, *, previous: int, at: datetime) -> str:
         """Return what is new, as one frame that follows frame `previous`."""
-        return frame("delta", self.name, change, at=at, previous=previous)
+        frame = DeltaFrame(
+            topic=self.name,
+            previous=previous,
+            sequence=change.sequence,
+            at=at,
+            parts=_raw_parts(change.parts),
+            series=_raw_series(change.series),
+        )
+        return msgspec.json.encode(frame).decode()
 
 
 class DeckTopic(RunTopic):
@@ -146,15 +159,17 @@ class ControlTopic(RunTopic):
     """What one run wants of its rollout handlers."""
 
     def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:  # noqa: ARG002
-        return {"control": control_of(run_id)}
+        control = control_of(run_id)
+        return {} if control is None else {"control": control}
 
     def _read_series(self, run_id: int, names: Collection[str] | None) -> dict[str, list[bytes]]:  # noqa: ARG002
         return {}
 
     def snapshot(self, *, at: datetime) -> str:
         """Return the control frame."""
-        control = msgspec.json.decode(self._shown.parts.get("control", b"{}"))
-        return msgspec.json.encode({"type": "control", **(control or {}), "at": at}).decode()
+        control = msgspec.json.decode(self._shown.parts["control"], type=Control)
+        frame = ControlFrame(**msgspec.structs.asdict(control), at=at)
+        return msgspec.json.encode(frame).decode()
 
     def delta(self, change: Change, *, previous: int, at: datetime) -> str:  # noqa: ARG002
         """Return the control frame: it is always whole."""
@@ -167,11 +182,11 @@ def control_of(run_id: int) -> Control | None:
     if run is None:
         return None
     read_queue = parts.part_readers().get("queue")
-    queue = (read_queue(run_id) if read_queue else None) or {}
+    queue = read_queue(run_id) if read_queue else None
     return Control(
         desired=DESIRED[RunStatus(run.status)],
-        queue_size=queue.get("queued", 0),
-        threshold=queue.get("threshold", run.off_policy_tolerance * (run.batch_size or 0)),
+        queue_size=queue.queued if queue else 0,
+        threshold=queue.threshold if queue else run.off_policy_tolerance * (run.batch_size or 0),
         policy_step=run.policy_step,
         epoch=run.epoch,
     )
@@ -184,20 +199,12 @@ def topic_named(name: str) -> RunTopic:
     return ControlTopic(name) if name.startswith(CONTROL_PREFIX) else RunTopic(name)
 
 
-def frame(
-    kind: str, topic: str, change: Change, *, at: datetime, previous: int | None = None
-) -> str:
-    """Return one frame of the live protocol as text."""
-    message: dict[str, Any] = {"type": kind, "topic": topic}
-    if previous is not None:
-        message["previous"] = previous
-    message |= {
-        "sequence": change.sequence,
-        "at": at,
-        "parts": {name: Raw(text) for name, text in change.parts.items()},
-        "series": {name: [Raw(row) for row in rows] for name, rows in change.series.items()},
-    }
-    return msgspec.json.encode(message).decode()
+def _raw_parts(parts: Mapping[str, bytes]) -> dict[str, Raw]:
+    return {name: Raw(text) for name, text in parts.items()}
+
+
+def _raw_series(series: Mapping[str, list[bytes]]) -> dict[str, list[Raw]]:
+    return {name: [Raw(row) for row in rows] for name, rows in series.items()}
 
 
 def next_sequence() -> int:

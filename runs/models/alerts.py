@@ -69,12 +69,17 @@ class Alert(models.Model):
 
 
 class AlertDelivery(models.Model):
-    """A change of an alert on its way to one webhook; its body is the same at every attempt."""
+    """A change of an alert on its way to one webhook; its body is the same at every attempt.
 
-    alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="deliveries")
+    Or a sample, which somebody has sent to see whether the webhook hears: it is of no alert.
+    """
+
+    alert = models.ForeignKey(
+        Alert, null=True, blank=True, on_delete=models.CASCADE, related_name="deliveries"
+    )
     change = models.CharField(
         max_length=12,
-        choices=[(word, word) for word in ("raised", "acknowledged", "resolved")],
+        choices=[(word, word) for word in ("raised", "acknowledged", "resolved", "test")],
     )
     # The address itself is often a secret: it stays in the settings.
     target = models.CharField(max_length=260, help_text="Scheme and host of the webhook.")
@@ -90,6 +95,9 @@ class AlertDelivery(models.Model):
     next_attempt_at = models.DateTimeField()
     last_status = models.PositiveSmallIntegerField(null=True, blank=True, help_text="Of HTTP.")
     last_error = models.TextField(blank=True)
+    last_took_ms = models.PositiveIntegerField(
+        null=True, blank=True, help_text="From the begin of the last attempt to its end."
+    )
     settled_at = models.DateTimeField(null=True, blank=True, help_text="Delivered or given up.")
 
     class Meta:
@@ -100,6 +108,19 @@ class AlertDelivery(models.Model):
                 condition=Q(state="waiting"),
                 name="alert_delivery_due",
             ),
+            models.Index(
+                F("target_fingerprint"),
+                F("id").desc(),
+                condition=Q(change="test"),
+                name="alert_delivery_tests",
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(alert=None, change="test")
+                | (Q(alert__isnull=False) & ~Q(change="test")),
+                name="alert_delivery_is_of_an_alert",
+            )
         ]
 
     def __str__(self) -> str:

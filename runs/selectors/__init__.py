@@ -26,6 +26,7 @@ from runs.wire import (
     TokenRow,
     TrainerRow,
 )
+from runs.wire.live import DeckRun
 from runs.wire.run_lists import Outlook
 
 EVENTS_PER_PAGE: Final = 200
@@ -78,10 +79,10 @@ def run_detail(run: Run) -> RunDetail:
     return RunDetail(**run_table.summary_fields(run), config=run.config)
 
 
-def run_part(run_id: int) -> dict[str, Any] | None:
+def run_part(run_id: int) -> RunDetail | None:
     """Return a run as its live page shows it."""
     run = Run.objects.select_related("created_by").filter(pk=run_id).first()
-    return None if run is None else msgspec.to_builtins(run_detail(run))
+    return None if run is None else run_detail(run)
 
 
 def _event(event: RunEvent) -> Event:
@@ -100,14 +101,12 @@ def events(
     return [_event(event) for event in found[: min(limit, EVENTS_PER_PAGE)]]
 
 
-def event_series(run_id: int, after_id: int | None, limit: int) -> list[dict[str, Any]]:
+def event_series(run_id: int, after_id: int | None, limit: int) -> list[Event]:
     """Return a run's events, oldest first, after `after_id`, or the newest ones."""
     if after_id is None:
-        found = events(run_id=run_id, limit=limit)[::-1]
-    else:
-        rows = RunEvent.objects.filter(run_id=run_id, id__gt=after_id).order_by("id")[:limit]
-        found = [_event(event) for event in rows]
-    return [msgspec.to_builtins(event) for event in found]
+        return events(run_id=run_id, limit=limit)[::-1]
+    rows = RunEvent.objects.filter(run_id=run_id, id__gt=after_id).order_by("id")[:limit]
+    return [_event(event) for event in rows]
 
 
 def environments(*, run_id: int) -> list[EnvironmentRow]:
@@ -246,12 +245,12 @@ def caller_of_session(session_key: str) -> Caller | None:
     return caller_of_user(user) if isinstance(user, AbstractBaseUser) else None
 
 
-def deck_runs() -> list[dict[str, Any]]:
+def deck_runs() -> list[DeckRun]:
     """Return the newest runs as the live list shows them, active ones with what apps add."""
     found = Run.objects.current().select_related("created_by").order_by("-created_at", "-id")
     rows = run_table.run_rows(list(found[:DECK_RUNS]))
     beside = outlooks([row.id for row in rows if row.status in ACTIVE])
-    return [msgspec.to_builtins(row) | beside.get(row.id, {}) for row in rows]
+    return [DeckRun(**msgspec.structs.asdict(row), **beside.get(row.id, {})) for row in rows]
 
 
 def outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:

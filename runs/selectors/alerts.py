@@ -4,12 +4,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+from django.conf import settings
 from django.db.models import Case, Count, Q, QuerySet, When
 
 from runs.core.alerts import KINDS, AlertKind, AlertState, Severity
-from runs.models import Alert
+from runs.core.webhooks import fingerprint, label
+from runs.models import Alert, AlertDelivery
 from runs.selectors.watching import token_names
-from runs.wire.alerts import AlertDeliveryRow, AlertDetail, AlertList, AlertRow, AlertSummary
+from runs.wire.alerts import (
+    AlertDeliveryRow,
+    AlertDetail,
+    AlertList,
+    AlertRow,
+    AlertSummary,
+    WebhookList,
+    WebhookRow,
+)
 
 ALERTS_AT_MOST: Final = 200
 NEWEST: Final = 8
@@ -71,11 +81,6 @@ def alert_summary() -> AlertSummary:
     )
 
 
-def alerts_part() -> Any:
-    """Return the same as live pages show it."""
-    return msgspec.to_builtins(alert_summary())
-
-
 def unresolved_counts() -> dict[tuple[str, str], int]:
     """Return how many alerts are not resolved, by state and severity; a number for every pair."""
     states = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
@@ -103,12 +108,38 @@ def alert_detail(alert: Alert) -> AlertDetail:
     return AlertDetail(
         **msgspec.structs.asdict(alert_row(alert, names=names)),
         details=alert.details,
-        deliveries=[
-            AlertDeliveryRow(
-                **{name: getattr(row, name) for name in AlertDeliveryRow.__struct_fields__}
+        deliveries=[delivery_row(row) for row in deliveries],
+    )
+
+
+def delivery_row(row: AlertDelivery) -> AlertDeliveryRow:
+    """Return a delivery as pages show it."""
+    return AlertDeliveryRow(
+        **{name: getattr(row, name) for name in AlertDeliveryRow.__struct_fields__}
+    )
+
+
+def webhooks() -> WebhookList:
+    """Return the webhooks that are set, each with the newest sample that was sent to it."""
+    urls = settings.ROLLDECK_ALERT_WEBHOOKS
+    tests = AlertDelivery.objects.filter(change="test").order_by("target_fingerprint", "-pk")
+    newest = {
+        row.target_fingerprint: delivery_row(row)
+        for row in tests.filter(target_fingerprint__in=map(fingerprint, urls)).distinct(
+            "target_fingerprint"
+        )
+    }
+    return WebhookList(
+        results=[
+            WebhookRow(
+                id=fingerprint(url),
+                target=label(url),
+                is_signed=bool(settings.ROLLDECK_ALERT_WEBHOOK_SECRET),
+                least_severity=settings.ROLLDECK_ALERT_WEBHOOK_LEVEL,  # type: ignore[arg-type]
+                last_test=newest.get(fingerprint(url)),
             )
-            for row in deliveries
-        ],
+            for url in urls
+        ]
     )
 
 

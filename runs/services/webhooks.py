@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 
 from runs.core import webhooks as rules
@@ -20,7 +20,8 @@ from runs.core.alerts import Severity
 from runs.live import posting
 from runs.models import Alert, AlertDelivery
 from runs.selectors.alerts import alert_row
-from runs.wire.alerts import AlertMessage
+from runs.services.events import record_event
+from runs.wire.alerts import AlertMessage, AlertRow
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,15 @@ SEND_FOR: Final = timedelta(seconds=20)
 # Longer than a job may take: nobody else takes the delivery while this one is at it.
 CLAIMED_FOR: Final = timedelta(seconds=90)
 _WEIGHTS: Final = list(Severity)
+_SAMPLE_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.webhook'), hashtext(%s))"
+
+
+class WebhookNotFound(LookupError):
+    """No such webhook is set."""
+
+
+class SampleSentJustNow(Exception):
+    """The webhook has been sent a sample a moment ago."""
 
 
 def tell(alert: Alert, change: str, *, now: datetime) -> int:
@@ -37,31 +47,99 @@ def tell(alert: Alert, change: str, *, now: datetime) -> int:
     least = Severity(settings.ROLLDECK_ALERT_WEBHOOK_LEVEL)
     if not urls or _WEIGHTS.index(Severity(alert.severity)) < _WEIGHTS.index(least):
         return 0
-    body = msgspec.json.encode(_message(alert, change, now=now)).decode()
+    message = _message(alert_row(alert, names={}), change, now=now)
     deliveries = AlertDelivery.objects.bulk_create(
-        AlertDelivery(
-            alert=alert,
-            change=change,
-            target=rules.label(url),
-            target_fingerprint=rules.fingerprint(url),
-            body=body,
-            created_at=now,
-            next_attempt_at=now,
-        )
-        for url in urls
+        _delivery(url, message, alert=alert, now=now) for url in urls
     )
     return len(deliveries)
 
 
-def _message(alert: Alert, change: str, *, now: datetime) -> AlertMessage:
-    row, deck = alert_row(alert, names={}), settings.ROLLDECK_PUBLIC_URL
+@transaction.atomic
+def send_sample(*, webhook: str, actor: str, reason: str = "", now: datetime) -> AlertDelivery:
+    """Write down that a webhook is to hear a sample, so that somebody sees whether it does.
+
+    It takes the way of every delivery, signed and checked alike, and is tried once.
+
+    Raises:
+        WebhookNotFound: If none of this fingerprint is set.
+        SampleSentJustNow: If somebody has sent one a moment ago.
+    """
+    urls = {rules.fingerprint(url): url for url in settings.ROLLDECK_ALERT_WEBHOOKS}
+    if webhook not in urls:
+        raise WebhookNotFound(f"there is no webhook {webhook}")
+    with connection.cursor() as cursor:
+        cursor.execute(_SAMPLE_LOCK, [webhook])
+    lately = AlertDelivery.objects.filter(
+        change="test",
+        target_fingerprint=webhook,
+        created_at__gt=now - rules.SAMPLE_AGAIN_AFTER,
+    )
+    if lately.exists():
+        seconds = rules.SAMPLE_AGAIN_AFTER.total_seconds()
+        raise SampleSentJustNow(f"a sample was sent to it within the last {seconds:.0f} seconds")
+    message = _message(_sample_row(now=now), "test", now=now)
+    delivery = _delivery(urls[webhook], message, alert=None, now=now)
+    delivery.save()
+    record_event(
+        run_id=None,
+        kind="webhook_tested",
+        message=f"sent a sample to the webhook {delivery.target}",
+        actor=actor,
+        reason=reason,
+        details={"delivery": delivery.pk, "webhook": webhook},
+        now=now,
+    )
+    return delivery
+
+
+def _sample_row(*, now: datetime) -> AlertRow:
+    """Return an alert that no receiver needs to keep open."""
+    return AlertRow(
+        id=0,
+        kind="disk_low",
+        title="This is a test",
+        advice="Nothing needs to be done.",
+        severity="warning",
+        state="resolved",
+        run=None,
+        subject="",
+        message="this is a test of the webhook, nothing is wrong",
+        first_seen_at=now,
+        last_seen_at=now,
+        times_seen=1,
+        cleared_at=now,
+        acknowledged_at=None,
+        acknowledged_by="",
+        acknowledged_reason="",
+        resolved_at=now,
+        resolved_by="",
+        resolved_reason="",
+    )
+
+
+def _delivery(
+    url: str, message: AlertMessage, *, alert: Alert | None, now: datetime
+) -> AlertDelivery:
+    return AlertDelivery(
+        alert=alert,
+        change=message.change,
+        target=rules.label(url),
+        target_fingerprint=rules.fingerprint(url),
+        body=msgspec.json.encode(message).decode(),
+        created_at=now,
+        next_attempt_at=now,
+    )
+
+
+def _message(row: AlertRow, change: str, *, now: datetime) -> AlertMessage:
+    deck = settings.ROLLDECK_PUBLIC_URL
     where = settings.ROLLDECK_DEPLOYMENT or deck
     return AlertMessage(
         change=change,  # type: ignore[arg-type]
         at=now,
         deck=deck,
         text=f"[{where}] {row.severity} {change}: {row.message}",
-        url=f"{deck}/alerts?alert={row.id}",
+        url=f"{deck}/alerts?alert={row.id}" if row.id else f"{deck}/settings",
         alert=row,
     )
 
@@ -110,10 +188,10 @@ def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetim
     except posting.AddressNotPublic as error:
         return _settle(delivery, "given up", error=str(error), now=clock())
     except posting.NotHeard as error:
-        return _put_off(delivery, error=str(error), now=clock())
+        return _put_off(delivery, error=str(error), begun_at=now, now=clock())
     if 200 <= status < 300:
-        return _settle(delivery, "delivered", status=status, now=clock())
-    return _put_off(delivery, error="", status=status, now=clock())
+        return _settle(delivery, "delivered", status=status, begun_at=now, now=clock())
+    return _put_off(delivery, error="", status=status, begun_at=now, now=clock())
 
 
 def _url_of(delivery: AlertDelivery) -> str | None:
@@ -127,24 +205,43 @@ def _settle(
     *,
     error: str = "",
     status: int | None = None,
+    begun_at: datetime | None = None,
     now: datetime,
 ) -> bool:
     AlertDelivery.objects.filter(pk=delivery.pk, state="waiting").update(
-        state=state, last_error=error, last_status=status, settled_at=now
+        state=state,
+        last_error=error,
+        last_status=status,
+        last_took_ms=_took_ms(begun_at, now),
+        settled_at=now,
     )
     if state != "delivered":
-        logger.warning("alert %d is not told to %s: %s", delivery.alert_id, delivery.target, error)
+        said = "%s was not told of alert %s (%s): %s"
+        logger.warning(said, delivery.target, delivery.alert_id, delivery.change, error)
     return state == "delivered"
 
 
+def _took_ms(begun_at: datetime | None, now: datetime) -> int | None:
+    return None if begun_at is None else max((now - begun_at) // timedelta(milliseconds=1), 0)
+
+
 def _put_off(
-    delivery: AlertDelivery, *, error: str, status: int | None = None, now: datetime
+    delivery: AlertDelivery,
+    *,
+    error: str,
+    status: int | None = None,
+    begun_at: datetime,
+    now: datetime,
 ) -> bool:
-    wait = rules.wait_after(delivery.attempts)
+    # Whoever sends a sample looks at the answer, and sends another one.
+    wait = None if delivery.change == "test" else rules.wait_after(delivery.attempts)
     said = error or f"it answered {status}"
     if wait is None:
-        return _settle(delivery, "given up", error=said, status=status, now=now)
+        return _settle(delivery, "given up", error=said, status=status, begun_at=begun_at, now=now)
     AlertDelivery.objects.filter(pk=delivery.pk, state="waiting").update(
-        last_error=said, last_status=status, next_attempt_at=now + wait
+        last_error=said,
+        last_status=status,
+        last_took_ms=_took_ms(begun_at, now),
+        next_attempt_at=now + wait,
     )
     return False

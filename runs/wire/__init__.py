@@ -323,11 +323,3 @@ class Control(Struct, frozen=True, kw_only=True):
     threshold: float
     policy_step: int
     epoch: int
-
-
-class LiveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a page says on the live socket."""
-
-    type: Literal["subscribe", "unsubscribe", "resync", "visible"]
-    topic: Annotated[str, Meta(max_length=100)] = ""
-    visible: bool = True

@@ -24,6 +24,8 @@ Kind = Literal[
 ]
 Severity = Literal["warning", "error"]
 State = Literal["open", "acknowledged", "resolved"]
+Change = Literal["raised", "acknowledged", "resolved", "test"]
+"""What became of an alert, or that somebody tries the webhook out."""
 
 
 class AlertRow(Struct, frozen=True, kw_only=True):
@@ -78,7 +80,7 @@ class AlertDeliveryRow(Struct, frozen=True, kw_only=True):
     """A change of an alert on its way to one webhook."""
 
     id: int
-    change: Literal["raised", "acknowledged", "resolved"]
+    change: Change
     target: str
     """Scheme and host; the rest of the address may be a secret."""
     state: Literal["waiting", "delivered", "given up"]
@@ -87,6 +89,8 @@ class AlertDeliveryRow(Struct, frozen=True, kw_only=True):
     next_attempt_at: datetime
     last_status: int | None
     last_error: str
+    last_took_ms: int | None
+    """From the begin of the last attempt to its end."""
     settled_at: datetime | None
 
 
@@ -100,7 +104,7 @@ class AlertDetail(AlertRow, frozen=True, kw_only=True):
 class AlertMessage(Struct, frozen=True, kw_only=True):
     """What a webhook is told; see docs/howto/alerts.md."""
 
-    change: Literal["raised", "acknowledged", "resolved"]
+    change: Change
     at: datetime
     deck: str
     """Address of the deck."""
@@ -108,3 +112,24 @@ class AlertMessage(Struct, frozen=True, kw_only=True):
     """All of it in one line, under the name that chat systems read."""
     url: str
     alert: AlertRow
+    """Of a test: one that stands nowhere, under id 0 and resolved."""
+
+
+class WebhookRow(Struct, frozen=True, kw_only=True):
+    """An address that is told of alerts, as far as it may be shown."""
+
+    id: str
+    """Tells it from the others, and not what it is."""
+    target: str
+    """Scheme and host; the rest of the address may be a secret."""
+    is_signed: bool
+    least_severity: Severity
+    """Of the alerts that it is told of."""
+    last_test: AlertDeliveryRow | None
+    """The newest sample that somebody sent to it."""
+
+
+class WebhookList(Struct, frozen=True, kw_only=True):
+    """The addresses that are told of alerts, as they are set."""
+
+    results: list[WebhookRow]

@@ -2,14 +2,17 @@
 
 import re
 from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
 
+from config.live_protocol import SOCKETS, topic_shapes
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group, to_json
 from rolldeck.groups import read_msgpack
 from runs.core.lifecycle import RunStatus, RunVerb
+from runs.wire.live import ControlFrame, ErrorFrame, PageFrame, PageMessage
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -162,3 +165,39 @@ def test_the_worked_examples_of_the_binary_messages_are_what_the_client_sends() 
         wire.encode(wire.FragmentPush(fragments=[b"\x01\x02\x03"])),
         wire.encode(array),
     ]
+
+
+def name_of(shape: Any) -> str:
+    """Return what a part's type is called, without its list and its null."""
+    (inner, *_) = get_args(shape) or (shape,)
+    return str(inner.__name__)
+
+
+def test_the_live_protocol_is_described_as_it_is_declared() -> None:
+    page = read("docs/reference/live.md")
+    rows = [
+        (topic, name, name_of(of))
+        for topic, shape in topic_shapes().items()
+        for name, of in [*shape.parts.items(), *shape.series.items()]
+    ]
+
+    shown = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (?:list of )?`(\w+)`", page, re.MULTILINE)
+    assert sorted(shown) == sorted(rows)
+    messages = [ControlFrame, *get_args(PageMessage), *get_args(PageFrame)]
+    codes = get_args(msgspec.structs.fields(ErrorFrame)[1].type)
+    words = [*SOCKETS, *(one.__name__ for one in messages), *codes]
+    assert [word for word in words if f"`{word}`" not in page] == []
+
+
+def test_the_examples_of_the_live_protocol_are_what_is_said() -> None:
+    said, *told, control = re.findall(
+        r"```json\n(.*?)```", read("docs/reference/live.md"), re.DOTALL
+    )
+
+    messages = [msgspec.json.decode(line, type=PageMessage) for line in said.splitlines()]
+    frames = [msgspec.json.decode(frame, type=PageFrame) for frame in told]
+    assert {type(one) for one in messages} == {*get_args(PageMessage)}
+    assert {type(one) for one in frames} == {*get_args(PageFrame)}
+    for frame in [*frames, msgspec.json.decode(control, type=ControlFrame)]:
+        (text,) = [one for one in [*told, control] if f'"{frame.__struct_config__.tag}"' in one]
+        assert set(msgspec.json.decode(text)) == {"type", *frame.__struct_fields__}

@@ -116,6 +116,7 @@ def test_a_cluster_that_is_away_says_so_soon(dead_cluster: Cluster) -> None:
         lambda: dead_cluster.actor_state("rolldeck-nobody-1"),
         lambda: dead_cluster.kill("rolldeck-nobody-1"),
         lambda: dead_cluster.managers(platform_url="http://127.0.0.1:1"),
+        dead_cluster.nodes,
     ]
     began = time.monotonic()
 

@@ -22,6 +22,7 @@ from playwright.sync_api import (
 )
 
 from tests.deck import ROOT, Deck, environment, running_deck, wait_until
+from tests.webhook_receiver import Receiver, receiver
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = [
@@ -36,21 +37,34 @@ FLAGS = [
 ]
 # Chromium writes into the console itself what the API refuses: a form, a right that is missing, a
 # thing that is not there. A picture or a script that is not there is a complaint.
-_REFUSED = re.compile(r"the server responded with a status of 40(?:[03]|4 .*/api/)")
+_REFUSED = re.compile(r"the server responded with a status of 4(?:0[03]|04 .*/api/|29)")
 USERNAME = "ada"
 VIEWER = "vic"
 OPERATOR = "olga"
 LEAVING = "lou"
 PASSWORD = "a-password-for-tests"
+WEBHOOK_SECRET = "between us"
 # What takes a moment may take long on a machine that is busy with other tests.
 expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")
-def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+def webhook() -> Iterator[Receiver]:
+    """A machine in the house that the deck tells of alerts."""
+    with receiver() as there:
+        yield there
+
+
+@pytest.fixture(scope="session")
+def deck(tmp_path_factory: pytest.TempPathFactory, webhook: Receiver) -> Iterator[Deck]:
     page = Path(settings.FRONTEND_DIST) / "index.html"
     assert page.is_file(), "the dashboard is not built: cd frontend && npm ci && npm run build"
-    with running_deck(tmp_path_factory.mktemp("browser")) as deck:
+    told = {
+        "ROLLDECK_ALERT_WEBHOOKS": webhook.url,
+        "ROLLDECK_ALERT_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "ROLLDECK_ALERT_PRIVATE_WEBHOOKS": "1",
+    }
+    with running_deck(tmp_path_factory.mktemp("browser"), **told) as deck:
         create_superuser(deck)
         in_the_shell(
             deck,

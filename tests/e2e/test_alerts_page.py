@@ -1,12 +1,13 @@
 """A person finds an alert, says that they are at it, and sees that it is over."""
 
+import json
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.deck import Deck
-from tests.e2e.conftest import VIEWER, sign_in
+from tests.e2e.conftest import USERNAME, VIEWER, in_the_shell, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 MARKUP = re.compile("<img|<script|<b ")
@@ -31,7 +32,8 @@ def test_an_alert_is_found_acknowledged_with_a_reason_and_resolves_itself(
 
     expect(drawer.locator("[data-alert=acknowledged]")).to_be_visible()
     expect(drawer.get_by_text("Acknowledged by ada")).to_be_visible()
-    expect(drawer.get_by_text("No webhook was set")).to_be_visible()
+    told = drawer.get_by_role("row").filter(has_text="acknowledged").filter(has_text="127.0.0.1")
+    expect(told.locator("[data-delivery=delivered]")).to_be_visible(timeout=40_000)
     page.reload()
     expect(drawer.get_by_text("“looking at its groups”")).to_be_visible()
     events = seeded_deck.get("/api/audit?kind=alert_acknowledged&run=seed-atropos-mix")["results"]
@@ -76,3 +78,43 @@ def test_hostile_words_are_text_and_a_viewer_may_only_look(page: Page, seeded_de
     expect(drawer.get_by_role("button", name="Resolve")).to_be_disabled()
     assert page.title() != "owned"
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
+    page: Page, seeded_deck: Deck
+) -> None:
+    lost: list[int] = []
+
+    def unreliable(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(message: str | bytes) -> None:
+            frame = json.loads(message)
+            if frame["type"] == "delta" and frame["topic"] == "alerts":
+                lost.append(frame["sequence"])
+            else:
+                socket.send(message)
+
+        server.on_message(pass_on)
+
+    page.route_web_socket(re.compile("/ws/live"), unreliable)
+    sign_in(page, USERNAME)
+    page.goto("/")
+    bell = page.locator("[data-open-alerts]")
+    expect(bell).to_be_visible()
+    before = int(bell.get_attribute("data-open-alerts") or 0)
+    alert = in_the_shell(
+        seeded_deck,
+        "from django.utils import timezone;"
+        "from runs.core.alerts import AlertKind, Condition;"
+        "from runs.services import alerts;"
+        "seen = Condition(kind=AlertKind.ITEMS_CORRUPT, subject='lost', message='a lost frame');"
+        "print(alerts.raise_alert(seen, now=timezone.now()))",
+    )
+
+    # No delta of the alerts ever comes through: what heals the page is the beat.
+    expect(bell).to_have_attribute("data-open-alerts", str(before + 1), timeout=40_000)
+    expect(page.get_by_text("a lost frame")).to_be_visible()
+    seeded_deck.post(f"/api/alerts/{int(alert.split()[-1])}/resolve", {"reason": "was a test"})
+    expect(bell).to_have_attribute("data-open-alerts", str(before), timeout=40_000)
+    assert lost, "no frame was lost, so nothing was tried"

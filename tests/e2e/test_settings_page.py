@@ -1,16 +1,26 @@
 """A person sets how pages look here, and signs out elsewhere."""
 
+import hashlib
+import hmac
+import json
+import re
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.deck import Deck
-from tests.e2e.conftest import OPERATOR, VIEWER, sign_in, sign_in_anew
+from tests.deck import Deck, wait_until
+from tests.e2e.conftest import OPERATOR, VIEWER, WEBHOOK_SECRET, sign_in, sign_in_anew
+from tests.webhook_receiver import Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
 def pick(page: Page, group: str, choice: str) -> None:
     page.get_by_role("radiogroup", name=group).get_by_text(choice, exact=True).click()
+
+
+def is_test(body: bytes) -> bool:
+    return bool(json.loads(body)["change"] == "test")
 
 
 def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, deck: Deck) -> None:
@@ -67,4 +77,56 @@ def test_everybody_sees_who_they_are_and_which_deck_this_is(page: Page, deck: De
     expect(you).to_contain_text("You may look at everything")
     expect(you).to_contain_text("An administrator changes your password")
     expect(page.get_by_role("region", name="This deck")).to_contain_text(deck.url)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
+    page: Page, deck: Deck, webhook: Receiver
+) -> None:
+    sign_in(page, OPERATOR)
+    page.goto("/settings")
+    row = page.get_by_role("table", name="Webhooks").locator("[data-webhook]")
+    expect(row).to_contain_text("errors and warnings, signed")
+    expect(row).not_to_contain_text("a-secret-path")
+    row.get_by_role("button", name="Test").click()
+    dialog = page.get_by_role("dialog", name="Send a test to http")
+    dialog.get_by_label("Reason").fill("a new receiver")
+    dialog.get_by_role("button", name="Send a test").click()
+
+    expect(dialog).to_have_count(0)
+    row.get_by_role("button", name="Test").click()
+    dialog.get_by_role("button", name="Send a test").click()
+    expect(dialog).to_contain_text("within the last 10 seconds")
+    dialog.get_by_role("button", name="Cancel").click()
+
+    expect(row.locator("[data-delivery=delivered]")).to_be_visible(timeout=30_000)
+    expect(row).to_contain_text(re.compile(r"answered 200 after \d+ ms"))
+    headers, body = [one for one in webhook.heard if is_test(one[1])][-1]
+    when, _, signed = headers["X-Rolldeck-Signature"].partition(",v1=")
+    proof = hmac.new(WEBHOOK_SECRET.encode(), f"{when[2:]}.".encode() + body, hashlib.sha256)
+    assert signed == proof.hexdigest()
+
+    event, *_ = deck.get("/api/audit?kind=webhook_tested")["results"]
+    assert (event["actor"], event["reason"]) == ("user:olga", "a new receiver")
+
+
+def test_a_webhook_that_fails_says_so_and_a_viewer_may_not_try_it(
+    page: Page, deck: Deck, webhook: Receiver
+) -> None:
+    webhook.answer = lambda body: 503 if is_test(body) else 200
+    hook = deck.get("/api/webhooks")["results"][0]["id"]
+
+    def test_is_taken_on() -> bool:  # not within ten seconds of another test's
+        asked = deck.http.post(f"/api/webhooks/{hook}/test", json={})
+        return asked.status_code == 202
+
+    wait_until(test_is_taken_on, seconds=30, what="a further test of the webhook")
+    sign_in(page, VIEWER)
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto("/settings")
+
+    row = page.locator(f"[data-webhook='{hook}']")
+    expect(row.locator("[data-delivery='given up']")).to_be_visible(timeout=30_000)
+    expect(row).to_contain_text("answered 503")
+    expect(row.get_by_role("button", name="Test")).to_be_disabled()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

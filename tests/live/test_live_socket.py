@@ -1,79 +1,30 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from channels.db import database_sync_to_async
-from django.test import Client
 
 from runs import live, services
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.live import parts
 from runs.live.hub import FRAME_SECONDS, QUEUE_FRAMES, Socket, hub
 from runs.models import Run
-from tests.factories import NOON, bearer, make_run, make_token, make_user
-from tests.live_sockets import WebsocketCommunicator
+from tests.factories import NOON, make_run, make_token
+from tests.live_sockets import (
+    ORIGIN,
+    WebsocketCommunicator,
+    cookie_of,
+    headers_of,
+    in_database,
+    opened,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 # Pages poll every two seconds; what is heard sooner was nudged.
 SOONER_THAN_A_POLL = 1.5
-ORIGIN = (b"origin", b"http://localhost")
-
-
-class Page:
-    """A browser tab: it says and hears JSON."""
-
-    def __init__(self, socket: WebsocketCommunicator) -> None:
-        self.socket = socket
-
-    async def say(self, **message: Any) -> None:
-        await self.socket.say(json.dumps(message))
-
-    async def hear(self, kind: str, *, within: float = 20.0) -> Any:
-        """Return the next frame of a kind, passing over beats."""
-        async with asyncio.timeout(within):
-            while True:
-                frame = json.loads(await self.socket.hear(within))
-                if frame["type"] == kind:
-                    return frame
-                assert frame["type"] == "beat", frame
-
-    async def hear_parts(self, *, within: float = 20.0) -> Any:
-        """Return the next delta with parts in it: one change may come as two frames."""
-        while not (delta := await self.hear("delta", within=within))["parts"]:
-            pass
-        return delta
-
-    async def watch(self, topic: str) -> Any:
-        await self.say(type="subscribe", topic=topic)
-        return await self.hear("snapshot")
-
-
-@asynccontextmanager
-async def opened(path: str, headers: list[tuple[bytes, bytes]]) -> AsyncIterator[Page]:
-    socket = WebsocketCommunicator(path, [ORIGIN, *headers])
-    assert await socket.connect()
-    yield Page(socket)
-    await socket.disconnect()
-
-
-def cookie_of(role: str) -> list[tuple[bytes, bytes]]:
-    client = Client()
-    client.force_login(make_user(role=role))
-    return [(b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode())]
-
-
-def headers_of(*scopes: str, run: Run | None = None) -> list[tuple[bytes, bytes]]:
-    return [(b"authorization", bearer(*scopes, run=run)["Authorization"].encode())]
-
-
-def in_database(act: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    return database_sync_to_async(act)
 
 
 async def ask(run: Run, verb: RunVerb) -> None:

@@ -98,7 +98,7 @@ def test_the_overview_of_a_month_with_five_thousand_names_is_there_at_once() -> 
 
     def draw() -> list[int]:
         """Ask as the page does: chart by chart, and once what is new of the metrics."""
-        assert metric_part(run.pk)["keys"] == NAMES
+        assert metric_part(run.pk).keys == NAMES
         charts = [CURVES[begin : begin + 2] for begin in range(0, len(CURVES), 2)]
         found = [
             line

@@ -61,7 +61,7 @@ export function alertQuery(id: number) {
 
 /** How much needs attention, as it is now; undefined until it is known. */
 export function useAlertSummary(): AlertSummary | undefined {
-  return usePart<AlertSummary>("alerts", "alerts");
+  return usePart("alerts", "alerts");
 }
 
 export type Deed = { id: number; verb: "acknowledge" | "resolve"; reason: string };

@@ -2,7 +2,7 @@
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { BatchItems, BatchRow, EnvironmentMixing, EnvironmentRow, LedgerPart, PreviewAnswer, QueueAnswer } from "@/api/types";
+import type { BatchItems, BatchRow, EnvironmentMixing, EnvironmentRow, LedgerAnswer, PreviewAnswer, QueueAnswer } from "@/api/types";
 
 const EVERY_MS = 2_000;
 const SLOWER_MS = 5_000;
@@ -86,7 +86,7 @@ export function mixingQuery(run: string) {
 export function ledgerQuery(run: string) {
   return queryOptions({
     queryKey: ["ledger", run],
-    queryFn: (): Promise<LedgerPart> => body(api.GET("/api/runs/{run}/ledger", at(run))),
+    queryFn: (): Promise<LedgerAnswer> => body(api.GET("/api/runs/{run}/ledger", at(run))),
     refetchInterval: SLOWER_MS,
   });
 }

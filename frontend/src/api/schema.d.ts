@@ -1930,6 +1930,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List them, each with what it answered to the newest sample. */
+        get: operations["webhooks_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{webhook}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Send a signed sample to a webhook, once; the list says what it answered. */
+        post: operations["webhooks_test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/atropos/{run}/": {
         parameters: {
             query?: never;
@@ -2444,7 +2478,7 @@ export interface components {
         AlertDeliveryRow: {
             id: number;
             /** @enum {unknown} */
-            change: "acknowledged" | "raised" | "resolved";
+            change: "acknowledged" | "raised" | "resolved" | "test";
             target: string;
             /** @enum {unknown} */
             state: "delivered" | "given up" | "waiting";
@@ -2453,6 +2487,7 @@ export interface components {
             next_attempt_at: string;
             last_status: number | null;
             last_error: string;
+            last_took_ms: number | null;
             settled_at: string | null;
         };
         /**
@@ -2532,6 +2567,26 @@ export interface components {
             acknowledged: number;
             newest: components["schemas"]["AlertRow"][];
         };
+        /**
+         * AlertsTopic
+         * @description What frames of the topic `alerts` hold.
+         */
+        AlertsTopic: {
+            parts: components["schemas"]["AlertsTopicParts"];
+            series: components["schemas"]["AlertsTopicSeries"];
+        };
+        /**
+         * AlertsTopicParts
+         * @description The parts of the topic `alerts`; a frame has some of them.
+         */
+        AlertsTopicParts: {
+            alerts?: components["schemas"]["AlertSummary"];
+        };
+        /**
+         * AlertsTopicSeries
+         * @description The series of the topic `alerts`; a frame has some of them.
+         */
+        AlertsTopicSeries: Record<string, unknown>;
         /**
          * Answer
          * @description One choice of a call.
@@ -2761,6 +2816,18 @@ export interface components {
             };
         };
         /**
+         * BeatFrame
+         * @description The connection lives.
+         */
+        BeatFrame: {
+            /** @enum {unknown} */
+            type: "beat";
+            at: string;
+            sequences: {
+                [key: string]: number | null;
+            };
+        };
+        /**
          * BiasAnswer
          * @description How what was dropped differs from what was served.
          */
@@ -2983,6 +3050,21 @@ export interface components {
             };
         };
         /**
+         * ControlFrame
+         * @description What a run wants of its rollout handlers, whole, at once and at each change.
+         */
+        ControlFrame: {
+            /** @enum {unknown} */
+            type: "control";
+            /** @enum {unknown} */
+            desired: "draining" | "paused" | "running" | "stopped";
+            queue_size: number;
+            threshold: number;
+            policy_step: number;
+            epoch: number;
+            at: string;
+        };
+        /**
          * Conversation
          * @description The messages of a sequence.
          */
@@ -3073,6 +3155,57 @@ export interface components {
             password_address: string | null;
         };
         /**
+         * DeckRun
+         * @description A run as the live list shows it: with its outlook while it is active.
+         */
+        DeckRun: {
+            id: number;
+            name: string;
+            /** @enum {unknown} */
+            kind: "fleet" | "language" | "outside";
+            /** @enum {unknown} */
+            status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
+            status_reason: string;
+            status_changed_at: string;
+            drain_target: string;
+            drain_deadline_at: string | null;
+            preset: string;
+            created_by: string | null;
+            created_at: string;
+            archived_at: string | null;
+            is_default: boolean;
+            batch_size: number | null;
+            max_token_len: number | null;
+            num_steps: number;
+            num_workers: number | null;
+            max_staleness: number | null;
+            max_age_seconds: number | null;
+            off_policy_tolerance: number;
+            exact_queue_size: boolean;
+            lease_seconds: number;
+            dry_deadline_seconds: number | null;
+            /** @enum {unknown} */
+            advantages: "" | "grpo" | "rloo";
+            drop_zero_variance: boolean;
+            served_steps: number;
+            epoch: number;
+            policy_step: number;
+            ledger_problem: string;
+            registered_at: string | null;
+            trainer_started_at: string | null;
+            allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
+            wandb_group: string | null;
+            wandb_project: string | null;
+            tags: string[];
+            environment: string | null;
+            queued?: number | null;
+            workers?: number | null;
+            observed_at?: string | null;
+            return_mean?: number | null;
+            returns?: number[];
+            verdict?: string;
+        };
+        /**
          * Deliveries
          * @description How versions reached workers, newest version first, then by worker.
          */
@@ -3090,6 +3223,24 @@ export interface components {
             announced_at: string | null;
             staged_at: string | null;
             active_at: string | null;
+        };
+        /**
+         * DeltaFrame
+         * @description What is new in a topic since frame `previous`: whole parts, and further rows.
+         */
+        DeltaFrame: {
+            /** @enum {unknown} */
+            type: "delta";
+            topic: string;
+            previous: number;
+            sequence: number;
+            at: string;
+            parts: {
+                [key: string]: unknown;
+            };
+            series: {
+                [key: string]: unknown[];
+            };
         };
         /**
          * Detail
@@ -3330,6 +3481,18 @@ export interface components {
          */
         Episodes: {
             results: components["schemas"]["EpisodeRow"][];
+        };
+        /**
+         * ErrorFrame
+         * @description Why a message of the page was not followed.
+         */
+        ErrorFrame: {
+            /** @enum {unknown} */
+            type: "error";
+            topic: string;
+            /** @enum {unknown} */
+            code: "forbidden" | "invalid" | "not_found" | "not_subscribed" | "too_many_topics" | "unknown_topic";
+            detail: string;
         };
         /**
          * EvaluationFigures
@@ -3865,6 +4028,15 @@ export interface components {
             problem: string;
         };
         /**
+         * LedgerPart
+         * @description The ledger of a run as its live page shows it.
+         */
+        LedgerPart: {
+            groups: components["schemas"]["KindLedger"];
+            fragments: components["schemas"]["KindLedger"];
+            problem: string;
+        };
+        /**
          * LessonChangeRow
          * @description A lesson that moved.
          */
@@ -4025,6 +4197,15 @@ export interface components {
             max_token_id: number;
         };
         /**
+         * LiveTopics
+         * @description Every topic; `run` stands for `run:<name>`.
+         */
+        LiveTopics: {
+            run: components["schemas"]["RunTopic"];
+            runs: components["schemas"]["RunsTopic"];
+            alerts: components["schemas"]["AlertsTopic"];
+        };
+        /**
          * LogLines
          * @description Body of ``POST /api/runs/{run}/fleet/logs/{request}``: the end of a log, oldest first.
          */
@@ -4125,6 +4306,14 @@ export interface components {
             /** @enum {unknown} */
             x: "amount" | "elapsed" | "step" | "time";
             lines: components["schemas"]["MetricLine"][];
+        };
+        /**
+         * MetricNews
+         * @description How many names a run has samples of, and the id of the newest: enough to know of news.
+         */
+        MetricNews: {
+            keys: number;
+            newest: number;
         };
         /**
          * MetricRow
@@ -4295,6 +4484,8 @@ export interface components {
                 [key: string]: components["schemas"]["Outlook"];
             };
         };
+        PageFrame: components["schemas"]["SnapshotFrame"] | components["schemas"]["DeltaFrame"] | components["schemas"]["BeatFrame"] | components["schemas"]["ErrorFrame"];
+        PageMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"] | components["schemas"]["Resync"] | components["schemas"]["Visible"];
         /**
          * Part
          * @description How a part was found when it was last looked at.
@@ -4597,6 +4788,26 @@ export interface components {
             environments: components["schemas"]["EnvironmentQueueRow"][];
         };
         /**
+         * QueueDepth
+         * @description How much waits in a run; sizes count items, sequences and batches as named.
+         */
+        QueueDepth: {
+            queued: number;
+            queued_sequences: number;
+            waiting: number;
+            leased: number;
+            size_bytes: number;
+            threshold: number;
+            resume_at: number;
+            batch_size: number | null;
+            over_threshold: boolean;
+            paused: boolean;
+            served_steps: number;
+            admission_remaining: number;
+            running: number;
+            admission_capacity: number;
+        };
+        /**
          * RayNode
          * @description One node of the Ray cluster; what is used is what actors have reserved.
          */
@@ -4767,6 +4978,15 @@ export interface components {
             incarnation: string;
             /** @default  */
             reason: string;
+        };
+        /**
+         * Resync
+         * @description A page has lost a frame of a topic and wants a snapshot.
+         */
+        Resync: {
+            /** @enum {unknown} */
+            type: "resync";
+            topic: string;
         };
         /**
          * RewardLine
@@ -4943,6 +5163,54 @@ export interface components {
             current_step: number;
             queue_size: number;
         };
+        /**
+         * RunTopic
+         * @description What frames of the topic `run` hold.
+         */
+        RunTopic: {
+            parts: components["schemas"]["RunTopicParts"];
+            series: components["schemas"]["RunTopicSeries"];
+        };
+        /**
+         * RunTopicParts
+         * @description The parts of the topic `run`; a frame has some of them.
+         */
+        RunTopicParts: {
+            run?: components["schemas"]["RunDetail"] | null;
+            queue?: components["schemas"]["QueueDepth"] | null;
+            ledger?: components["schemas"]["LedgerPart"];
+            fleet?: components["schemas"]["FleetState"];
+            curriculum?: components["schemas"]["CurriculumSummary"] | null;
+            metrics?: components["schemas"]["MetricNews"];
+        };
+        /**
+         * RunTopicSeries
+         * @description The series of the topic `run`; a frame has some of them.
+         */
+        RunTopicSeries: {
+            events?: components["schemas"]["Event"][];
+            episodes?: components["schemas"]["EpisodeRow"][];
+        };
+        /**
+         * RunsTopic
+         * @description What frames of the topic `runs` hold.
+         */
+        RunsTopic: {
+            parts: components["schemas"]["RunsTopicParts"];
+            series: components["schemas"]["RunsTopicSeries"];
+        };
+        /**
+         * RunsTopicParts
+         * @description The parts of the topic `runs`; a frame has some of them.
+         */
+        RunsTopicParts: {
+            runs?: components["schemas"]["DeckRun"][];
+        };
+        /**
+         * RunsTopicSeries
+         * @description The series of the topic `runs`; a frame has some of them.
+         */
+        RunsTopicSeries: Record<string, unknown>;
         /**
          * Sample
          * @description One answer, for people to look at.
@@ -5184,6 +5452,23 @@ export interface components {
             error: string;
         };
         /**
+         * SnapshotFrame
+         * @description All of a topic: what a page has shown of it before is replaced.
+         */
+        SnapshotFrame: {
+            /** @enum {unknown} */
+            type: "snapshot";
+            topic: string;
+            sequence: number;
+            at: string;
+            parts: {
+                [key: string]: unknown;
+            };
+            series: {
+                [key: string]: unknown[];
+            };
+        };
+        /**
          * StageTiming
          * @description Windowed time of one pipeline stage.
          */
@@ -5242,6 +5527,15 @@ export interface components {
             keep_free_bytes: number;
             /** @default null */
             kept_bytes: number | null;
+        };
+        /**
+         * Subscribe
+         * @description A page wants a topic: its snapshot, then its deltas.
+         */
+        Subscribe: {
+            /** @enum {unknown} */
+            type: "subscribe";
+            topic: string;
         };
         /**
          * TaskEpisodes
@@ -5365,6 +5659,15 @@ export interface components {
             last_seen_at: string;
         };
         /**
+         * Unsubscribe
+         * @description A page wants a topic no more.
+         */
+        Unsubscribe: {
+            /** @enum {unknown} */
+            type: "unsubscribe";
+            topic: string;
+        };
+        /**
          * UpdatePriorities
          * @description Priorities of fragments, by the ids in a batch's head; with `batch`, of that batch only.
          */
@@ -5400,12 +5703,40 @@ export interface components {
             sha256: string;
         };
         /**
+         * Visible
+         * @description A page says whether anybody can see it; a hidden one is told less.
+         */
+        Visible: {
+            /** @enum {unknown} */
+            type: "visible";
+            visible: boolean;
+        };
+        /**
          * WandbNames
          * @description Answer to ``GET /wandb_info``.
          */
         WandbNames: {
             group: string | null;
             project: string | null;
+        };
+        /**
+         * WebhookList
+         * @description The addresses that are told of alerts, as they are set.
+         */
+        WebhookList: {
+            results: components["schemas"]["WebhookRow"][];
+        };
+        /**
+         * WebhookRow
+         * @description An address that is told of alerts, as far as it may be shown.
+         */
+        WebhookRow: {
+            id: string;
+            target: string;
+            is_signed: boolean;
+            /** @enum {unknown} */
+            least_severity: "error" | "warning";
+            last_test: components["schemas"]["AlertDeliveryRow"] | null;
         };
         /**
          * WeightsManifest
@@ -12820,6 +13151,106 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    webhooks_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    webhooks_test: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AskRequest"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertDeliveryRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

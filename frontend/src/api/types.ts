@@ -1,4 +1,4 @@
-/** Name what the API and the live topics hand out: the generated types, and the two live shapes. */
+/** Name what the API and the live topics hand out: all of it generated from the server's messages. */
 
 import type { components } from "@/api/schema";
 
@@ -22,7 +22,8 @@ export type LessonChange = Schemas["LessonChangeRow"];
 export type LessonProgress = Schemas["LessonProgress"];
 export type EvaluationRow = Schemas["EvaluationRow"];
 export type CurriculumPart = Schemas["CurriculumSummary"];
-export type LedgerPart = Schemas["LedgerAnswer"];
+export type LedgerPart = Schemas["LedgerPart"];
+export type LedgerAnswer = Schemas["LedgerAnswer"];
 export type LedgerCounts = Schemas["KindLedger"];
 export type Session = Schemas["Session"];
 export type RunCheck = Schemas["RunCheck"];
@@ -36,24 +37,10 @@ export type PolicyVersionRow = Schemas["PolicyVersionRow"];
 export type DeliveryRow = Schemas["DeliveryRow"];
 export type Preset = Schemas["Preset"];
 
-/** A row of the live runs list: the run, and numbers beside it when they are cheap to know. */
-export type RunRow = RunSummary & {
-  queued?: number | null;
-  return_mean?: number | null;
-  workers?: number | null;
-  observed_at?: string | null;
-  environment: string | null;
-};
+/** A row of the live list: the run, and its outlook while it is active. */
+export type RunRow = Schemas["DeckRun"];
 
-export type QueuePart = {
-  queued: number;
-  queued_sequences?: number;
-  waiting: number;
-  leased: number;
-  threshold: number;
-  batch_size: number | null;
-  over_threshold: boolean;
-  served_steps: number;
-  admission_remaining?: number | null;
-  items_per_second?: number | null;
-};
+type QueueDepth = Schemas["QueueDepth"];
+type Polled = "queued" | "waiting" | "leased" | "threshold" | "batch_size" | "over_threshold" | "served_steps";
+/** The queue; while the socket is away, as far as polling tells it. */
+export type QueuePart = Pick<QueueDepth, Polled> & Partial<QueueDepth>;

@@ -203,7 +203,7 @@ export class LiveConnection {
     this.attempts = 0;
     if ("at" in frame) this.learnOffset(Date.parse(frame.at) - now);
     if (frame.type === "beat") this.compare(frame.sequences);
-    if (frame.type === "beat" || frame.topic === undefined) {
+    if (frame.type === "beat" || !frame.topic) {
       this.tick();
       return;
     }

@@ -1,40 +1,31 @@
-/** Shape what travels over /ws/live. */
+/** Name what travels over /ws/live, as the server declares it, and read it. */
 
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+type Topics = Schemas["LiveTopics"];
+
+/** `run:<name>`, or a topic of the whole deck. */
+export type TopicName = `run:${string}` | Exclude<keyof Topics, "run">;
+type Contents<T extends TopicName> = Topics[T extends keyof Topics ? T : "run"];
+export type PartName<T extends TopicName> = keyof Contents<T>["parts"] & string;
+export type PartOf<T extends TopicName, N extends PartName<T>> = Contents<T>["parts"][N];
+export type SeriesName<T extends TopicName> = keyof Contents<T>["series"] & string;
+export type RowOf<T extends TopicName, N extends SeriesName<T>> =
+  NonNullable<Contents<T>["series"][N]> extends (infer R)[] ? R : never;
+
+/** What is the same in every topic: parts by name, and rows with a rising id. */
 export type Row = { id: number } & Record<string, unknown>;
 export type Parts = Record<string, unknown>;
 export type SeriesRows = Record<string, Row[]>;
+type Told = { parts: Parts; series: SeriesRows };
 
-export type SnapshotFrame = {
-  type: "snapshot";
-  topic: string;
-  sequence: number;
-  at: string;
-  parts: Parts;
-  series: SeriesRows;
-};
-
-export type DeltaFrame = {
-  type: "delta";
-  topic: string;
-  previous: number;
-  sequence: number;
-  at: string;
-  parts: Parts;
-  series: SeriesRows;
-};
-
-export type ErrorFrame = { type: "error"; topic?: string; code: string; detail: string };
-export type BeatFrame = {
-  type: "beat";
-  at: string;
-  /** Number of the last frame that was sent of each topic; a page that has less has lost one. */
-  sequences: Record<string, number | null>;
-};
-export type Frame = SnapshotFrame | DeltaFrame | ErrorFrame | BeatFrame;
-
-export type Message =
-  | { type: "subscribe" | "unsubscribe" | "resync"; topic: string }
-  | { type: "visible"; visible: boolean };
+export type SnapshotFrame = Omit<Schemas["SnapshotFrame"], keyof Told> & Told;
+export type DeltaFrame = Omit<Schemas["DeltaFrame"], keyof Told> & Told;
+export type BeatFrame = Schemas["BeatFrame"];
+export type ErrorFrame = Schemas["ErrorFrame"];
+export type Frame = SnapshotFrame | DeltaFrame | BeatFrame | ErrorFrame;
+export type Message = Schemas["PageMessage"];
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -55,8 +46,8 @@ export function parseFrame(text: string): Frame | null {
   if (raw.type === "error") {
     return {
       type: "error",
-      topic: typeof raw.topic === "string" ? raw.topic : undefined,
-      code: String(raw.code),
+      topic: typeof raw.topic === "string" ? raw.topic : "",
+      code: raw.code as ErrorFrame["code"],
       detail: String(raw.detail ?? ""),
     };
   }

@@ -4,7 +4,7 @@ import { focusManager } from "@tanstack/react-query";
 import { useCallback, useSyncExternalStore } from "react";
 import { signedOut } from "@/api/client";
 import { LiveConnection, type LiveStatus, type Socket } from "@/live/connection";
-import type { Row } from "@/live/frames";
+import type { PartName, PartOf, Row, RowOf, SeriesName, TopicName } from "@/live/frames";
 import { poll } from "@/live/poll";
 import type { TopicState } from "@/live/reducer";
 
@@ -44,30 +44,30 @@ export function stopLive(): void {
   live.stop();
 }
 
-function useTopicValue<T>(topic: string, pick: (state: TopicState) => T): T {
+function useTopicValue<T>(topic: TopicName, pick: (state: TopicState) => T): T {
   const watch = useCallback((listener: () => void) => live.watch(topic, listener), [topic]);
   return useSyncExternalStore(watch, () => pick(live.read(topic)));
 }
 
 /** The newest value of one part; renders again only when that part changed. */
-export function usePart<T>(topic: string, name: string): T | undefined {
-  return useTopicValue(topic, (state) => state.parts[name] as T | undefined);
+export function usePart<T extends TopicName, N extends PartName<T>>(topic: T, name: N): PartOf<T, N> | undefined {
+  return useTopicValue(topic, (state) => state.parts[name] as PartOf<T, N> | undefined);
 }
 
 const NO_ROWS: Row[] = [];
 
 /** All rows known of a series, oldest first. */
-export function useSeries<T>(topic: string, name: string): T[] {
-  return useTopicValue(topic, (state) => state.series[name] ?? NO_ROWS) as unknown as T[];
+export function useSeries<T extends TopicName, N extends SeriesName<T>>(topic: T, name: N): RowOf<T, N>[] {
+  return useTopicValue(topic, (state) => state.series[name] ?? NO_ROWS) as unknown as RowOf<T, N>[];
 }
 
 /** What the server said against the topic, if anything. */
-export function useTopicError(topic: string): TopicState["error"] {
+export function useTopicError(topic: TopicName): TopicState["error"] {
   return useTopicValue(topic, (state) => state.error);
 }
 
 /** When the newest frame of the topic was made, in server time. */
-export function useTopicAt(topic: string): string | null {
+export function useTopicAt(topic: TopicName): string | null {
   return useTopicValue(topic, (state) => state.at);
 }
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from django.db import transaction
 
-from config.seed import alerts, fleet_runs, language_run, outside_runs
+from config.seed import alerts, events, fleet_runs, language_run, outside_runs
 from config.seed.fleet_runs import FleetPlan
 from config.seed.fragments import SPEC
 from config.seed.played_fleet import PlayedFleet
@@ -45,7 +45,7 @@ def present() -> list[str]:
 
 def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seeded:
     """Write every run; `note` is told the name of each."""
-    runs, now = [], clock()
+    runs, now, before = [], clock(), events.newest()
     for run in _quiet_runs(scale, now):
         runs.append(run.name)
         note(run.name)
@@ -55,6 +55,7 @@ def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seede
         note(fleet.run.name)
     _tokens(now)
     alerts.write(now=clock())
+    events.put_in_order(after=before)
     return Seeded(runs=[*runs, *(fleet.run.name for fleet in fleets)], fleets=fleets)
 
 

@@ -252,7 +252,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # The one default hook names enums, and cannot read those of our messages.
-    "POSTPROCESSING_HOOKS": [],
+    "POSTPROCESSING_HOOKS": ["config.live_protocol.describe_sockets"],
 }
 
 # --- Admin ---

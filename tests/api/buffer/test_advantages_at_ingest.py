@@ -10,6 +10,7 @@ from django.test import Client
 
 from buffer import selectors
 from buffer.models import Payload, TrajectoryGroup
+from buffer.wire.ledgers import KindLedger
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import read
@@ -77,9 +78,9 @@ class Deck:
         assert answer.status_code == 200
         return msgspec.msgpack.decode(answer.content, type=BatchAnswer).items
 
-    def ledger(self) -> Any:
+    def ledger(self) -> KindLedger:
         assert selectors.miscounts(self.run.pk) == []
-        return selectors.ledger_part(self.run.pk)["groups"]
+        return selectors.ledger_part(self.run.pk).groups
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ def test_groups_without_variance_are_dropped_told_and_counted(deck: Deck, codec:
     )
 
     assert answer["dropped"] == {"zero_variance": 2}
-    assert (deck.ledger()["dropped"], deck.ledger()["queued"]) == ({"zero_variance": 2}, 1)
+    assert (deck.ledger().dropped, deck.ledger().queued) == ({"zero_variance": 2}, 1)
     rows = TrajectoryGroup.objects.filter(state="dropped", drop_reason="zero_variance")
     assert rows.count() == 2
     assert Payload.objects.count() == 1
@@ -251,7 +252,7 @@ def test_a_group_of_one_and_one_that_waits_for_others(deck: Deck) -> None:
 
     assert "dropped" not in single
     assert (halves["dropped"], halves["buffered"]) == ({"zero_variance": 1}, 1)
-    assert deck.ledger()["waiting"] == 1
+    assert deck.ledger().waiting == 1
 
 
 def test_what_is_stale_is_dropped_for_that(deck: Deck) -> None:
@@ -272,7 +273,7 @@ def test_a_push_repeated_after_the_setting_changed_is_answered_as_before(deck: D
     again = deck.http.post(path, data=data, content_type="application/json", headers=headers)
 
     assert again.json() == first.json()
-    assert deck.ledger()["queued"] == 1
+    assert deck.ledger().queued == 1
 
 
 def test_the_arrays_of_a_batch_hold_what_was_added(deck: Deck) -> None:

@@ -65,8 +65,8 @@ def test_asking_again_confirms_what_was_delivered(server: Server) -> None:
 
     assert Batch.objects.get().state == "confirmed"
     run = Run.objects.get()
-    ledger = selectors.ledger_part(run.pk)["groups"]
-    assert (ledger["accepted"], ledger["served"], ledger["balanced"]) == (2, 2, True)
+    ledger = selectors.ledger_part(run.pk).groups
+    assert (ledger.accepted, ledger.served, ledger.balanced) == (2, 2, True)
     assert selectors.miscounts(run.pk) == []
 
 

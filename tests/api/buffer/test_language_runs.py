@@ -102,7 +102,7 @@ def test_it_takes_no_fragments(deck: Deck) -> None:
 def test_the_list_names_its_lessons(deck: Deck) -> None:
     (row,) = deck_runs()
 
-    assert (row["kind"], row["environment"]) == ("language", "reverse-2")
+    assert (row.kind, row.environment) == ("language", "reverse-2")
 
 
 def test_a_run_may_name_an_inference_server_that_the_deck_offers(settings: Any) -> None:

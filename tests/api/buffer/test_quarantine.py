@@ -172,7 +172,7 @@ def test_fragments_are_quarantined_and_released_as_well() -> None:
         assert answer.status_code == 200
         Batch.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
         jobs.reclaim_lapsed_leases()
-    assert selectors.ledger_part(run.pk)["fragments"]["quarantined"] == 1
+    assert selectors.ledger_part(run.pk).fragments.quarantined == 1
     head = msgspec.msgpack.decode(answer.content, type=wire.BatchAnswer).batch
 
     released = client.post(

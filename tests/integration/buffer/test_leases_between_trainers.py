@@ -92,7 +92,7 @@ def test_a_batch_that_passes_through_hands_keeps_its_bytes_and_obeys_the_last(ru
     confirm(run, bob)  # its first answer was lost
     with pytest.raises(services.LeaseLost):
         confirm(run, alice, fence=alice_fence)
-    assert selectors.ledger_part(run.pk)["groups"]["served"] == 2
+    assert selectors.ledger_part(run.pk).groups.served == 2
     assert selectors.miscounts(run.pk) == []
 
 
@@ -115,8 +115,8 @@ def test_three_dead_trainers_end_in_quarantine_and_the_fourth_goes_on(run: Run) 
     # The last holder was slow, not dead.
     confirm(run, lease, fence=fences[2])
     confirm(run, fourth)
-    ledger = selectors.ledger_part(run.pk)["groups"]
-    assert (ledger["served"], ledger["quarantined"]) == (4, 0)
+    ledger = selectors.ledger_part(run.pk).groups
+    assert (ledger.served, ledger.quarantined) == (4, 0)
     assert selectors.miscounts(run.pk) == []
 
 

@@ -115,7 +115,7 @@ def test_a_row_that_nobody_counted_raises_one_alarm_until_it_is_mended(run: Run)
     assert "dropped (killed) is counted as 0, and 1 rows say so" in run.ledger_problem
     client = Client(headers=bearer("env"))
     assert client.get("/api/runs/words").json()["ledger_problem"] == run.ledger_problem
-    assert selectors.ledger_part(run.pk)["problem"] == run.ledger_problem
+    assert selectors.ledger_part(run.pk).problem == run.ledger_problem
     scraped = Client(headers=bearer("metrics")).get("/metrics").content.decode()
     assert 'rolldeck_ledger_balanced{run="words"} 0.0' in scraped
 

@@ -58,7 +58,7 @@ def publish(run: Run, step: int, *, epoch: int = 1) -> None:
 
 
 def dropped(run: Run) -> dict[str, int]:
-    counted: dict[str, int] = selectors.ledger_part(run.pk)["groups"]["dropped"]
+    counted = selectors.ledger_part(run.pk).groups.dropped
     assert selectors.miscounts(run.pk) == []
     return counted
 

@@ -216,8 +216,8 @@ def test_a_kill_drops_everything_open_and_counts_it(run: Run) -> None:
 
     assert services.drop_open(run_id=run.pk, reason="killed", now=NOON) == 5
 
-    ledger = selectors.ledger_part(run.pk)["groups"]
-    assert (ledger["accepted"], ledger["dropped"]) == (5, {"killed": 5})
+    ledger = selectors.ledger_part(run.pk).groups
+    assert (ledger.accepted, ledger.dropped) == (5, {"killed": 5})
     assert selectors.miscounts(run.pk) == []
     with pytest.raises(services.LeaseLost):
         services.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)

@@ -72,7 +72,7 @@ def test_a_discarded_sample_is_never_sampled_again(run: Run) -> None:
 
     services.discard(run_id=run.pk, batch_id=batch.pk, actor="tests", now=NOON)
 
-    assert selectors.ledger_part(run.pk)["fragments"]["dropped"] == {"poison": 1}
+    assert selectors.ledger_part(run.pk).fragments.dropped == {"poison": 1}
     assert Counter(FragmentChunk.objects.values_list("state", flat=True)) == {
         "queued": 3,
         "dropped": 1,

@@ -220,10 +220,10 @@ def test_the_event_series_is_read_oldest_first_from_either_end() -> None:
         )
 
     newest = selectors.event_series(run.pk, None, 3)
-    older = selectors.event_series(run.pk, newest[0]["id"], 1)
+    older = selectors.event_series(run.pk, newest[0].id, 1)
 
-    assert [row["message"] for row in newest] == ["2", "3", "4"]
-    assert [row["message"] for row in older] == ["3"]
+    assert [row.message for row in newest] == ["2", "3", "4"]
+    assert [row.message for row in older] == ["3"]
 
 
 @pytest.mark.django_db

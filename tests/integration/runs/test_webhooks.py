@@ -3,11 +3,7 @@
 import hashlib
 import hmac
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
@@ -15,47 +11,15 @@ import pytest
 from pytest_django import Settings
 
 from runs.core.alerts import AlertKind, Condition
+from runs.core.webhooks import fingerprint
 from runs.live import posting
-from runs.models import AlertDelivery
+from runs.models import AlertDelivery, RunEvent
 from runs.services import alerts, webhooks
 from runs.wire.alerts import AlertMessage
 from tests.factories import NOON, make_run
+from tests.webhook_receiver import Receiver, receiver
 
 pytestmark = pytest.mark.django_db
-
-
-class Receiver:
-    """A real HTTP server that answers what it is told, one answer after the other."""
-
-    def __init__(self, answers: list[int]) -> None:
-        self.heard: list[tuple[dict[str, str], bytes]] = []
-        waiting = list(answers)
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(handler) -> None:  # noqa: N805 the library's name; self is taken
-                length = int(handler.headers["Content-Length"])
-                self.heard.append((dict(handler.headers), handler.rfile.read(length)))
-                handler.send_response(waiting.pop(0) if waiting else 200)
-                handler.send_header("Location", "http://127.0.0.1:1/elsewhere")
-                handler.send_header("Content-Length", "0")
-                handler.end_headers()
-
-            def log_message(handler, *_: Any) -> None:  # noqa: N805
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hooks/a-secret-path"
-
-
-@contextmanager
-def receiver(*answers: int) -> Iterator[Receiver]:
-    found = Receiver(list(answers))
-    thread = threading.Thread(target=found.server.serve_forever, daemon=True)
-    thread.start()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
-    thread.join()
 
 
 @pytest.fixture
@@ -72,6 +36,12 @@ def raise_one(**fields: Any) -> int:
 
 def send(*, at: datetime = NOON) -> int:
     return webhooks.send_due(clock=lambda: at)
+
+
+def send_sample(there: Receiver, *, at: datetime = NOON) -> AlertDelivery:
+    return webhooks.send_sample(
+        webhook=fingerprint(there.url), actor="user:ada", reason="new key", now=at
+    )
 
 
 def test_a_webhook_that_fails_twice_is_told_a_third_time(private: Settings) -> None:
@@ -197,3 +167,71 @@ def test_a_silent_webhook_is_not_waited_for_long() -> None:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(posting.NotHeard):
             posting.post(url, b"{}", may_be_private=True)
+
+
+def test_a_sample_takes_the_way_of_every_delivery_and_is_audited(private: Settings) -> None:
+    with receiver() as there, receiver() as other:
+        private.ROLLDECK_ALERT_WEBHOOKS = [other.url, there.url]
+        private.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"  # a sample is told all the same
+        sample = send_sample(there)
+        assert sample.state == "waiting"
+        ticks = iter([NOON, NOON, NOON + timedelta(milliseconds=412), NOON + timedelta(days=1)])
+        assert webhooks.send_due(clock=lambda: next(ticks)) == 1
+
+    sample.refresh_from_db()
+    assert (sample.state, sample.last_status, sample.last_took_ms) == ("delivered", 200, 412)
+    ((headers, body),), unheard = there.heard, other.heard
+    assert unheard == []
+    told = msgspec.json.decode(body, type=AlertMessage)
+    assert (told.change, told.alert.id, told.alert.state) == ("test", 0, "resolved")
+    assert "this is a test" in told.text
+    assert told.url == f"{private.ROLLDECK_PUBLIC_URL}/settings"
+    signed = f"{int(NOON.timestamp())}.".encode() + body
+    expected = hmac.new(b"between us", signed, hashlib.sha256).hexdigest()
+    assert headers["X-Rolldeck-Signature"].endswith(f",v1={expected}")
+
+    event = RunEvent.objects.get(kind="webhook_tested")
+    assert (event.run, event.actor, event.reason) == (None, "user:ada", "new key")
+    assert "a-secret-path" not in event.message + str(event.details)
+
+
+@pytest.mark.parametrize(("status", "said"), [(500, "it answered 500"), (302, "it answered 302")])
+def test_a_sample_is_tried_once_and_says_what_came(
+    private: Settings, status: int, said: str
+) -> None:
+    with receiver(status) as there:
+        private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
+        sample = send_sample(there)
+        assert [send(), send(at=NOON + timedelta(hours=3))] == [0, 0]
+
+    sample.refresh_from_db()
+    assert (sample.state, sample.attempts, len(there.heard)) == ("given up", 1, 1)
+    assert (sample.last_status, sample.last_error) == (status, said)
+
+
+def test_a_sample_reaches_no_machine_that_an_alert_would_not(settings: Settings) -> None:
+    with receiver() as there:
+        settings.ROLLDECK_ALERT_WEBHOOKS = [there.url]
+        sample = send_sample(there)
+        send()
+
+    sample.refresh_from_db()
+    assert (sample.state, sample.last_status, there.heard) == ("given up", None, [])
+    assert "not public" in sample.last_error
+
+
+def test_a_webhook_gets_one_sample_in_ten_seconds_whoever_asks(private: Settings) -> None:
+    with receiver() as there, receiver() as other:
+        private.ROLLDECK_ALERT_WEBHOOKS = [there.url, other.url]
+        send_sample(there)
+        with pytest.raises(webhooks.SampleSentJustNow):
+            send_sample(there, at=NOON + timedelta(seconds=9))
+        send_sample(other)
+        send_sample(there, at=NOON + timedelta(seconds=10))
+
+    assert AlertDelivery.objects.filter(change="test").count() == 3
+
+
+def test_only_what_is_set_can_be_sent_a_sample(private: Settings) -> None:
+    with receiver() as there, pytest.raises(webhooks.WebhookNotFound):
+        send_sample(there)

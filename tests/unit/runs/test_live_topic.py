@@ -1,10 +1,16 @@
 import json
 
+from msgspec import Struct
+
 from runs.core.live_topic import WINDOW_ROWS, Topic
 
 
-def rows(*ids: int) -> list[dict[str, int]]:
-    return [{"id": row_id} for row_id in ids]
+class Numbered(Struct, frozen=True):
+    id: int
+
+
+def rows(*ids: int) -> list[Numbered]:
+    return [Numbered(id=row_id) for row_id in ids]
 
 
 def ids(encoded: list[bytes]) -> list[int]:

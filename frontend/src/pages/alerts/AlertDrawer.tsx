@@ -5,6 +5,7 @@ import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { placeOf } from "@/components/alertLooks";
+import { DeliveryOutcome } from "@/components/DeliveryOutcome";
 import { ErrorState } from "@/components/ErrorState";
 import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
@@ -43,12 +44,6 @@ function History({ alert }: { alert: AlertDetail }) {
   );
 }
 
-const DELIVERY: Record<AlertDelivery["state"], { tone: string; sign: string }> = {
-  waiting: { tone: "busy", sign: "◔" },
-  delivered: { tone: "good", sign: "✓" },
-  "given up": { tone: "bad", sign: "✕" },
-};
-
 function Deliveries({ rows }: { rows: AlertDelivery[] }) {
   if (rows.length === 0) return <p className="faint small">No webhook was set when it changed.</p>;
   return (
@@ -68,11 +63,7 @@ function Deliveries({ rows }: { rows: AlertDelivery[] }) {
               <td className="anywhere">{visible(row.target)}</td>
               <td>{row.change} <span className="faint"><Age at={row.created_at} suffix=" ago" /></span></td>
               <td className="anywhere">
-                <span className={`chip tone-${DELIVERY[row.state].tone}`}>
-                  <span className="chip-sign" aria-hidden="true">{DELIVERY[row.state].sign}</span>
-                  {row.state}
-                </span>
-                {row.state !== "delivered" && row.last_error && <div className="small soft">{visible(row.last_error)}</div>}
+                <DeliveryOutcome delivery={row} />
               </td>
               <td className="num">{number(row.attempts)}</td>
             </tr>

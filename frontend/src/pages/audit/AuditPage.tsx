@@ -21,14 +21,16 @@ const BOXES: { name: keyof Omit<Asked, "people">; label: string; hint: string }[
 
 function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) {
   const changes = changesIn(row.details);
+  // A person, a token; a part of the platform has no sort but its name.
+  const sort = row.actor.split(":")[0] ?? "";
   return (
     <tr data-row>
       <td className="nowrap soft"><Age at={row.at} suffix=" ago" /></td>
-      <td>
+      <td className={css.who}>
         <button type="button" className={css.ask} title={`Only what ${row.actor} did`} onClick={() => onAsk({ actor: row.actor })}>
           {visible(row.actor_name)}
         </button>
-        <div className="tiny faint">{row.actor.split(":")[0]}</div>
+        {sort !== row.actor_name && <div className="tiny faint">{visible(sort)}</div>}
       </td>
       <td className={`wide-only ${css.run}`}>
         {row.run ? <Link to="/runs/$name" params={{ name: row.run }} className="strong run-name" data-open>{row.run}</Link> : <span className="faint">the deck</span>}
@@ -105,7 +107,7 @@ export function AuditPage() {
                   <th scope="col" className="wide-only">Kind, request</th>
                 </tr>
               </thead>
-              <tbody>{rows.map((row) => <Line key={row.id} row={row} onAsk={ask} />)}</tbody>
+              <tbody className={css.rows}>{rows.map((row) => <Line key={row.id} row={row} onAsk={ask} />)}</tbody>
             </table>
           </div>
         )}

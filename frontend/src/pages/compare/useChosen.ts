@@ -18,7 +18,7 @@ export type Chosen = {
 const NONE: RunRow[] = [];
 
 export function useChosen(names: string[]): Chosen[] {
-  const live = usePart<RunRow[]>("runs", "runs") ?? NONE;
+  const live = usePart("runs", "runs") ?? NONE;
   const found = useQueries({ queries: names.map((name) => runQuery(name)) });
   return names.map((name, i) => {
     const { data, error } = found[i] ?? {};

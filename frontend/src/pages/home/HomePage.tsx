@@ -29,7 +29,7 @@ export function HomePage() {
   const mayOperate = useMayOperate();
   const now = useNow();
   const summary = useAlertSummary();
-  const live = usePart<RunRow[]>("runs", "runs") ?? NONE;
+  const live = usePart("runs", "runs") ?? NONE;
   const active = useInfiniteQuery(runsQuery(ACTIVE, "-changed"));
   const over = useInfiniteQuery(runsQuery(LATELY_OVER, "-changed"));
   const underWay = active.data?.pages.flatMap(({ results }) => results) ?? [];

@@ -20,7 +20,7 @@ function Card({ run, me }: { run: ShownRun; me: string | undefined }) {
         <Link to="/runs/$name" params={{ name: run.name }} className={`anywhere ${css.name}`} data-open>{run.name}</Link>
         <RunChip run={run} observedAt={run.observed_at} />
       </div>
-      <div className="small soft anywhere">
+      <div className={`small soft ${css.what}`} title={visible(environmentOf(run))}>
         {visible(environmentOf(run))}
         {run.created_by && run.created_by !== me && <> · {visible(run.created_by)}</>}
       </div>

@@ -2,7 +2,6 @@ import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
 import { Link, Outlet, useParams } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
-import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail, RunEvent } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { PlaceLink } from "@/components/PlaceLink";
@@ -36,14 +35,14 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
 }
 
 function LiveRun({ name }: { name: string }) {
-  const topic = `run:${name}`;
-  const shown = usePart<RunDetail>(topic, "run");
-  const fleet = usePart<FleetPart>(topic, "fleet");
-  const queue = usePart<QueuePart>(topic, "queue");
-  const ledger = usePart<LedgerPart>(topic, "ledger");
-  const curriculum = usePart<CurriculumPart | null>(topic, "curriculum");
-  const episodes = useSeries<EpisodeRow>(topic, "episodes");
-  const events = useSeries<RunEvent>(topic, "events");
+  const topic = `run:${name}` as const;
+  const shown = usePart(topic, "run") ?? undefined;
+  const fleet = usePart(topic, "fleet");
+  const queue = usePart(topic, "queue") ?? undefined;
+  const ledger = usePart(topic, "ledger");
+  const curriculum = usePart(topic, "curriculum");
+  const episodes = useSeries(topic, "episodes");
+  const events = useSeries(topic, "events");
   const at = useTopicAt(topic);
   const error = useTopicError(topic);
   const ask = useAsk(name);

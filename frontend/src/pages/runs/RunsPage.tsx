@@ -28,7 +28,7 @@ export function RunsPage() {
   const { q = "", sort = NEWEST, cols, dense } = useSearch({ from: "/shell/runs" });
   const navigate = useNavigate({ from: "/runs" });
   const mayOperate = useMayOperate();
-  const live = usePart<RunRow[]>("runs", "runs") ?? NONE;
+  const live = usePart("runs", "runs") ?? NONE;
   const list = useInfiniteQuery(runsQuery(q, sort));
   const listed = list.data?.pages.flatMap(({ results }) => results) ?? [];
   const outlooks = useQuery(outlooksQuery(unknownIds(listed, live)));

@@ -15,7 +15,7 @@ export function shownRuns(
     // Two pages may hold the same run when its place has changed between them.
     if (seen.has(run.id)) return [];
     seen.add(run.id);
-    return [{ ...run, ...outlooks[run.id], ...(now.get(run.id) as Partial<ListedRun> | undefined) }];
+    return [{ ...run, ...outlooks[run.id], ...now.get(run.id) }];
   });
 }
 

@@ -9,6 +9,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { Browsers } from "@/pages/settings/Browsers";
 import { Look } from "@/pages/settings/Look";
+import { Webhooks } from "@/pages/settings/Webhooks";
 import css from "./settings.module.css";
 
 const ROLES: Record<string, string> = {
@@ -68,10 +69,15 @@ export function SettingsPage() {
         <h1>Settings</h1>
       </div>
       <div className={css.page}>
-        <Look />
-        <Browsers />
-        <Person />
-        <Facts />
+        <div className={css.column}>
+          <Look />
+          <Person />
+          <Facts />
+        </div>
+        <div className={css.column}>
+          <Browsers />
+          <Webhooks />
+        </div>
       </div>
     </>
   );

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import type { EnvironmentMixing, EnvironmentRow, LedgerPart } from "@/api/types";
+import type { EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
 import { environmentViews } from "./rows";
 
-const ledger = (fields: Partial<LedgerPart["environments"][number]>): LedgerPart["environments"][number] => ({
+const ledger = (fields: Partial<LedgerAnswer["environments"][number]>): LedgerAnswer["environments"][number] => ({
   kind: "groups", env_id: 0, environment: "", accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true, ...fields,
 });
 const math = { env_id: 0, wandb_name: "math_0" } as EnvironmentRow;

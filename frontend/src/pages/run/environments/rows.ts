@@ -1,6 +1,6 @@
 /** Put together what is known of each environment of a run. Pure. */
 
-import type { EnvironmentMixing, EnvironmentRow, LedgerPart } from "@/api/types";
+import type { EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
 
 export type EnvironmentView = {
   key: string;
@@ -19,7 +19,7 @@ export type EnvironmentView = {
   reasons: [string, number][];
 };
 
-type Ledgers = LedgerPart["environments"];
+type Ledgers = LedgerAnswer["environments"];
 
 /** One view for each environment that registered, or that fragments name. */
 export function environmentViews(environments: EnvironmentRow[], mixing: EnvironmentMixing[], ledgers: Ledgers): EnvironmentView[] {

@@ -1,0 +1,28 @@
+/** Know which webhooks are told of alerts, and try them out. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type Webhook = Schemas["WebhookRow"];
+
+const REREAD_MS = 10_000;
+/** Somebody waits for an answer. */
+const WAITING_MS = 700;
+
+export const webhooksQuery = queryOptions({
+  queryKey: ["webhooks"],
+  queryFn: async () => (await body(api.GET("/api/webhooks"))).results,
+  refetchInterval: ({ state }) => (state.data?.some(({ last_test }) => last_test?.state === "waiting") ? WAITING_MS : REREAD_MS),
+});
+
+/** Send a sample to one of them. */
+export function useWebhookTest() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ webhook, reason }: { webhook: string; reason: string }) =>
+      body(api.POST("/api/webhooks/{webhook}/test", { params: { path: { webhook } }, body: { reason } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
+  });
+}

@@ -1,0 +1,96 @@
+import { Button, Group, Modal, Textarea } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useMayOperate } from "@/api/session";
+import { useWebhookTest, type Webhook, webhooksQuery } from "@/api/webhooks";
+import { Age } from "@/components/Age";
+import { DeliveryOutcome } from "@/components/DeliveryOutcome";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { Skeletons } from "@/components/Skeletons";
+import { visible } from "@/format";
+import css from "./settings.module.css";
+
+const COMMAND = "ROLLDECK_ALERT_WEBHOOKS=https://… make serve";
+
+function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
+  const test = useWebhookTest();
+  const [reason, setReason] = useState("");
+  return (
+    <Modal opened onClose={onClose} title={`Send a test to ${visible(webhook.target)}?`}>
+      <p className={css.line}>
+        It gets one made-up alert, {webhook.is_signed ? "signed like a real one" : "unsigned like every one of this deck: no secret is set"}, whose text says
+        that it is a test. It is sent once and not repeated.
+      </p>
+      <Textarea
+        mt="md" label="Reason" description="Kept with your name in the audit." autosize minRows={2} maxLength={2000} data-autofocus
+        value={reason} onChange={(event) => setReason(event.currentTarget.value)}
+      />
+      {test.error && <ErrorState title="It was refused" error={test.error} />}
+      <Group justify="flex-end" mt="lg">
+        <Button variant="default" onClick={onClose}>Cancel</Button>
+        <Button loading={test.isPending} onClick={() => test.mutate({ webhook: webhook.id, reason }, { onSuccess: onClose })}>Send a test</Button>
+      </Group>
+    </Modal>
+  );
+}
+
+function Row({ webhook, mayTest, onTest }: { webhook: Webhook; mayTest: boolean; onTest: () => void }) {
+  const { last_test: test } = webhook;
+  return (
+    <tr data-webhook={webhook.id}>
+      <td className="anywhere">
+        {visible(webhook.target)}
+        <div className="faint small">
+          {webhook.least_severity === "error" ? "errors only" : "errors and warnings"}, {webhook.is_signed ? "signed" : "not signed"}
+        </div>
+      </td>
+      <td aria-live="polite">
+        {test ? <DeliveryOutcome delivery={test} /> : <span className="faint small">never tested</span>}
+        {test && <div className="faint small"><Age at={test.created_at} suffix=" ago" /></div>}
+      </td>
+      <td className="num">
+        <Button
+          size="compact-sm" variant="default" aria-label={`Test ${visible(webhook.target)}`} disabled={!mayTest} onClick={onTest}
+          title={mayTest ? "Send a signed sample now and see what it answers" : "Operators and administrators do this"}
+        >
+          Test
+        </Button>
+      </td>
+    </tr>
+  );
+}
+
+/** Who is told of alerts outside of this page, and whether they hear. */
+export function Webhooks() {
+  const { data, error } = useQuery(webhooksQuery);
+  const mayOperate = useMayOperate();
+  const [asking, setAsking] = useState<Webhook | null>(null);
+  return (
+    <Panel title="Webhooks" note="told of alerts">
+      {error && <ErrorState title="The webhooks cannot be shown" error={error} />}
+      {!data && !error && <Skeletons heights={[60]} />}
+      {data?.length === 0 && (
+        <EmptyState title="Nobody is told" command={COMMAND}>
+          Every alert that is raised, acknowledged or resolved can be posted to a chat or a pager. The server's environment names where to.
+        </EmptyState>
+      )}
+      {data && data.length > 0 && (
+        <div className="table-scroll">
+          <table className="table" aria-label="Webhooks">
+            <thead>
+              <tr>
+                <th scope="col">Address</th>
+                <th scope="col">Last test</th>
+                <th scope="col"><span className="unseen">Do</span></th>
+              </tr>
+            </thead>
+            <tbody>{data.map((each) => <Row key={each.id} webhook={each} mayTest={mayOperate} onTest={() => setAsking(each)} />)}</tbody>
+          </table>
+        </div>
+      )}
+      {asking && <Ask webhook={asking} onClose={() => setAsking(null)} />}
+    </Panel>
+  );
+}

@@ -1,0 +1,55 @@
+"""Show which webhooks are told of alerts, and let people see whether they hear."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs import jobs
+from runs.api.bodies import answer, read
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators, Readers
+from runs.selectors import alerts as selectors
+from runs.services import webhooks as services
+from runs.wire import Ask
+from runs.wire.alerts import AlertDeliveryRow, WebhookList
+
+
+class WebhooksView(APIView):
+    """The addresses that are told of alerts."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="webhooks_list",
+        responses={200: WebhookList, **problems(401, 403)},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List them, each with what it answered to the newest sample."""
+        return answer(selectors.webhooks())
+
+
+class WebhookTestView(APIView):
+    """A sample for one webhook."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="webhooks_test",
+        request=Ask,
+        responses={202: AlertDeliveryRow, **problems(400, 401, 403, 404, 429)},
+        tags=["alerts"],
+    )
+    def post(self, request: Request, webhook: str) -> HttpResponse:
+        """Send a signed sample to a webhook, once; the list says what it answered."""
+        delivery = services.send_sample(
+            webhook=webhook,
+            actor=identity_of(request),
+            reason=read(request, Ask).reason,
+            now=timezone.now(),
+        )
+        jobs.send_webhooks_soon()
+        return answer(selectors.delivery_row(delivery), status=202)

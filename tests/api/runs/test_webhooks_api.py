@@ -1,0 +1,79 @@
+"""Webhooks are listed without what is secret of them, and tried out by who may operate."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from runs.core.webhooks import fingerprint
+from runs.models import AlertDelivery
+from runs.services import webhooks
+from tests.factories import NOON, make_user
+
+pytestmark = pytest.mark.django_db
+
+URL = "https://hooks.example.org/services/a-secret-path"
+
+
+@pytest.fixture
+def olga(settings: Settings) -> Client:
+    settings.ROLLDECK_ALERT_WEBHOOKS = [URL]
+    settings.ROLLDECK_ALERT_WEBHOOK_SECRET = "between us"
+    client = Client()
+    client.force_login(make_user(username="olga", role="operator"))
+    return client
+
+
+def post(client: Client, webhook: str, **body: Any) -> Any:
+    return client.post(f"/api/webhooks/{webhook}/test", body, content_type="application/json")
+
+
+def test_a_deck_lists_the_webhooks_that_are_set_and_none_of_their_secrets(olga: Client) -> None:
+    answer = olga.get("/api/webhooks")
+
+    (row,) = answer.json()["results"]
+    assert row == {
+        "id": fingerprint(URL),
+        "target": "https://hooks.example.org",
+        "is_signed": True,
+        "least_severity": "warning",
+        "last_test": None,
+    }
+    assert b"secret" not in answer.content
+    assert b"between us" not in answer.content
+
+
+def test_a_test_is_taken_on_and_its_outcome_is_listed(olga: Client) -> None:
+    asked = post(olga, fingerprint(URL), reason="is it there?")
+
+    assert asked.status_code == 202, asked.content
+    assert (asked.json()["change"], asked.json()["state"]) == ("test", "waiting")
+    (row,) = olga.get("/api/webhooks").json()["results"]
+    assert row["last_test"] == asked.json()
+
+    delivery = AlertDelivery.objects.get()
+    AlertDelivery.objects.update(created_at=NOON)
+    later = webhooks.send_sample(
+        webhook=fingerprint(URL), actor="user:ada", now=NOON + timedelta(hours=1)
+    )
+    (row,) = olga.get("/api/webhooks").json()["results"]
+    assert later.pk > delivery.pk
+    assert row["last_test"]["id"] == later.pk
+
+
+def test_a_second_test_within_seconds_is_refused_with_when_to_come_back(olga: Client) -> None:
+    post(olga, fingerprint(URL))
+    refused = post(olga, fingerprint(URL))
+
+    assert (refused.status_code, refused["Retry-After"]) == (429, "10")
+    assert refused.json()["code"] == "too_many_requests"
+    assert AlertDelivery.objects.count() == 1
+
+
+def test_what_is_not_set_cannot_be_tested(olga: Client) -> None:
+    assert post(olga, "0123456789abcdef").status_code == 404
+    wrong = post(olga, fingerprint(URL), url="http://169.254.169.254/latest/meta-data")
+    assert wrong.status_code == 400
+    assert not AlertDelivery.objects.exists()

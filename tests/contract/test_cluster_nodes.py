@@ -1,0 +1,123 @@
+"""What is told of the nodes is the same of the cluster in memory and of a real one of three."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import msgspec
+import pytest
+
+from config.cluster.messages import RayNode
+from rollouts.cluster import Cluster, RayCluster
+from tests.fake_cluster import FakeCluster
+from tests.ray_nodes import RayNodes, ray_nodes
+
+CPUS = {"one": 2.0, "two": 3.0}
+
+
+class World(Protocol):
+    """A cluster with two nodes beside its head, and what may happen to them."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Return the port to it."""
+
+    def reserve(self, name: str, *, cpus: float) -> None:
+        """Let an actor have CPUs of a node for as long as the cluster lives."""
+
+    def kill(self, name: str) -> None:
+        """Let a node die."""
+
+
+class FakeWorld:
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        for name, cpus in CPUS.items():
+            self.cluster.join(name, cpus=cpus)
+        self.reserve, self.kill = self.cluster.reserve, self.cluster.lose_node
+
+
+class RayWorld:
+    def __init__(self, nodes: RayNodes) -> None:
+        self.nodes, self.cluster = nodes, RayCluster(nodes.address, namespace="nodes")
+        for name, cpus in CPUS.items():
+            nodes.add(name, cpus=cpus, **{name: 1})
+
+    def reserve(self, name: str, *, cpus: float) -> None:
+        import ray
+
+        class Seat:
+            def is_taken(self) -> bool:
+                return True
+
+        ray.init(address=self.nodes.address, namespace="nodes", log_to_driver=False)
+        try:
+            made: Any = ray.remote(Seat)
+            seat = made.options(
+                name="seat", lifetime="detached", num_cpus=cpus, resources={name: 1}
+            )
+            assert ray.get(seat.remote().is_taken.remote(), timeout=60)
+        finally:
+            ray.shutdown()
+
+    def kill(self, name: str) -> None:
+        self.nodes.nodes[name].kill_raylet()
+
+
+@contextmanager
+def world_of(kind: str) -> Iterator[World]:
+    if kind == "fake":
+        yield FakeWorld()
+    else:
+        with ray_nodes() as nodes:
+            yield RayWorld(nodes)
+
+
+def told(cluster: Cluster) -> list[RayNode]:
+    """Return the nodes, each with exactly the fields that the page knows."""
+    rows = cluster.nodes()
+    for row in rows:
+        assert set(row) == set(RayNode.__struct_fields__)
+    return msgspec.convert(rows, list[RayNode])
+
+
+def eventually(cluster: Cluster, holds: Callable[[list[RayNode]], bool]) -> list[RayNode]:
+    deadline = time.monotonic() + 90
+    while not holds(found := told(cluster)):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
+    return found
+
+
+def of(nodes: list[RayNode], name: str) -> RayNode:
+    """Return the node called `name`, which its number of CPUs tells: a host has one name."""
+    (found,) = [node for node in nodes if not node.is_head and node.cpus == CPUS[name]]
+    return found
+
+
+def sums(nodes: list[RayNode]) -> dict[str, Any]:
+    return {name: sum(getattr(node, name) for node in nodes) for name in ("cpus_used", "gpus_used")}
+
+
+@pytest.mark.parametrize("kind", ["fake", pytest.param("ray", marks=pytest.mark.ray)])
+def test_nodes_say_what_they_have_what_is_reserved_and_which_are_gone(kind: str) -> None:
+    with world_of(kind) as world:
+        idle = eventually(world.cluster, lambda nodes: len(nodes) == 3)
+        assert [node.is_head for node in idle].count(True) == 1
+        assert all(node.alive and node.host and node.memory_bytes > 0 for node in idle)
+        assert len({node.node for node in idle}) == 3
+        assert sums(idle) == {"cpus_used": 0.0, "gpus_used": 0.0}
+
+        world.reserve("two", cpus=2)
+        taken = eventually(world.cluster, lambda nodes: of(nodes, "two").cpus_used == 2.0)
+        assert sums(taken) == {"cpus_used": 2.0, "gpus_used": 0.0}
+        assert {node.node for node in taken} == {node.node for node in idle}
+        assert all(node.cpus_used <= node.cpus for node in taken)
+
+        gone = of(taken, "one").node
+        world.kill("one")
+        left = eventually(world.cluster, lambda nodes: not all(node.alive for node in nodes))
+        (dead,) = [node for node in left if not node.alive]
+        assert (dead.node, dead.cpus, dead.cpus_used, dead.memory_bytes) == (gone, 0.0, 0.0, 0.0)
+        assert of(left, "two").cpus_used == 2.0

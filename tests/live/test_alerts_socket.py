@@ -1,0 +1,145 @@
+"""The topic of alerts: who is told, what, and that no lost frame leaves a bell wrong."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from runs import services
+from runs.core.alerts import AlertKind, Condition
+from runs.models import ApiToken, Run, RunEvent
+from runs.services import alerts
+from runs.wire.alerts import AlertSummary
+from tests.factories import NOON, make_run, make_token
+from tests.live_sockets import cookie_of, headers_of, in_database, opened
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def raise_one(run: Run | None = None, *, subject: str = "") -> int:
+    condition = Condition(
+        kind=AlertKind.ITEMS_CORRUPT,
+        run_id=run.pk if run else None,
+        subject=subject,
+        message=f"bytes of {subject or 'the deck'} were corrupt",
+    )
+    alert: int = await in_database(alerts.raise_alert)(condition, now=NOON)
+    return alert
+
+
+async def acknowledge(alert: int) -> None:
+    await in_database(alerts.acknowledge)(
+        alert_id=alert, actor="user:ada", reason="at it", now=NOON
+    )
+
+
+def summary(frame: Any) -> AlertSummary:
+    return msgspec.convert(frame["parts"]["alerts"], AlertSummary)
+
+
+async def test_an_alert_that_opens_and_is_acknowledged_is_told_at_once() -> None:
+    run = await in_database(make_run)(name="pole")
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        assert summary(await page.watch("alerts")).errors == 0
+
+        alert = await raise_one(run, subject="batch 7")
+        told = summary(await page.hear("delta"))
+        assert (told.errors, told.warnings, told.acknowledged) == (1, 0, 0)
+        assert [(row.id, row.run, row.state) for row in told.newest] == [(alert, "pole", "open")]
+
+        await acknowledge(alert)
+        told = summary(await page.hear("delta"))
+        assert (told.errors, told.acknowledged, told.newest) == (0, 1, [])
+
+        await in_database(alerts.resolve)(alert_id=alert, actor="user:ada", now=NOON)
+        told = summary(await page.hear("delta"))
+        assert (told.errors, told.acknowledged) == (0, 0)
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
+async def test_every_person_sees_the_alerts_of_every_run(role: str) -> None:
+    for name in ("alpha", "beta"):
+        await raise_one(await in_database(make_run)(name=name))
+
+    async with opened("/ws/live", await in_database(cookie_of)(role)) as page:
+        told = summary(await page.watch("alerts"))
+
+    assert {row.run for row in told.newest} == {"alpha", "beta"}
+
+
+@pytest.mark.parametrize("scope", ["trainer", "env", "worker", "user", "admin"])
+async def test_a_token_of_the_whole_deck_sees_them_and_one_of_a_run_does_not(scope: str) -> None:
+    run = await in_database(make_run)()
+    await raise_one(run)
+
+    async with opened("/ws/live", await in_database(headers_of)(scope)) as page:
+        assert summary(await page.watch("alerts")).errors == 1
+    # Not even those of its own run: the summary counts all of them.
+    async with opened("/ws/live", await in_database(headers_of)(scope, run=run)) as page:
+        await page.say(type="subscribe", topic="alerts")
+        assert (await page.hear("error"))["code"] == "forbidden"
+
+
+async def test_a_token_that_may_only_scrape_metrics_sees_none() -> None:
+    async with opened("/ws/live", await in_database(headers_of)("metrics")) as page:
+        await page.say(type="subscribe", topic="alerts")
+        assert (await page.hear("error"))["code"] == "forbidden"
+
+        await raise_one()
+        beat = await page.hear("beat", within=15)  # and nothing else before it
+        assert beat["sequences"] == {}
+
+
+async def test_a_token_narrowed_to_a_run_loses_the_topic_with_the_next_beat() -> None:
+    run = await in_database(make_run)()
+    token, text = await in_database(make_token)("user")
+    headers = [(b"authorization", f"Bearer {text}".encode())]
+    async with opened("/ws/live", headers) as page:
+        await page.watch("alerts")
+        await in_database(ApiToken.objects.filter(pk=token.pk).update)(run=run)
+
+        assert (await page.socket.receive_output(20))["code"] == 4403
+
+
+async def test_a_frame_that_was_lost_shows_in_the_next_and_in_the_beat_and_is_made_up_for() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch("alerts")
+        alert = await raise_one(subject="first")
+        lost = await page.hear("delta")  # as a page does not that never got it
+
+        # A quiet topic: nothing follows, and the beat alone tells of it.
+        beat = await page.hear("beat", within=15)
+        assert beat["sequences"]["alerts"] == lost["sequence"] > snapshot["sequence"]
+
+        # A busy one: the next frame follows another than the page has.
+        await raise_one(subject="second")
+        assert (await page.hear("delta"))["previous"] == lost["sequence"]
+
+        await acknowledge(alert)
+        await page.say(type="resync", topic="alerts")
+        while summary(made_up := await page.hear_any("snapshot", "delta")).acknowledged == 0:
+            pass
+        assert summary(made_up).errors == 1
+        assert made_up["sequence"] > lost["sequence"]
+
+
+async def test_a_hidden_page_still_hears_of_alerts() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.watch("alerts")
+        await page.say(type="visible", visible=False)
+        await raise_one()
+
+        assert summary(await page.hear("delta")).errors == 1
+
+
+async def test_an_event_of_a_run_is_no_news_of_the_alerts() -> None:
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch("alerts")
+        await in_database(services.record_event)(
+            run_id=run.pk, kind="note", message="hello", actor="tests", now=NOON
+        )
+
+        assert await in_database(RunEvent.objects.filter(kind="note").exists)()
+        beat = await page.hear("beat", within=15)
+        assert beat["sequences"] == {"alerts": snapshot["sequence"]}

@@ -1,0 +1,108 @@
+"""Every frame is what the protocol says: whatever is sent decodes as its Struct, whole."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import msgspec
+import pytest
+from django.core.management import call_command
+
+from config.live_protocol import MESSAGES, TopicShape, topic_shapes
+from runs.live.topics import CONTROL_PREFIX, Change, topic_named
+from runs.models import Run
+from runs.wire.live import ControlFrame, DeckRun, DeltaFrame, PageFrame, SnapshotFrame
+from runs.wire.run_lists import Outlook, RunRow
+from tests.factories import NOON
+
+pytestmark = pytest.mark.django_db
+
+
+def shape_of(topic: str) -> TopicShape:
+    return topic_shapes()[topic.partition(":")[0]]
+
+
+def told_whole(text: bytes, shape: Any) -> Any:
+    """Decode `text`, and see that nothing of it was left out."""
+    found = msgspec.json.decode(text, type=shape)
+    assert msgspec.to_builtins(found) == json.loads(text)
+    return found
+
+
+def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[str, list[Any]]]:
+    """Decode a frame, its parts and its rows, each as what the protocol says it is."""
+    found = msgspec.json.decode(frame, type=PageFrame)
+    assert isinstance(found, SnapshotFrame | DeltaFrame)
+    assert set(found.__struct_fields__) | {"type"} == set(json.loads(frame))
+    shape = shape_of(found.topic)
+    parts = {name: told_whole(bytes(raw), shape.parts[name]) for name, raw in found.parts.items()}
+    rows: dict[str, list[Any]] = {
+        name: told_whole(msgspec.json.encode(raws), shape.series[name])
+        for name, raws in found.series.items()
+    }
+    return found, parts, rows
+
+
+def test_every_topic_of_a_deck_with_everything_in_it_is_as_the_protocol_says() -> None:
+    call_command("seed", "--small", "--exit", stdout=StringIO())
+    runs = list(Run.objects.values_list("name", flat=True))
+    parts_seen: dict[str, set[str]] = {}
+    rows_seen: dict[str, set[str]] = {}
+
+    for name in ["runs", "alerts", *(f"run:{run}" for run in runs)]:
+        topic = topic_named(name)
+        change = topic.look(None)
+        assert change is not None
+        snapshot, parts, rows = read(topic.snapshot(at=NOON))
+        delta, *changed = read(topic.delta(change, previous=7, at=NOON))
+
+        kind = name.partition(":")[0]
+        assert (snapshot.topic, snapshot.at, set(parts)) == (name, NOON, set(shape_of(name).parts))
+        assert isinstance(delta, DeltaFrame)
+        assert (delta.previous, delta.sequence) == (7, snapshot.sequence)
+        assert changed == [parts, {name: found for name, found in rows.items() if found}]
+        parts_seen.setdefault(kind, set()).update(n for n, part in parts.items() if part)
+        rows_seen.setdefault(kind, set()).update(n for n, found in rows.items() if found)
+
+    # Frames that hold nothing would be right, too.
+    for kind, shape in topic_shapes().items():
+        assert (kind, parts_seen[kind]) == (kind, set(shape.parts))
+        assert (kind, rows_seen[kind]) == (kind, set(shape.series))
+    for run in runs:
+        topic = topic_named(f"{CONTROL_PREFIX}{run}")
+        change = topic.look(None)
+        assert change is not None
+        for frame in (topic.snapshot(at=NOON), topic.delta(change, previous=1, at=NOON)):
+            told_whole(frame.encode(), ControlFrame)
+
+
+def test_a_run_that_is_not_there_sends_no_control_frame() -> None:
+    assert topic_named(f"{CONTROL_PREFIX}nobody").look(None) is None
+
+
+def test_every_reader_says_what_it_reads() -> None:
+    shapes = [
+        shape
+        for topic in topic_shapes().values()
+        for shape in (*topic.parts.values(), *topic.series.values())
+    ]
+
+    assert len(shapes) >= 10
+    assert Any not in shapes
+    msgspec.json.schema_components([*shapes, *MESSAGES.values()])
+
+
+def test_a_run_of_the_live_list_has_the_whole_outlook() -> None:
+    added = set(DeckRun.__struct_fields__) - set(RunRow.__struct_fields__)
+
+    assert added == set(Outlook.__struct_fields__)
+
+
+def test_a_hidden_page_is_told_a_part_of_it() -> None:
+    change = Change(sequence=3, parts={"run": b"null", "queue": b"null"})
+    hidden = change.for_hidden()
+    assert hidden is not None
+
+    frame, parts, _ = read(topic_named("run:alpha").delta(hidden, previous=1, at=NOON))
+
+    assert (frame.sequence, parts) == (3, {"run": None})

@@ -1,0 +1,43 @@
+"""A machine of somebody else's that hears webhooks."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Receiver:
+    """A real HTTP server that answers what it is told, one answer after the other."""
+
+    def __init__(self, answers: list[int]) -> None:
+        self.heard: list[tuple[dict[str, str], bytes]] = []
+        waiting = list(answers)
+        self.answer: Callable[[bytes], int] = lambda _: waiting.pop(0) if waiting else 200
+        """The status for a body."""
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(handler) -> None:  # noqa: N805 the library's name; self is taken
+                body = handler.rfile.read(int(handler.headers["Content-Length"]))
+                self.heard.append((dict(handler.headers), body))
+                handler.send_response(self.answer(body))
+                handler.send_header("Location", "http://127.0.0.1:1/elsewhere")
+                handler.send_header("Content-Length", "0")
+                handler.end_headers()
+
+            def log_message(handler, *_: Any) -> None:  # noqa: N805
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hooks/a-secret-path"
+
+
+@contextmanager
+def receiver(*answers: int) -> Iterator[Receiver]:
+    found = Receiver(list(answers))
+    thread = threading.Thread(target=found.server.serve_forever, daemon=True)
+    thread.start()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+    thread.join()
