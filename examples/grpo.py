@@ -306,7 +306,7 @@ def begin(trainer: Trainer, subject: Subject, joined: TrainerRegistration, *, go
         return joined.policy_step
     built = Built(subject.model, subject.tokenizer)
     for name, share in imitate(built, subject.imitated, seed=subject.seed).items():
-        print(f"imitated {name}: {share:.0%} of greedy answers are right", flush=True)
+        print(f"imitated {name}: {100 * share:.0f} % of greedy answers are right", flush=True)
     trainer.publish_weights(dict(checkpoints.named_tensors(subject.model)), step=0)
     return 0
 

@@ -77,7 +77,7 @@ class FleetWorkerAdmin(ReadOnlyAdmin):
 
     list_display = (
         *("index", "run_link", "state", "heartbeat_at", "node", rounded("env_steps_per_second")),
-        *("active_step", "to_send", "restarts", "reason", "verdict"),
+        *("active_step", "to_send", "restarts", "reason", "time_use"),
     )
     list_filter = ("state", ("fleet__run", AutocompleteSelectFilter))
     list_select_related = ("fleet__run",)

@@ -1,5 +1,8 @@
 """Tell Django about fleets, and the live pages what may be shown of them."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from django.apps import AppConfig
 from django.utils import timezone
 
@@ -17,7 +20,7 @@ class RolloutsConfig(AppConfig):
         from rollouts import jobs, selectors
         from rollouts.selectors import conditions as seen
         from rollouts.selectors import token_text
-        from rollouts.wire import FleetState
+        from rollouts.wire import FleetState, PipelineVerdict
         from runs import live
         from runs.core.alerts import AlertKind
         from runs.services import changes, conditions, config_checks
@@ -25,11 +28,19 @@ class RolloutsConfig(AppConfig):
         def fleet_part(run_id: int) -> FleetState:
             return selectors.fleet_state(run_id, now=timezone.now())
 
+        def verdict_part(run_id: int) -> PipelineVerdict:
+            return selectors.verdict_of(run_id, now=timezone.now())
+
+        def fleet_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+            return selectors.fleet_outlooks(run_ids, now=timezone.now())
+
         live.register_part("fleet", fleet_part)
+        # Nobody announces it: it is read with everything else, every few seconds.
+        live.register_part("verdict", verdict_part)
         live.register_part("curriculum", selectors.curriculum_part)
         live.register_series("episodes", selectors.episode_series)
         live.register_part("metrics", selectors.metric_part)
-        live.register_outlook(selectors.fleet_outlooks)
+        live.register_outlook(fleet_outlooks)
         conditions.register({AlertKind.FLEET_SILENT}, seen.silent_fleets)
         conditions.register({AlertKind.WORKERS_DOWN}, seen.fleets_short_of_workers)
         conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)

@@ -1,6 +1,8 @@
 """Lease batches to trainers that confirm them by id."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,7 +17,7 @@ from rest_framework.views import APIView
 from buffer import selectors, services
 from buffer.api import messages
 from buffer.api.callers import AnyAccept
-from buffer.api.sending import StoredAnswer
+from buffer.api.sending import NotedAnswer, StoredAnswer
 from buffer.core.batch_bytes import GroupForm, groups_as, json_answer, msgpack_answer
 from buffer.core.fates import BatchState, ItemKind
 from buffer.core.shards import Share, shard
@@ -59,19 +61,34 @@ def _head(lease: services.Lease, share: Share, places: range) -> BatchHead:
     )
 
 
-def _bytes(request: Request, lease: services.Lease, share: Share) -> HttpResponse:
-    """Return a leased batch: msgpack, or JSON for groups when the client asks for it."""
+def _handed_over(request: Request, lease: services.Lease, share: Share) -> NotedAnswer:
+    """Return a leased batch, and note when its last byte has left.
+
+    Of a batch in shards the last one counts: before, its trainer cannot begin.
+    """
+    batch_id, fence = lease.batch.pk, lease.batch.fence
+    parts, content_type = _encoded(request, lease, share)
+    return NotedAnswer(
+        parts,
+        content_type=content_type,
+        on_sent=partial(services.note_delivered, batch_id=batch_id, fence=fence),
+        # Until it is confirmed the same batch is handed out again: there is nothing to undo.
+        on_cut=lambda: None,
+    )
+
+
+def _encoded(request: Request, lease: services.Lease, share: Share) -> tuple[Sequence[bytes], str]:
+    """Return a batch and its media type: msgpack, or JSON for groups when the client asks."""
     kind = ItemKind(lease.batch.kind)
     places = _places(lease.batch, share)
     stored = services.contents_of(lease, positions=places, now=timezone.now())
     head = _head(lease, share, places)
     if kind is ItemKind.FRAGMENTS:
-        return StoredAnswer(msgpack_answer(head, stored), content_type=BATCH_TYPE)
+        return msgpack_answer(head, stored), BATCH_TYPE
     accept = request.headers.get("Accept", "")
     if "application/json" in accept:
-        return StoredAnswer(json_answer(head, stored), content_type="application/json")
-    items = groups_as(group_form(accept), stored)
-    return StoredAnswer(msgpack_answer(head, items), content_type=BATCH_TYPE)
+        return json_answer(head, stored), "application/json"
+    return msgpack_answer(head, groups_as(group_form(accept), stored)), BATCH_TYPE
 
 
 def _places(batch: Batch, share: Share) -> range:
@@ -120,7 +137,7 @@ class LeasingView(WaitingView):
                     return None
                 # A batch with corrupt items is taken apart: the next is made without them.
                 with suppress(services.BatchCorrupt):
-                    return _bytes(request, lease, share)
+                    return _handed_over(request, lease, share)
             return None
 
         return self.wait(
@@ -159,7 +176,7 @@ class NextBatchView(LeasingView):
             lease = services.held_after(run_id=run.pk, identity=identity, after=wanted.after)
             if lease is not None:
                 with suppress(services.BatchCorrupt):
-                    return _bytes(request, lease, share)
+                    return _handed_over(request, lease, share)
             return None
 
         return self.wait(
@@ -260,7 +277,8 @@ class BatchView(APIView):
         found = runs_selectors.run_named(run)
         identity = identity_of(request)
         lease = services.held_by(run_id=found.pk, batch_id=batch, identity=identity)
-        return _bytes(request, lease, share)
+        parts, content_type = _encoded(request, lease, share)
+        return StoredAnswer(parts, content_type=content_type)
 
 
 class BatchesView(APIView):

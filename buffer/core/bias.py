@@ -12,6 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from runs.core.amounts import percent
+
 QUANTILES: Final = (0.1, 0.5, 0.9)
 # Fewer items than this say nothing of a distribution.
 ENOUGH_ITEMS: Final = 20
@@ -151,6 +153,6 @@ def _about_environments(dropped: Items, served: Items, unit: str) -> str:
     share = dropped.environments.count(worst) / len(dropped.environments)
     kept = served.environments.count(worst) / len(served.environments)
     return (
-        f"{worst or 'no environment'} makes up {share:.0%} of dropped {unit} "
-        f"and {kept:.0%} of served ones"
+        f"{worst or 'no environment'} makes up {percent(share)} of dropped {unit} "
+        f"and {percent(kept)} of served ones"
     )

@@ -1,8 +1,9 @@
 """Read how fast items came in and batches went out within the last minute, from a few rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.db import connection
 
@@ -35,11 +36,11 @@ class Rates:
     """A second."""
     batches: float | None
     """Handed out a second."""
-    delivery_seconds: float | None
-    """Mean time from a batch's lease to its last byte, where that was noted: on Atropos' route."""
-    train_seconds: float | None
-    """Mean time that a trainer held a batch which it confirmed."""
-    holding_seconds: float | None
+    delivery_seconds: Sequence[float] = ()
+    """Of each batch from its lease to its last byte."""
+    train_seconds: Sequence[float] = ()
+    """Of each confirmed batch from its last byte to its confirmation."""
+    holding_seconds: float | None = None
     """How long the batch that is out longest has been; of the newest batches."""
 
 
@@ -52,9 +53,9 @@ def rates_of(run: Run, *, now: datetime) -> Rates:
     found = [row for row in rows if row[0] > since]
     out = [(now - leased).total_seconds() for leased, _, _, state, _ in rows if state == "leased"]
     seconds = _seconds(min((row[0] for row in found), default=now), len(found), now=now)
-    sent = [(at - leased).total_seconds() for leased, at, *_ in found if at is not None]
+    sent = [_between(leased, at) for leased, at, *_ in found if at is not None]
     trained = [
-        (settled - (at or leased)).total_seconds()
+        _between(at or leased, settled)
         for leased, at, settled, state, _ in found
         if state == "confirmed" and settled is not None
     ]
@@ -62,8 +63,8 @@ def rates_of(run: Run, *, now: datetime) -> Rates:
         arriving=_arriving(run, since=since, now=now),
         handed_out=sum(row[4] for row in found) / seconds if found else None,
         batches=len(found) / seconds if found else None,
-        delivery_seconds=_mean(sent),
-        train_seconds=_mean(trained),
+        delivery_seconds=sent,
+        train_seconds=trained,
         holding_seconds=max(out, default=None),
     )
 
@@ -85,5 +86,5 @@ def _seconds(first_at: datetime, batches: int, *, now: datetime) -> float:
     return max(0.001, window.total_seconds())
 
 
-def _mean(seconds: list[Any]) -> float | None:
-    return sum(max(0.0, one) for one in seconds) / len(seconds) if seconds else None
+def _between(since: datetime, until: datetime) -> float:
+    return max(0.0, (until - since).total_seconds())

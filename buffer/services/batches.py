@@ -53,8 +53,9 @@ _CONFIRM: Final = """
     WHERE id = %s AND state = ANY(%s::text[])"""
 _DELIVERED: Final = """
     UPDATE buffer_batch
-    SET delivered_at = statement_timestamp(), sending_since = NULL, sender = ''
+    SET delivered_at = LEAST(statement_timestamp(), settled_at), sending_since = NULL, sender = ''
     WHERE id = %s AND fence = %s"""
+"""A trainer may confirm what it has before its last byte is noted."""
 
 
 class TrainerNotRegistered(Exception):

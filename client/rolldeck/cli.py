@@ -70,6 +70,8 @@ def _parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     runs.add_argument("--status", help="only those in this status")
     show = command("show", "show a run with its configuration", command=_show, shown=_run_line)
     show.add_argument("run", metavar="RUN")
+    why = command("why", "say what holds a run up, and what to do", command=_why, shown=_verdict)
+    why.add_argument("run", metavar="RUN")
     launch = command("launch", "create a run and start it", command=_launch, shown=_run_line)
     _add_run(launch)
     launch.add_argument("--no-start", action="store_true", help="only create it")
@@ -140,6 +142,16 @@ def _check(connection: Connection, args: argparse.Namespace) -> object:
 
 def _show(connection: Connection, args: argparse.Namespace) -> object:
     return connection.json(Call(method="GET", path=f"/api/runs/{quote(args.run, safe='')}"))
+
+
+def _why(connection: Connection, args: argparse.Namespace) -> object:
+    path = f"/api/runs/{quote(args.run, safe='')}/pipeline"
+    return connection.json(Call(method="GET", path=path))["verdict"]
+
+
+def _verdict(found: Row) -> str:
+    lines = [found["sentence"], *(f"  {each}" for each in found["proof"])]
+    return "\n".join([*lines, *([f"What to do: {found['change']}"] if found["change"] else [])])
 
 
 def _steer(connection: Connection, args: argparse.Namespace) -> object:

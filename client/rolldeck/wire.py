@@ -289,7 +289,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     """Fragments it may start, is filling or has not delivered: room that it holds."""
     dropped_steps: dict[str, LargeCount] = {}
     stages: dict[str, StageTiming] = {}
-    verdict: Note = ""
+    time_use: Note = ""
+    """What takes most of its time, in a sentence."""
     slots: list[SlotReport] = []
     shares: dict[str, float] = {}
     """Part of the time, 0 to 1, that each stage took, and each reason to wait."""

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ageSeconds, bytes, count, duration, elapsed, number, percent, policyStep, utc, visible } from "./format";
+import { ageSeconds, bytes, count, duration, elapsed, finePercent, number, percent, policyStep, utc, visible } from "./format";
 
 describe("numbers", () => {
   it("keeps three meaningful digits and groups thousands", () => {
@@ -27,6 +27,7 @@ describe("sizes and parts", () => {
   it("are short and keep their unit", () => {
     expect([0, 512, 1_400, 83_000_000, 1_414_000_000].map(bytes)).toEqual(["0 B", "512 B", "1.4 kB", "83 MB", "1.41 GB"]);
     expect([0, 0.714, 2.5].map(percent)).toEqual(["0 %", "71 %", "250 %"]);
+    expect([0, 0.00714, 1].map(finePercent)).toEqual(["0 %", "0.714 %", "100 %"]);
   });
   it("are not made up", () => {
     expect([bytes(null), percent(undefined)]).toEqual(["–", "–"]);

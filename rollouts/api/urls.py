@@ -11,12 +11,14 @@ from rollouts.api import (
     logs,
     metrics,
     recordings,
+    verdicts,
     views,
 )
 
 urlpatterns = [
     path("environments", environments.KnownEnvironmentsView.as_view()),
     path("environments/one", environments.KnownEnvironmentView.as_view()),
+    path("run-verdicts", verdicts.VerdictsView.as_view()),
     path("run-checks", checks.RunChecksView.as_view()),
     path("runs/<slug:run>/weights/deliveries", deliveries.DeliveriesView.as_view()),
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),

@@ -6,34 +6,23 @@ those that look at one: a trainer that waits says nothing of workers that may no
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
+from rollouts.core import standstill
 from rollouts.core.flow import Facts, Stage, share_of, stages
+from rollouts.core.verdict import Verdict
+from runs.core.amounts import duration, percent
 
 MOSTLY: Final = 0.5
 NOTABLY: Final = 0.3
 SELDOM: Final = 0.2
 """Of a trainer that waits no more than this, the trainer is the bottleneck."""
 LONG_SECONDS: Final = 60.0
-"""A trainer that holds a batch for longer may hang."""
+"""A trainer that holds a batch for longer may hang; weights that come later are overdue."""
+LATE_SECONDS: Final = 30.0
+"""Weights that take longer to a worker do not reach it."""
 FULL_BATCHES: Final = 2.0
 """So many whole batches wait while a trainer does: no want of data."""
-
-_MOVES: Final = frozenset({"queued", "starting", "running", "draining"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What holds a run up."""
-
-    sentence: str
-    stage: Stage | None = None
-    """Null: nothing does, or nobody can tell."""
-    proof: list[str] = field(default_factory=list)
-    """The numbers behind the sentence, each in a few words."""
-    change: str = ""
-    """What to do about it; empty where there is nothing to do."""
 
 
 def judge(facts: Facts) -> Verdict:
@@ -56,37 +45,46 @@ def gain_of_a_worker(facts: Facts) -> float | None:
     return min(1 + 1 / facts.workers, most) - 1
 
 
-def _over(facts: Facts) -> Verdict | None:
-    if facts.status in _MOVES:
-        return None
-    return Verdict(sentence=f"The run is {facts.status}: nothing has to move.")
-
-
-def _silent(facts: Facts) -> Verdict | None:
-    is_silent = not facts.shares and facts.arriving is None and facts.trainer_waits is None
-    if not is_silent or facts.queued:
+def _behind(facts: Facts) -> Verdict | None:
+    behind = facts.versions_behind
+    if facts.kind == "outside" or not behind or (facts.behind_seconds or 0.0) < LATE_SECONDS:
         return None
     return Verdict(
-        sentence="Nothing moved in the last minute.",
-        proof=["no data came in", "no trainer had a batch"],
-        change="The trainer's command stands on the overview; the log of a fleet on its tab."
-        if facts.kind != "outside"
-        else "Start the environments and the trainer; API & tokens has their commands.",
+        stage="infer",
+        sentence="Weights do not reach the workers: "
+        f"what one acts with is {_versions(behind)} old.",
+        proof=[
+            f"the newest version is {facts.version}",
+            f"a newer one has been there for {duration(facts.behind_seconds or 0.0)}",
+        ],
+        change="Look at Weights: which worker did not get the version, and why. What it samples "
+        "grows too old to train on.",
     )
 
 
-def _without_weights(facts: Facts) -> Verdict | None:
-    waiting = facts.shares.get("waiting_weights", 0.0)
-    if waiting < MOSTLY or facts.kind == "outside":
+def _unpublished(facts: Facts) -> Verdict | None:
+    """Judge a deadlock: workers may go no further without weights, and nobody trains."""
+    is_idle = facts.holding_seconds is None and facts.batches_waiting < 1
+    is_late = (facts.version_age_seconds or 0.0) >= LONG_SECONDS
+    is_held = facts.held_back >= MOSTLY
+    if facts.kind == "outside" or not (is_idle and is_late and is_held):
         return None
     return Verdict(
-        stage="train" if facts.trainer_waits is None else "infer",
-        sentence=f"Workers have no weights to act with for {waiting:.0%} of their time.",
-        proof=[f"workers wait for weights {waiting:.0%} of the time"],
-        change="Start the trainer: it publishes the weights it begins with."
-        if facts.trainer_waits is None
-        else "Look at the Weights tab: which worker did not get the version, and why.",
+        stage="train",
+        sentence=f"The weights are stale: none were published for "
+        f"{duration(facts.version_age_seconds or 0.0)}, and workers may go no further without.",
+        proof=[
+            f"workers may not go on {percent(facts.held_back)} of their time",
+            f"the newest version is {facts.version}",
+            f"{facts.queued:,} {facts.unit} wait, a batch takes {facts.batch_size or 0:,}",
+        ],
+        change="Publish weights after each train step, or let workers go further ahead: raise "
+        "max_staleness (or off_policy_tolerance).",
     )
+
+
+def _versions(count: int) -> str:
+    return f"{count:,} version{'' if count == 1 else 's'}"
 
 
 def _untaken(facts: Facts) -> Verdict | None:
@@ -100,14 +98,17 @@ def _untaken(facts: Facts) -> Verdict | None:
             change="Start the trainer.",
         )
     if facts.queued >= facts.batch_size:
+        is_full = facts.is_full or facts.held_back >= MOSTLY
+        pause = f" The buffer is full, so {_producers(facts)} pause." if is_full else ""
         return Verdict(
             stage="train",
-            sentence="No trainer takes the batches that wait.",
+            sentence=f"No trainer takes the batches that wait.{pause}",
             proof=[
                 f"{facts.queued:,} {facts.unit} wait, a batch takes {facts.batch_size:,}",
                 "none was handed out in the last minute",
             ],
-            change="Start the trainer, or look at what it does: it holds no batch either.",
+            change="Start the trainer, or look at what it does: it holds no batch either."
+            + (f" The {_producers(facts)} go on by themselves." if is_full else ""),
         )
     return Verdict(
         stage="queue",
@@ -115,6 +116,10 @@ def _untaken(facts: Facts) -> Verdict | None:
         f"{facts.unit}.",
         proof=[_arriving(facts), "no batch was handed out in the last minute"],
     )
+
+
+def _producers(facts: Facts) -> str:
+    return "environments" if facts.kind == "outside" else "workers"
 
 
 def _taking_turns(facts: Facts) -> Verdict | None:
@@ -125,8 +130,8 @@ def _taking_turns(facts: Facts) -> Verdict | None:
         stage="queue",
         sentence="Trainer and workers take turns: each waits while the other is at work.",
         proof=[
-            f"the trainer waits {waits:.0%} of its time for data",
-            f"workers may not go on {facts.held_back:.0%} of theirs, for want of room",
+            f"the trainer waits {percent(waits)} of its time for data",
+            f"workers may not go on {percent(facts.held_back)} of theirs, for want of room",
         ],
         change="Let workers go further ahead: raise max_staleness (or off_policy_tolerance) by "
         "one, if your algorithm bears data that is one version older.",
@@ -139,7 +144,7 @@ def _stuck(facts: Facts) -> Verdict | None:
         return None
     return Verdict(
         stage="train",
-        sentence=f"The trainer has held one batch for {_for(held)}.",
+        sentence=f"The trainer has held one batch for {duration(held)}.",
         proof=["no batch was handed out in the last minute", *_waiting_batches(facts)],
         change="If its train steps should take less, look at its own output: it may hang. When "
         "the lease runs out the batch goes to whoever asks next.",
@@ -150,19 +155,22 @@ def _trainer_bound(facts: Facts) -> Verdict | None:
     waits = facts.trainer_waits
     if waits is None or waits > SELDOM:
         return None
-    proof = [f"the trainer waits {waits:.0%} of its time for data"]
+    proof = [f"the trainer waits {percent(waits)} of its time for data"]
     if facts.train_seconds is not None:
         proof.append(f"it holds a batch for {facts.train_seconds:.3g} s")
     proof += _waiting_batches(facts)
     change = "Make train steps faster; more data would only wait longer."
     if facts.held_back >= NOTABLY and facts.workers > 1:
-        proof.append(f"workers may not go on {facts.held_back:.0%} of their time")
+        proof.append(f"workers may not go on {percent(facts.held_back)} of their time")
         enough = max(1, math.ceil(facts.workers * (1 - facts.held_back)))
         if enough < facts.workers:
             change += f" {enough} of the {facts.workers} workers would be enough for this trainer."
+    is_full = facts.held_back >= NOTABLY or (facts.is_full and facts.kind == "outside")
+    pause = f" The buffer is full, so {_producers(facts)} pause meanwhile." if is_full else ""
     return Verdict(
         stage="train",
-        sentence=f"The trainer is the bottleneck: it is at work {1 - waits:.0%} of the time.",
+        sentence=f"The trainer is the bottleneck: it is at work {percent(1 - waits)} of the time."
+        f"{pause}",
         proof=proof,
         change=change,
     )
@@ -174,10 +182,10 @@ def _delivery_bound(facts: Facts) -> Verdict | None:
         return None
     return Verdict(
         stage="batch",
-        sentence=f"Batches are on their way to the trainer {share:.0%} of the time.",
+        sentence=f"Batches are on their way to the trainer {percent(share)} of the time.",
         proof=[
             f"a batch takes {facts.delivery_seconds or 0.0:.3g} s from its lease to its last byte",
-            f"the trainer waits {waits:.0%} of its time",
+            f"the trainer waits {percent(waits)} of its time",
         ],
         change="Fetch the next batch while training on this one, bring the trainer nearer to "
         "the deck, or push smaller observations (uint8 instead of float32).",
@@ -193,7 +201,7 @@ def _not_formed(facts: Facts) -> Verdict | None:
         sentence="Enough waits for whole batches, and still the trainer waits.",
         proof=[
             f"{facts.queued:,} {facts.unit} wait, batches take {facts.batch_size or 0:,}",
-            f"the trainer waits {waits:.0%} of its time",
+            f"the trainer waits {percent(waits)} of its time",
         ],
         change="Look at the next batch on the Queue tab: an environment's minimum may be missing, "
         "or the trainer may ask late.",
@@ -201,9 +209,16 @@ def _not_formed(facts: Facts) -> Verdict | None:
 
 
 _RULES: Final[tuple[Callable[[Facts], Verdict | None], ...]] = (
-    _over,
-    _silent,
-    _without_weights,
+    standstill.over,
+    standstill.paused,
+    standstill.unheard,
+    standstill.starting,
+    standstill.without_workers,
+    standstill.without_weights,
+    standstill.draining,
+    standstill.silent,
+    _behind,
+    _unpublished,
     _untaken,
     _taking_turns,
     _stuck,
@@ -225,8 +240,8 @@ def _of_producers(facts: Facts) -> Verdict:
     said = "is the bottleneck" if waits >= MOSTLY else "is the slowest part"
     return Verdict(
         stage=busiest,
-        sentence=f"{what} {said}: {share:.0%} of the workers' time, while the trainer waits "
-        f"{waits:.0%} of its.",
+        sentence=f"{what} {said}: {percent(share)} of the workers' time, while the trainer waits "
+        f"{percent(waits)} of its.",
         proof=[_arriving(facts), _wanted(facts, waits), *_breakdown(facts)],
         change=" ".join(filter(None, [_one_more(facts), help_])),
     )
@@ -253,7 +268,7 @@ def _of_outsiders(facts: Facts, waits: float) -> Verdict:
     said = "are the bottleneck" if waits >= MOSTLY else "nearly keep pace"
     return Verdict(
         stage="push",
-        sentence=f"{who} {said}: the trainer waits {waits:.0%} of its time for data.",
+        sentence=f"{who} {said}: the trainer waits {percent(waits)} of its time for data.",
         proof=[_arriving(facts), _wanted(facts, waits)],
         change="Run more environments, or have each sample more at once. What they spend their "
         "time on lies outside of what the deck sees."
@@ -270,7 +285,7 @@ def _arriving(facts: Facts) -> str:
 
 def _wanted(facts: Facts, waits: float) -> str:
     if not facts.handed_out or waits >= 1:
-        return f"the trainer waits {waits:.0%} of its time"
+        return f"the trainer waits {percent(waits)} of its time"
     return f"the trainer could take about {facts.handed_out / (1 - waits):.3g} a second"
 
 
@@ -279,17 +294,9 @@ def _waiting_batches(facts: Facts) -> list[str]:
     return [f"{whole:,} more {'waits' if whole == 1 else 'wait'}"] if whole else []
 
 
-def _for(seconds: float) -> str:
-    """Return a time in the unit in which people say it."""
-    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s"
-
-
 def _breakdown(facts: Facts) -> list[str]:
     shares = [(share_of(stage, facts.shares) or 0.0, stage) for stage in _PRODUCING]
-    said = [f"{stage} {share:.0%}" for share, stage in shares if share >= 0.005]
+    said = [f"{stage} {percent(share)}" for share, stage in shares if share >= 0.005]
     return [f"workers' time: {', '.join(said)}"] if said else []
 
 
@@ -298,4 +305,4 @@ def _one_more(facts: Facts) -> str:
     if gain is None or gain < 0.005:
         return ""
     workers = f"{facts.workers} worker{'' if facts.workers == 1 else 's'}"
-    return f"Add workers: one more beside the {workers} would give about +{gain:.0%}."
+    return f"Add workers: one more beside the {workers} would give about +{percent(gain)}."

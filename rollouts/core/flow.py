@@ -29,8 +29,29 @@ class Facts:
     status: str
     unit: str
     """What batches count: ``fragments`` or ``sequences``; all rates are of these a second."""
+    reason: str = ""
+    """Why the run is in this status, as somebody said."""
+    fleet: str = "running"
+    """State of the fleet, as a page shows it: ``unknown`` when it is silent."""
+    fleet_reason: str = ""
+    """Why it is so, in the words of its manager or of the platform."""
+    silent_seconds: float | None = None
+    """Since the fleet's last report."""
     workers: int = 0
     """That run, and were heard of."""
+    workers_wanted: int = 0
+    workers_coming: int = 0
+    """That start, or start again."""
+    workers_down: int = 0
+    version: int | None = None
+    """Newest version that a trainer published; None: none."""
+    version_age_seconds: float | None = None
+    versions_behind: int = 0
+    """By which the slowest running worker trails the newest version."""
+    behind_seconds: float | None = None
+    """How long there has been a newer version than the slowest running worker acts with."""
+    is_full: bool = False
+    """No producer may start anything before a trainer has taken more."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Mean of the workers' parts of the time by what they did or waited for."""
     work_per_second: float | None = None

@@ -5,12 +5,13 @@ dies in the middle, a restart or a lost step leaves a sample out and upsets noth
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
 
 from rolldeck.wire import StageTiming
+from runs.core.amounts import percent
 
 STAGES: Final = ("recv", "infer", "act", "env_step", "cut", "enqueue", "send")
 WAITING: Final = ("waiting_room", "waiting_weights")
@@ -18,22 +19,18 @@ WAITING: Final = ("waiting_room", "waiting_weights")
 SAMPLES_KEPT: Final = 512
 # Below this part of the time at work, no stage is worth naming.
 BUSY_SHARE: Final = 0.05
-MOSTLY_WAITING_SHARE: Final = 0.5
-SELDOM_WAITING_SHARE: Final = 0.2
 SEND_IS_BUSY_SHARE: Final = 0.9
 
-_BOUND: Final = {
-    "recv": "Pipe-bound: {share:.0%} of the time goes to reading observations",
-    "infer": "Inference-bound: {share:.0%} of the time goes to the policy",
-    "act": "Pipe-bound: {share:.0%} of the time goes to sending actions",
-    "env_step": "Environment-bound: {share:.0%} of the time goes to stepping environments",
-    "cut": "Cutting-bound: {share:.0%} of the time goes to cutting fragments",
-    "enqueue": "Queue-bound: {share:.0%} of the time goes to encoding and queueing fragments",
-    "send": "Send-bound: {share:.0%} of the time goes to sending fragments",
-    "waiting_room": (
-        "Trainer-bound: {share:.0%} of the time no slot may begin before the trainer moves on"
-    ),
-    "waiting_weights": ("Waiting for weights: {share:.0%} of the time there are none to act with"),
+_TAKES: Final = {
+    "recv": "Reading observations takes {share} of its time",
+    "infer": "The policy takes {share} of its time",
+    "act": "Sending actions takes {share} of its time",
+    "env_step": "Stepping environments takes {share} of its time",
+    "cut": "Cutting fragments takes {share} of its time",
+    "enqueue": "Encoding and queueing fragments takes {share} of its time",
+    "send": "Sending fragments takes {share} of its time",
+    "waiting_room": "It waits for room in the buffer {share} of its time",
+    "waiting_weights": "It waits for weights {share} of its time",
 }
 
 
@@ -76,7 +73,7 @@ class PipelineMonitor:
         for stage, samples in self._samples.items():
             recent = [seconds for at, seconds in tuple(samples) if at > since]
             if recent:
-                timings[stage] = _timing(recent)
+                timings[stage] = timing_of(recent)
         return timings
 
     def shares(self, now: float) -> dict[str, float]:
@@ -95,51 +92,38 @@ class PipelineMonitor:
         }
 
 
-def judge(shares: Mapping[str, float]) -> str:
-    """Return one sentence that names what takes most of the time; empty if nothing does.
+def time_use(shares: Mapping[str, float]) -> str:
+    """Return one sentence that names what takes most of a worker's time; empty if nothing does.
+
+    It says nothing of what holds the run up: that takes both sides of the queue, and is judged by
+    :func:`rollouts.core.bottleneck.judge` alone.
 
     Args:
         shares: Parts of the time by stage or wait, as :meth:`PipelineMonitor.shares` gives them;
             other names count for nothing.
     """
-    busy = {name: share for name, share in shares.items() if name in _BOUND}
+    busy = {name: share for name, share in shares.items() if name in _TAKES}
     # Sending goes on beside the loop: it holds nothing up before it is busy all the time.
     if busy.get("send", 0.0) < SEND_IS_BUSY_SHARE:
         busy.pop("send", None)
-    slowest = max(busy, key=lambda name: busy[name], default="")
-    if not slowest or busy[slowest] < BUSY_SHARE:
+    most = max(busy, key=lambda name: busy[name], default="")
+    if not most or busy[most] < BUSY_SHARE:
         return ""
-    return _BOUND[slowest].format(share=busy[slowest]) + "."
-
-
-def judge_trainer(waiting_share: float) -> str:
-    """Return one sentence on who waits for whom, by the part of its time that a trainer waits."""
-    said = f"The trainer waits {waiting_share:.0%} of its time for data"
-    if waiting_share >= MOSTLY_WAITING_SHARE:
-        return f"{said}: the fleet is the bottleneck."
-    if waiting_share <= SELDOM_WAITING_SHARE:
-        return f"{said}: the trainer is the bottleneck."
-    return f"{said}: fleet and trainer keep pace."
+    return _TAKES[most].format(share=percent(busy[most])) + "."
 
 
 def mean_shares(workers: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Return each share as the mean over workers; one that did not measure counts for nothing."""
     measured = [shares for shares in workers if shares]
-    names = (name for name in _BOUND if any(name in shares for shares in measured))
+    names = (name for name in _TAKES if any(name in shares for shares in measured))
     return {
         name: round(sum(shares.get(name, 0.0) for shares in measured) / len(measured), 4)
         for name in names
     }
 
 
-def idle_share(shares: Mapping[str, float]) -> float | None:
-    """Return the part of the time in which nothing was allowed to act; None if not measured."""
-    if not shares:
-        return None
-    return round(min(1.0, sum(shares.get(name, 0.0) for name in WAITING)), 4)
-
-
-def _timing(seconds: list[float]) -> StageTiming:
+def timing_of(seconds: Sequence[float]) -> StageTiming:
+    """Return measured durations, at least one, summed up in milliseconds."""
     milliseconds = np.asarray(seconds) * 1000
     p50, p95 = np.percentile(milliseconds, [50, 95])
     return StageTiming(

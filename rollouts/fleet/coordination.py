@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from rolldeck.errands import LogLines
 from rolldeck.wire import WorkerReport
-from rollouts.core.pipeline import PipelineMonitor, judge
+from rollouts.core.pipeline import PipelineMonitor, time_use
 from rollouts.fleet import log_files
 from rollouts.fleet.clean_start import clean_start
 from rollouts.fleet.errands import read_log
@@ -171,7 +171,7 @@ class Coordination:
             to_send=self._sender.waiting if self._sender else 0,
             stages=self.monitor.timings(now) if is_reporting else {},
             shares=shares,
-            verdict=judge(shares),
+            time_use=time_use(shares),
             transfers=self.weights.transfers,
             **usage,
         )

@@ -18,7 +18,7 @@ class Orders(Struct, frozen=True, kw_only=True):
     credits: int = 0
     """Further fragments that may be begun."""
     is_reporting: bool = False
-    """Whether the answer shall carry statistics, timings and the verdict."""
+    """Whether the answer shall carry statistics, timings and where time goes."""
 
 
 class WorkerState(Struct, frozen=True, kw_only=True):

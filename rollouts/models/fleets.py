@@ -61,6 +61,10 @@ class Fleet(models.Model):
     observed_at = models.DateTimeField(
         null=True, blank=True, help_text="Last report of the current manager."
     )
+    # What proves the fleet's state. A new manager is no proof before it has spoken.
+    heard_at = models.DateTimeField(
+        null=True, blank=True, help_text="Last report of any of its managers."
+    )
     sequence = models.BigIntegerField(
         default=-1, help_text="Last report of this incarnation that was counted."
     )
@@ -113,7 +117,7 @@ class FleetWorker(models.Model):
     )
     dropped_steps = models.JSONField(default=dict, blank=True, help_text="Env steps by reason.")
     stages = models.JSONField(default=dict, blank=True, help_text="Windowed stage timings, ms.")
-    verdict = models.TextField(blank=True, help_text="Where the worker's time goes.")
+    time_use = models.TextField(blank=True, help_text="Where the worker's time goes.")
     shares = models.JSONField(default=dict, blank=True, help_text="Part of the time by stage.")
     # Its env processes included. Null: nobody measured.
     cpu_percent = models.FloatField(null=True, blank=True, help_text="Of one core.")

@@ -11,7 +11,6 @@ from rollouts.selectors.fleets import (
     LOGS_AT_ONCE,
     RECORDINGS_AT_MOST,
     ROWS_AT_MOST,
-    UNKNOWN_AFTER,
     WINDOWS_AT_MOST,
     NoFilm,
     control_of,
@@ -60,7 +59,7 @@ from rollouts.selectors.metrics import (
 )
 from rollouts.selectors.moments import moment
 from rollouts.selectors.outlooks import fleet_outlooks
-from rollouts.selectors.pipelines import pipeline_of
+from rollouts.selectors.pipelines import pipeline_of, verdict_of, verdicts
 from rollouts.selectors.series import AXES, TIMES, Asked, lines
 
 __all__ = [
@@ -75,7 +74,6 @@ __all__ = [
     "ROWS_AT_MOST",
     "SAMPLES_AT_ONCE",
     "TIMES",
-    "UNKNOWN_AFTER",
     "WINDOWS_AT_MOST",
     "Asked",
     "EpisodeFlow",
@@ -119,5 +117,7 @@ __all__ = [
     "runs_to_measure",
     "runs_to_reconcile",
     "samples_of",
+    "verdict_of",
+    "verdicts",
     "weights_transfers",
 ]

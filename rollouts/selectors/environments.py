@@ -40,18 +40,18 @@ RUNS_SHOWN: Final = 50
 _LOOKED: Final = """
     looked AS MATERIALIZED (
         SELECT r.id, r.name, r.kind, r.status, r.status_changed_at, r.created_at, r.config,
-            f.observed_at
+            f.heard_at
         FROM (
             SELECT * FROM runs_run WHERE archived_at IS NULL
             ORDER BY created_at DESC LIMIT %(most)s
         ) r LEFT JOIN rollouts_fleet f ON f.run_id = r.id
     ),
     named AS (
-        SELECT 'steps' AS kind, config #>> '{environment,spec}' AS name, id, observed_at AS seen_at,
+        SELECT 'steps' AS kind, config #>> '{environment,spec}' AS name, id, heard_at AS seen_at,
             NULL::int AS env_id, NULL::text AS lesson
         FROM looked WHERE kind = 'fleet'
         UNION ALL
-        SELECT 'tokens', l.value ->> 'spec', r.id, r.observed_at, NULL, l.key
+        SELECT 'tokens', l.value ->> 'spec', r.id, r.heard_at, NULL, l.key
         FROM looked r CROSS JOIN LATERAL jsonb_each(r.config #> '{language,lessons}') l
         WHERE r.kind = 'language'
         UNION ALL

@@ -1,7 +1,6 @@
 """Read what pages, fleets and the reconciler need to know of fleets."""
 
 from collections import Counter
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -14,8 +13,9 @@ from django.db.models.functions import Now
 from buffer import selectors as buffer_selectors
 from rolldeck import errands
 from rolldeck.wire import FleetControl
-from rollouts.core import control, pipeline
+from rollouts.core import control
 from rollouts.core import episode_summary as episode_rules
+from rollouts.core.proof import UNKNOWN_AFTER, Heard
 from rollouts.core.reconcile import Action, FleetView, decide, desired_of
 from rollouts.models import (
     EnvSlot,
@@ -34,14 +34,11 @@ from rollouts.wire import (
     RecordingRow,
     SlotState,
     TaskEpisodes,
-    TrainerPace,
     WorkerState,
 )
 from runs.core.lifecycle import RunStatus
 from runs.models import Run
 
-UNKNOWN_AFTER: Final = timedelta(seconds=5)
-"""Silence after which the last report no longer says what is true now."""
 ROWS_AT_MOST: Final = 2000
 LOG_WANTED_FOR: Final = timedelta(seconds=15)
 """Age at which nobody waits for a log any more."""
@@ -230,7 +227,7 @@ def running_fragments(run_id: int) -> int:
 def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     """Return what is wanted of a run's fleet and what was last seen of it.
 
-    A state that is older than :data:`UNKNOWN_AFTER` is shown as `unknown`.
+    A state that nothing proved lately is shown as `unknown`, with the age of its last proof.
     """
     run = Run.objects.only("status", "archived_at").get(pk=run_id)
     fleet = Fleet.objects.filter(run_id=run_id).first()
@@ -239,23 +236,29 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     slots = _slots_of(fleet)
     found = FleetWorker.objects.filter(fleet=fleet).order_by("index")
     workers = [_worker_state(worker, slots.get(worker.pk, []), now=now) for worker in found]
-    shares = pipeline.mean_shares(one.shares for one in workers if one.state == "running")
-    pace = buffer_selectors.trainer_pace(run_id, now=now)
+    heard = heard_of(fleet)
     return FleetState(
         desired=desired_of(_status_of(run)),
-        observed=_shown(fleet.observed, fleet.observed_at, now=now),
-        observed_at=fleet.observed_at,
-        age_seconds=_age(fleet.observed_at, now=now),
+        observed=heard.state(now=now),  # type: ignore[arg-type]
+        observed_at=fleet.heard_at,
+        age_seconds=_age(fleet.heard_at, now=now),
+        proven_at=heard.proven_at,
         launched_at=fleet.launched_at,
         attempt=fleet.attempt,
-        reason=fleet.reason,
+        reason=heard.doubt(now=now) or fleet.reason,
         env_steps_total=fleet.env_steps_total,
         workers=workers,
-        verdict=pipeline.judge(shares),
-        shares=shares,
-        idle_share=pipeline.idle_share(shares),
-        trainer=None if pace is None else TrainerPace(**asdict(pace)),
-        bottleneck="" if pace is None else pipeline.judge_trainer(pace.waiting_share),
+    )
+
+
+def heard_of(fleet: Fleet) -> Heard:
+    """Return what was last heard of a fleet, for whoever shows its state."""
+    return Heard(
+        observed=fleet.observed,
+        has_manager=bool(fleet.incarnation),
+        reported_at=fleet.observed_at,
+        heard_at=fleet.heard_at,
+        launched_at=fleet.launched_at,
     )
 
 

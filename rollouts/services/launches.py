@@ -41,6 +41,7 @@ def begin_launch(
     if run.status == RunStatus.QUEUED:
         # A person asked for this start: earlier failures do not count against it.
         fleet.recent_launches_at = []
+        fleet.heard_at = None
         run_services.move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
     attempts.end_all(fleet, reason=f"a new manager was launched: {reason}", now=now)
     _point_at_new_manager(fleet, run.name, now=now)

@@ -43,7 +43,8 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
     fleet.env_steps_total += _store_workers(fleet, report.workers, now=now)
     _store_episodes(fleet, report.episodes, now=now)
     fleet.sequence = report.sequence
-    fleet.observed, fleet.reason, fleet.observed_at = report.state, report.reason, now
+    fleet.observed, fleet.reason = report.state, report.reason
+    fleet.observed_at = fleet.heard_at = now
     fleet.for_good = report.for_good
     fleet.save()
     _store_events(run_id, report.events, now=now)

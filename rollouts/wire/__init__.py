@@ -15,7 +15,6 @@ from rollouts.wire.fleets import (
     Recordings,
     SlotState,
     TaskEpisodes,
-    TrainerPace,
     WorkerRestart,
     WorkerState,
 )
@@ -47,11 +46,18 @@ from rollouts.wire.metrics import (
     NonFinite,
 )
 from rollouts.wire.moments import Moment, MomentBatch, MomentVersion
-from rollouts.wire.pipelines import Pipeline, PipelineStage, PipelineVerdict
+from rollouts.wire.pipelines import (
+    BatchTimes,
+    Pipeline,
+    PipelineStage,
+    PipelineVerdict,
+    VerdictList,
+)
 
 __all__ = [
     "AttemptRow",
     "Attempts",
+    "BatchTimes",
     "CheckRun",
     "CurriculumSummary",
     "Deliveries",
@@ -97,7 +103,7 @@ __all__ = [
     "RunCheck",
     "SlotState",
     "TaskEpisodes",
-    "TrainerPace",
+    "VerdictList",
     "WorkerRestart",
     "WorkerState",
 ]

@@ -131,7 +131,8 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     outstanding: int
     dropped_steps: dict[str, int]
     stages: dict[str, StageTiming]
-    verdict: str
+    time_use: str
+    """What takes most of its time, in a sentence; it judges nothing, as a verdict does."""
     slots: list[SlotState]
     shares: dict[str, float]
     """Part of the time, 0 to 1, that each stage took, and each reason to wait."""
@@ -224,19 +225,6 @@ class FleetLog(Struct, frozen=True, kw_only=True):
     """Of the file on that node."""
 
 
-class TrainerPace(Struct, frozen=True, kw_only=True):
-    """How the run's trainers did in the last minute, or since their first batch in it."""
-
-    seconds: float
-    batches: int
-    waiting_share: float
-    """Part of the time, 0 to 1, in which a trainer had no batch to train on; mean of trainers."""
-    age_seconds: float | None
-    """Mean time from an item's arrival on the platform to when its batch was handed out."""
-    age_versions: float | None
-    """Versions by which the policy that sampled it trailed the run's then, on average."""
-
-
 class FleetState(Struct, frozen=True, kw_only=True):
     """What is wanted of a fleet and what was last seen of it."""
 
@@ -253,20 +241,13 @@ class FleetState(Struct, frozen=True, kw_only=True):
         "unknown",
     ]
     observed_at: datetime | None = None
+    """Last report of any of its managers: what proves its state."""
     age_seconds: float | None = None
+    proven_at: datetime | None = None
+    """The same while a manager ought to report; null: nobody ought to, so nothing can lapse."""
     launched_at: datetime | None = None
     attempt: int = 0
     """Managers launched so far."""
     reason: str = ""
     env_steps_total: int = 0
     workers: list[WorkerState] = []
-    verdict: str = ""
-    """Where the time of the fleet as a whole goes; empty while nobody measures."""
-    shares: dict[str, float] = {}
-    """Mean of the running workers' shares."""
-    idle_share: float | None = None
-    """Part of the time in which no slot was allowed to act, for want of room or weights."""
-    trainer: TrainerPace | None = None
-    """Null: no trainer had a batch within the last minute."""
-    bottleneck: str = ""
-    """Whether the trainer waits for the fleet or the fleet for the trainer, in a sentence."""

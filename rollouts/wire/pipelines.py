@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from rolldeck.wire import StageTiming
+
 StageName = Literal["step", "infer", "push", "queue", "batch", "train"]
 
 
@@ -37,6 +39,15 @@ class PipelineVerdict(Struct, frozen=True, kw_only=True):
     """What to do about it; empty where there is nothing to do."""
 
 
+class BatchTimes(Struct, frozen=True, kw_only=True):
+    """How long the last minute's batches took on their way; null where none came so far."""
+
+    under_way: StageTiming | None
+    """From when a batch was formed and leased to when its trainer had its last byte."""
+    in_hand: StageTiming | None
+    """From then to its confirmation."""
+
+
 class Pipeline(Struct, frozen=True, kw_only=True):
     """How data flowed through a run within the last minute."""
 
@@ -46,6 +57,7 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     stages: list[PipelineStage]
     """In the order in which data passes them; of an outside run those that the deck sees."""
     verdict: PipelineVerdict
+    batches: BatchTimes
     arriving: float | None
     """Items a second into the queue."""
     handed_out: float | None
@@ -55,5 +67,13 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     batch_size: int | None
     age_seconds: float | None
     """Mean time between an item's arrival and its batch, as measured."""
+    age_versions: float | None
+    """Versions by which the policy that sampled an item trailed the run's then, on average."""
     shares: dict[str, float]
     """Mean of the workers' parts of the time, by what they did or waited for."""
+
+
+class VerdictList(Struct, frozen=True, kw_only=True):
+    """What holds each run up, by the run's id."""
+
+    results: dict[int, PipelineVerdict]

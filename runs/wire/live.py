@@ -107,9 +107,10 @@ class DeckRun(RunRow, frozen=True, kw_only=True):
     """Sequences or fragments that wait for a trainer."""
     workers: int | UnsetType | None = UNSET
     observed_at: datetime | UnsetType | None = UNSET
-    """When its fleet last said anything."""
+    """Last proof of its fleet's state; null where nobody ought to report."""
+    fleet_reason: str | UnsetType = UNSET
+    """Why its fleet is as it is, or why nobody can tell."""
     return_mean: float | UnsetType | None = UNSET
     """Of the last 20 training episodes."""
     returns: list[float] | UnsetType = UNSET
     """The same over time, oldest first, at most 40 of them."""
-    verdict: str | UnsetType = UNSET

@@ -62,12 +62,13 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """Sequences or fragments that wait for a trainer."""
     workers: int | None = None
     observed_at: datetime | None = None
-    """When its fleet last said anything."""
+    """Last proof of its fleet's state; null where nobody ought to report."""
+    fleet_reason: str = ""
+    """Why its fleet is as it is, or why nobody can tell."""
     return_mean: float | None = None
     """Of the last 20 training episodes."""
     returns: list[float] = []
     """The same over time, oldest first, at most 40 of them."""
-    verdict: str = ""
 
 
 class OutlookList(Struct, frozen=True, kw_only=True):

@@ -80,6 +80,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "run-filter"): READ_ALL,
     ("GET", "run-filter/values"): READ_ALL,
     ("GET", "run-outlooks"): READ_ALL,
+    ("GET", "run-verdicts"): READ_ALL,
     ("POST", "run-actions"): OPERATE,
     ("PUT", "runs/<slug:run>/tags"): OPERATE,
     ("POST", "runs"): OPERATE,

@@ -161,7 +161,7 @@ class HandPlayedFleet:
             pid=100 + index,
             env_steps=made,
             env_steps_per_second=100.0,
-            verdict="Environment-bound: 71 % of the time is env step",
+            time_use="Stepping environments takes 71 % of its time.",
             slots=[SlotReport(slot=slot, state="stepping", episodes=3) for slot in range(4)],
         )
 

@@ -8,10 +8,12 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.deck import Deck, wait_until
 from tests.e2e.hand_played import HandPlayedFleet
@@ -102,5 +104,59 @@ def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
             "its manager is gone from the cluster", timeout=60_000
         )
         assert page.evaluate("window.stays") is True
+    finally:
+        deck.post(f"/api/runs/{run}/kill", {"reason": "the test is over"})
+
+
+@contextmanager
+def stopped_jobs(deck: Deck) -> Iterator[None]:
+    """Hold the clock and the jobs of a deck, so that nobody looks after its fleets."""
+    held = deck.children("celery")
+    assert held
+    for pid in held:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it(
+    signed_in: Page, deck: Deck
+) -> None:
+    page, run = signed_in, "not-heard-of"
+    fleet = HandPlayedFleet(deck, run)
+    in_its_header = page.locator(".run-title [data-state]")
+    of_the_fleet = page.locator("[data-fleet-state] [data-state]")
+    verdict = page.get_by_role("region", name="Verdict")
+
+    def is_unknown(chip: Locator, why: str) -> None:
+        expect(chip).to_have_attribute("data-state", "unknown", timeout=30_000)
+        expect(chip).to_contain_text(re.compile(rf"unknown· \d+ (s|min) ago, .*{why}"))
+
+    try:
+        page.goto(f"/runs/{run}/fleet")
+        for chip in (in_its_header, of_the_fleet):
+            expect(chip).to_have_attribute("data-state", "running")
+        with stopped_jobs(deck):
+            fleet.close()
+            is_unknown(of_the_fleet, "its manager does not report")
+            is_unknown(in_its_header, "its manager does not report")
+            expect(verdict).to_contain_text(re.compile("has not been heard of for .* nobody can"))
+            page.get_by_role("navigation", name="Parts of").get_by_text("Overview").click()
+            expect(verdict).to_contain_text("nobody can tell what it does")
+            page.goto("/runs")
+            row = page.locator("tr[data-row]").filter(has=page.get_by_role("link", name=run))
+            is_unknown(row.locator("[data-state]:visible"), "its manager does not report")
+            page.goto("/")
+            card = page.locator(f"article[data-run={run}]")
+            is_unknown(card.locator("[data-state]"), "its manager does not report")
+            expect(card).to_contain_text("nobody can tell what it does")
+
+        # The platform works again and launches another manager, which is no proof of life.
+        page.goto(f"/runs/{run}/fleet")
+        is_unknown(in_its_header, "another was launched and has not reported yet")
+        is_unknown(of_the_fleet, "another was launched and has not reported yet")
     finally:
         deck.post(f"/api/runs/{run}/kill", {"reason": "the test is over"})

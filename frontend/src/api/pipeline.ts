@@ -6,15 +6,30 @@ import type { components } from "@/api/schema";
 
 export type Pipeline = components["schemas"]["Pipeline"];
 export type PipelineStage = components["schemas"]["PipelineStage"];
+export type Verdict = components["schemas"]["PipelineVerdict"];
 export type StageName = PipelineStage["name"];
 
 const EVERY_MS = 2_000;
+const VERDICTS_EVERY_MS = 10_000;
+/** As many as the server judges at once. */
+export const VERDICTS_AT_MOST = 12;
 
 export function pipelineQuery(run: string) {
   return queryOptions({
     queryKey: ["pipeline", run],
     queryFn: (): Promise<Pipeline> => body(api.GET("/api/runs/{run}/pipeline", { params: { path: { run } } })),
     refetchInterval: EVERY_MS,
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** What holds a few runs up, by their ids; each is what the run's own page says. */
+export function verdictsQuery(ids: number[]) {
+  return queryOptions({
+    queryKey: ["run-verdicts", ids],
+    queryFn: async () => (await body(api.GET("/api/run-verdicts", { params: { query: { ids: ids.join(",") } } }))).results,
+    enabled: ids.length > 0,
+    refetchInterval: VERDICTS_EVERY_MS,
     placeholderData: keepPreviousData,
   });
 }

@@ -370,6 +370,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/run-verdicts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the verdict of each run's pipeline; a run that is gone is left out. */
+        get: operations["run_verdicts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs": {
         parameters: {
             query?: never;
@@ -2816,6 +2833,14 @@ export interface components {
             };
         };
         /**
+         * BatchTimes
+         * @description How long the last minute's batches took on their way; null where none came so far.
+         */
+        BatchTimes: {
+            under_way: components["schemas"]["StageTiming"] | null;
+            in_hand: components["schemas"]["StageTiming"] | null;
+        };
+        /**
          * BeatFrame
          * @description The connection lives.
          */
@@ -3201,9 +3226,9 @@ export interface components {
             queued?: number | null;
             workers?: number | null;
             observed_at?: string | null;
+            fleet_reason?: string;
             return_mean?: number | null;
             returns?: number[];
-            verdict?: string;
         };
         /**
          * Deliveries
@@ -3712,6 +3737,8 @@ export interface components {
             /** @default null */
             age_seconds: number | null;
             /** @default null */
+            proven_at: string | null;
+            /** @default null */
             launched_at: string | null;
             /** @default 0 */
             attempt: number;
@@ -3721,18 +3748,6 @@ export interface components {
             env_steps_total: number;
             /** @default [] */
             workers: components["schemas"]["WorkerState"][];
-            /** @default  */
-            verdict: string;
-            /** @default {} */
-            shares: {
-                [key: string]: number;
-            };
-            /** @default null */
-            idle_share: number | null;
-            /** @default null */
-            trainer: components["schemas"]["TrainerPace"] | null;
-            /** @default  */
-            bottleneck: string;
         };
         /**
          * FollowerList
@@ -4468,12 +4483,12 @@ export interface components {
             workers: number | null;
             /** @default null */
             observed_at: string | null;
+            /** @default  */
+            fleet_reason: string;
             /** @default null */
             return_mean: number | null;
             /** @default [] */
             returns: number[];
-            /** @default  */
-            verdict: string;
         };
         /**
          * OutlookList
@@ -4558,12 +4573,14 @@ export interface components {
             workers: number;
             stages: components["schemas"]["PipelineStage"][];
             verdict: components["schemas"]["PipelineVerdict"];
+            batches: components["schemas"]["BatchTimes"];
             arriving: number | null;
             handed_out: number | null;
             queued: number;
             pause_above: number | null;
             batch_size: number | null;
             age_seconds: number | null;
+            age_versions: number | null;
             shares: {
                 [key: string]: number;
             };
@@ -5180,6 +5197,7 @@ export interface components {
             queue?: components["schemas"]["QueueDepth"] | null;
             ledger?: components["schemas"]["LedgerPart"];
             fleet?: components["schemas"]["FleetState"];
+            verdict?: components["schemas"]["PipelineVerdict"];
             curriculum?: components["schemas"]["CurriculumSummary"] | null;
             metrics?: components["schemas"]["MetricNews"];
         };
@@ -5623,17 +5641,6 @@ export interface components {
             results: components["schemas"]["TrainerRow"][];
         };
         /**
-         * TrainerPace
-         * @description How the run's trainers did in the last minute, or since their first batch in it.
-         */
-        TrainerPace: {
-            seconds: number;
-            batches: number;
-            waiting_share: number;
-            age_seconds: number | null;
-            age_versions: number | null;
-        };
-        /**
          * TrainerRegistered
          * @description What a trainer must know to begin.
          */
@@ -5690,6 +5697,15 @@ export interface components {
         ValueRow: {
             value: string;
             runs: number;
+        };
+        /**
+         * VerdictList
+         * @description What holds each run up, by the run's id.
+         */
+        VerdictList: {
+            results: {
+                [key: string]: components["schemas"]["PipelineVerdict"];
+            };
         };
         /**
          * VersionOfGroup
@@ -5834,7 +5850,7 @@ export interface components {
                 [key: string]: components["schemas"]["StageTiming"];
             };
             /** @default  */
-            verdict: string;
+            time_use: string;
             /** @default [] */
             slots: components["schemas"]["SlotReport"][];
             /** @default {} */
@@ -5917,7 +5933,7 @@ export interface components {
             stages: {
                 [key: string]: components["schemas"]["StageTiming"];
             };
-            verdict: string;
+            time_use: string;
             slots: components["schemas"]["SlotState"][];
             shares: {
                 [key: string]: number;
@@ -6874,6 +6890,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["OutlookList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_verdicts: {
+        parameters: {
+            query: {
+                /** @description At most 12, by commas. */
+                ids: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VerdictList"];
                 };
             };
             400: {

@@ -1,23 +1,29 @@
-import type { RunSummary } from "@/api/types";
 import { StateChip } from "@/components/StateChip";
-import { RUN_PROOF_SECONDS } from "@/theme/chips";
+import { useNow } from "@/components/now";
+import { ageSeconds } from "@/format";
+import { honest, RUN_PROOF_SECONDS } from "@/theme/chips";
 
 const PROVEN_BY_FLEET = new Set(["running", "paused", "draining"]);
 
 type Props = {
-  run: RunSummary;
-  /** Server time of the fleet's last report. */
+  run: { kind: string; status: string; status_changed_at: string; status_reason?: string };
+  /** Server time of the last proof of its fleet's state; null where nobody ought to report. */
   observedAt: string | null | undefined;
-  /** Why, when the run itself gives no reason. */
+  /** Why its fleet is as it is, or why nobody can tell. */
   reason?: string;
+  /** More where what is shown is read more seldom than lists are. */
+  allowedSeconds?: number;
 };
 
 /** A run's state with the age of its fleet's last report, or since when where no fleet proves it. */
-export function RunChip({ run, observedAt, reason = "" }: Props) {
-  const why = run.status_reason || reason;
-  return run.kind !== "outside" && PROVEN_BY_FLEET.has(run.status) && observedAt ? (
-    <StateChip state={run.status} provenAt={observedAt} allowedSeconds={RUN_PROOF_SECONDS} reason={why} />
-  ) : (
-    <StateChip state={run.status} since={run.status_changed_at} reason={why} />
-  );
+export function RunChip({ run, observedAt, reason = "", allowedSeconds = RUN_PROOF_SECONDS }: Props) {
+  const now = useNow();
+  const said = run.status_reason || reason;
+  if (run.kind === "outside" || !PROVEN_BY_FLEET.has(run.status) || !observedAt) {
+    return <StateChip state={run.status} since={run.status_changed_at} reason={said} />;
+  }
+  // Why somebody paused it explains nothing about a fleet that is silent.
+  const isSilent = honest(run.status, ageSeconds(observedAt, now), allowedSeconds) === "unknown";
+  const why = isSilent ? reason || "its fleet does not report" : said;
+  return <StateChip state={run.status} provenAt={observedAt} allowedSeconds={allowedSeconds} reason={why} />;
 }

@@ -23,15 +23,16 @@ function queueOf(run: RunDetail, ledger: LedgerPart): QueuePart {
 async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
   const params = { path: { run: name } };
   const after = (shown.series.episodes as EpisodeRow[] | undefined)?.at(-1)?.id;
-  const [run, ledger, fleet, events, episodes] = await Promise.all([
+  const [run, ledger, fleet, pipeline, events, episodes] = await Promise.all([
     body(api.GET("/api/runs/{run}", { params })),
     body(api.GET("/api/runs/{run}/ledger", { params })),
     body(api.GET("/api/runs/{run}/fleet", { params })),
+    body(api.GET("/api/runs/{run}/pipeline", { params })),
     body(api.GET("/api/runs/{run}/events", { params })),
     body(api.GET("/api/runs/{run}/episodes", { params: { ...params, query: { after } } })),
   ]);
   return {
-    parts: { run, ledger, fleet, queue: queueOf(run, ledger) },
+    parts: { run, ledger, fleet, verdict: pipeline.verdict, queue: queueOf(run, ledger) },
     series: {
       events: [...events.results].reverse(),
       episodes: episodes.results,

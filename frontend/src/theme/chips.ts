@@ -45,8 +45,10 @@ export function isOver(state: string): boolean {
 
 /** After this long without a heartbeat a worker's state is no longer claimed. */
 export const WORKER_PROOF_SECONDS = 5;
-/** After this long without a report nobody claims that a run rolls out. */
-export const RUN_PROOF_SECONDS = 15;
+/** What a fleet that is launched for the first time may take to its first report. */
+export const FLEET_START_SECONDS = 45;
+/** After this long without a report nobody claims that a run rolls out: lists are read every few seconds. */
+export const RUN_PROOF_SECONDS = 10;
 const CLAIMS_LIFE = new Set(["starting", "running", "paused", "draining", "respawning", "waiting", "stepping", "up"]);
 
 /** The state that may be claimed: `unknown` when its last proof is older than allowed. */

@@ -7,6 +7,7 @@ from typing import Final
 from config.demo.progress import RunState
 from rollouts.selectors import lesson_changes, lessons
 from rollouts.wire import LessonChangeRow, LessonRow
+from runs.core.amounts import percent
 
 WANTED_LESSONS: Final = 3
 WANTED_SUCCESS: Final = 0.9
@@ -117,4 +118,4 @@ def _evaluated(lesson: LessonRow) -> float | None:
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1%}"
+    return "–" if share is None else percent(share, digits=1)

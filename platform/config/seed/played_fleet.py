@@ -183,7 +183,7 @@ class PlayedFleet:
             outstanding=4 + index % 3,
             stages={name: _timing(part * 16) for name, part in STAGES.items()},
             shares=STAGES,
-            verdict="Environment-bound: 58% of the time goes to stepping environments.",
+            time_use="Stepping environments takes 58 % of its time.",
             slots=[_slot(slot, index, made) for slot in range(SLOTS)],
             cpu_percent=round(71 + 5 * index + float(self.random.normal(0, 2)), 1),
             memory_bytes=(310 + 12 * index) << 20,

@@ -1,12 +1,13 @@
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import numpy as np
 import pytest
 from django.test import Client
 
-from buffer import jobs, selectors
+from buffer import jobs, selectors, services
 from buffer.models import Batch, FragmentChunk
 from rolldeck import wire
 from rolldeck.batches import Batch as Received
@@ -111,6 +112,37 @@ def test_asking_without_a_confirmation_brings_the_same_batch_under_a_higher_fenc
         ack = api.post(f"/batches/{first.batch.id}/ack", {"fence": second.batch.fence})
         assert ack.status_code == 200
     assert api.ledger()["served"] == 2
+
+
+def test_it_is_noted_when_a_batch_is_in_its_trainer_s_hands(api: Api) -> None:
+    api.register()
+    api.push(fragment(number=0), fragment(number=1))
+    answer = api.next()
+    assert answer is not None
+    held = Batch.objects.get()
+    api.client.get(f"{api.base}/batches/{answer.batch.id}", headers=api.trainer)
+    read_again = Batch.objects.get()
+    api.post(f"/batches/{answer.batch.id}/ack", {"fence": answer.batch.fence})
+    done = Batch.objects.get()
+
+    assert held.delivered_at is not None
+    assert held.leased_at <= held.delivered_at
+    assert read_again.delivered_at == held.delivered_at, "it was in hand already"
+    assert done.settled_at is not None
+    assert held.delivered_at <= done.settled_at
+
+
+def test_a_note_that_comes_after_the_confirmation_says_no_later_time(api: Api) -> None:
+    api.register()
+    api.push(fragment(number=0), fragment(number=1))
+    answer = api.next()
+    assert answer is not None
+    api.post(f"/batches/{answer.batch.id}/ack", {"fence": answer.batch.fence})
+
+    services.note_delivered(batch_id=UUID(answer.batch.id), fence=answer.batch.fence)
+
+    late = Batch.objects.get()
+    assert late.delivered_at == late.settled_at
 
 
 def test_the_holder_of_a_batch_may_read_it_again(api: Api, run: Run) -> None:

@@ -95,7 +95,7 @@ def test_an_environment_from_outside_brings_its_figures(deck: Deck) -> None:
 
 def test_a_fleet_s_environment_shows_the_returns_of_its_episodes(deck: Deck) -> None:
     run = make_run(name="pole")
-    Fleet.objects.create(run=run, observed_at=NOON)
+    Fleet.objects.create(run=run, heard_at=NOON)
     window = {
         "at": NOON,
         "environment": "gymnasium:CartPole-v1",

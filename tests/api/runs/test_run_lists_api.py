@@ -153,6 +153,21 @@ def test_outlooks_are_told_for_many_runs_at_once(olga: APIClient) -> None:
     assert olga.get("/api/run-outlooks", {"ids": "1,x"}).status_code == 400
 
 
+def test_verdicts_are_told_for_as_many_runs_as_a_page_shows(olga: APIClient) -> None:
+    run = make_run(status=RunStatus.PAUSED)
+
+    answer = olga.get("/api/run-verdicts", {"ids": f"{run.pk},999999"})
+
+    assert answer.status_code == 200
+    results = answer.json()["results"]
+    assert set(results) == {str(run.pk)}
+    assert results[str(run.pk)] == olga.get("/api/runs/alpha/pipeline").json()["verdict"]
+    assert results[str(run.pk)]["sentence"].startswith("The run is paused")
+    for asked in ("", "1,x", ",".join(str(n) for n in range(13))):
+        refused = olga.get("/api/run-verdicts", {"ids": asked})
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "ids")
+
+
 def test_the_list_is_a_file_too(olga: APIClient) -> None:
     make_run(name="alpha", tags=["night"])
 

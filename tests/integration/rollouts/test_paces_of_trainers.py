@@ -8,7 +8,6 @@ import pytest
 from buffer import selectors
 from buffer.models import Batch, BatchUse, FragmentChunk
 from rollouts import selectors as rollouts_selectors
-from rollouts.models import Fleet
 from runs.models import Run, Trainer
 from tests.factories import make_run
 
@@ -140,18 +139,12 @@ def test_items_are_as_old_as_they_waited_for_their_batch(trainer: Trainer, sampl
     assert pace.age_seconds == pytest.approx(6.0)
 
 
-def test_the_fleet_says_who_waits_for_whom(trainer: Trainer) -> None:
-    Fleet.objects.create(run_id=trainer.run_id)
+def test_the_pipeline_says_who_waits_for_whom(trainer: Trainer) -> None:
     batch(trainer, 0, 0, 1)
-    waiting = rollouts_selectors.fleet_state(trainer.run_id, now=at(10))
+    waiting = rollouts_selectors.pipeline_of(trainer.run, now=at(10))
     Batch.objects.update(settled_at=at(10))
-    training = rollouts_selectors.fleet_state(trainer.run_id, now=at(10))
+    training = rollouts_selectors.pipeline_of(trainer.run, now=at(10))
 
-    assert waiting.bottleneck == (
-        "The trainer waits 90% of its time for data: the fleet is the bottleneck."
-    )
-    assert training.bottleneck == (
-        "The trainer waits 0% of its time for data: the trainer is the bottleneck."
-    )
-    assert waiting.trainer
-    assert waiting.trainer.waiting_share == pytest.approx(0.9)
+    assert waiting.stages[-1].waits == pytest.approx(0.9)
+    assert (waiting.age_versions, training.age_versions) == (0.5, 0.5)
+    assert training.stages[-1].waits == 0

@@ -11,7 +11,7 @@ from buffer.models import Batch, FragmentChunk, Tally
 from rollouts import selectors
 from rollouts.models import Fleet, FleetWorker
 from rollouts.wire import Pipeline, PipelineStage
-from runs.models import Run, Trainer
+from runs.models import PolicyVersion, Run, Trainer
 from tests.factories import make_run
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -83,7 +83,14 @@ def lend(run: Run, *spans: tuple[float, float]) -> None:
 
 
 def work(run: Run, *, workers: int, heard: float = 0.0, **fields: Any) -> None:
-    fleet = Fleet.objects.create(run=run)
+    fleet = Fleet.objects.create(
+        run=run,
+        incarnation="1-a",
+        actor_name="manager",
+        observed="running",
+        observed_at=at(heard),
+        heard_at=at(heard),
+    )
     for index in range(workers):
         FleetWorker.objects.create(
             fleet=fleet,
@@ -111,7 +118,7 @@ def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
     found, stages = seen(run)
 
     assert found.verdict.stage == "step"
-    assert "Stepping environments is the bottleneck: 70%" in found.verdict.sentence
+    assert "Stepping environments is the bottleneck: 70 %" in found.verdict.sentence
     assert (stages["step"].rate, stages["push"].held) == (200.0, 2)
     assert stages["push"].rate == pytest.approx(6 / 60)
     assert stages["queue"].rate == found.handed_out == pytest.approx(24 / 60)
@@ -140,7 +147,73 @@ def test_workers_that_are_not_heard_of_say_nothing() -> None:
 
     assert (found.workers, found.shares) == (0, {})
     assert (stages["step"].rate, stages["step"].share) == (None, None)
-    assert found.verdict.sentence == "Nothing moved in the last minute."
+    assert found.verdict.sentence == (
+        "The fleet has not been heard of for 30 s: nobody can tell what it does."
+    )
+
+
+def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=2, active_step=1)
+    for step, published in ((1, -50), (2, -40), (3, -1)):
+        publish(run, step=step, published=published)
+    lend(run, (-50, -45.5), (-5, -1))
+
+    found, _ = seen(run)
+    FleetWorker.objects.update(active_step=2)
+    soon, _ = seen(run)
+
+    assert found.verdict.sentence == (
+        "Weights do not reach the workers: what one acts with is 2 versions old."
+    )
+    assert found.verdict.proof == [
+        "the newest version is 3",
+        "a newer one has been there for 40 s",
+    ]
+    assert "Weights do not reach" not in soon.verdict.sentence
+
+
+def publish(run: Run, *, step: int, published: float) -> None:
+    PolicyVersion.objects.create(
+        run=run,
+        epoch=run.epoch,
+        step=step,
+        manifest={},
+        sha256="0" * 64,
+        size_bytes=1,
+        published_at=at(published),
+    )
+
+
+def test_batches_tell_how_long_they_were_under_way_and_in_hand() -> None:
+    run = make_run(batch_size=8)
+    lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
+
+    found, _ = seen(run)
+
+    assert found.batches.under_way
+    assert found.batches.in_hand
+    assert (found.batches.under_way.mean_ms, found.batches.under_way.count) == (500, 3)
+    assert (found.batches.in_hand.p95_ms, found.batches.in_hand.count) == (4000, 3)
+
+
+@pytest.mark.parametrize("situation", ["at work", "silent", "untaken", "paused", "outside"])
+def test_wherever_a_verdict_is_read_it_is_the_same(situation: str) -> None:
+    run = make_run(batch_size=8, kind="outside" if situation == "outside" else "fleet")
+    if situation != "outside":
+        work(run, workers=2, heard=-30 if situation == "silent" else 0)
+    arrive(run, count=20, since=-30, every=1)
+    if situation not in {"untaken", "outside"}:
+        lend(run, (-50, -45.5), (-10, -5.5))
+    if situation == "paused":
+        Run.objects.filter(pk=run.pk).update(status="paused")
+
+    page, _ = seen(run)
+    live = selectors.verdict_of(run.pk, now=NOON)
+    beside_others = selectors.verdicts([run.pk, 99], now=NOON)
+
+    assert live == page.verdict
+    assert beside_others == {run.pk: page.verdict}
 
 
 def test_an_outside_run_begins_where_the_deck_sees_it() -> None:
@@ -154,6 +227,7 @@ def test_an_outside_run_begins_where_the_deck_sees_it() -> None:
 
 def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
     run = make_run(batch_size=8)
+    work(run, workers=1)
     arrive(run, count=10, since=-120, every=1)
     lend(run, (-100, -70))
 
@@ -174,4 +248,4 @@ def test_it_costs_as_many_queries_with_many_rows_as_with_few() -> None:
             seen(run)
         costs.append(len(asked))
 
-    assert costs[0] == costs[1] < 20
+    assert costs[0] == costs[1] < 22

@@ -24,6 +24,7 @@ from tests.integration.rollouts.cast import (
     fleet,
     later,
     launched,
+    look,
     report,
     rolling,
     status,
@@ -49,7 +50,7 @@ def test_a_report_shows_workers_and_slots_as_they_are() -> None:
     assert [(slot.slot, slot.state, slot.pid) for slot in shown.slots] == [(0, "stepping", 7)]
 
 
-def test_a_fleet_is_judged_as_a_whole_by_its_running_workers() -> None:
+def test_a_pipeline_has_the_mean_of_the_workers_that_run() -> None:
     run = launched(FakeCluster())
     busy = worker(0, shares={"env_step": 0.7, "waiting_room": 0.1})
     waiting = worker(1, shares={"waiting_room": 0.9})
@@ -57,10 +58,8 @@ def test_a_fleet_is_judged_as_a_whole_by_its_running_workers() -> None:
 
     accept(run, report(run, busy, waiting, lost))
 
-    state = selectors.fleet_state(run.pk, now=NOON)
-    assert state.shares == {"env_step": 0.35, "waiting_room": 0.5}
-    assert state.verdict.startswith("Trainer-bound: 50% of the time")
-    assert state.idle_share == 0.5
+    found = selectors.pipeline_of(run, now=NOON)
+    assert (found.shares, found.workers) == ({"env_step": 0.35, "waiting_room": 0.5}, 2)
 
 
 def test_what_a_worker_uses_is_shown_and_what_nobody_measured_is_null() -> None:
@@ -311,6 +310,49 @@ def test_a_fleet_that_has_gone_quiet_is_unknown() -> None:
 
     assert (state.observed, state.age_seconds) == ("unknown", 5.1)
     assert [shown.state for shown in state.workers] == ["unknown"]
+
+
+def test_another_launch_proves_nothing_before_its_manager_has_spoken() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    cluster.actors.clear()
+    look(run, cluster, now=later(20))
+
+    relaunched = selectors.fleet_state(run.pk, now=later(21))
+    listed = selectors.fleet_outlooks([run.pk], now=later(21))[run.pk]
+    accept(run, report(run, worker(env_steps=1)), now=later(30))
+    speaking = selectors.fleet_state(run.pk, now=later(31))
+
+    assert (relaunched.attempt, relaunched.observed) == (2, "unknown")
+    assert (relaunched.proven_at, relaunched.age_seconds) == (NOON, 21.0)
+    assert relaunched.reason.endswith("another was launched and has not reported yet")
+    assert (listed["observed_at"], listed["fleet_reason"]) == (NOON, relaunched.reason)
+    assert (speaking.observed, speaking.proven_at, speaking.reason) == ("running", later(30), "")
+
+
+def test_a_fleet_that_is_launched_for_the_first_time_starts() -> None:
+    run = launched(FakeCluster())
+
+    soon = selectors.fleet_state(run.pk, now=later(10))
+    late = selectors.fleet_state(run.pk, now=later(60))
+
+    assert (soon.observed, soon.proven_at) == ("starting", NOON)
+    assert (late.observed, late.reason) == (
+        "unknown",
+        "its manager was launched and has not reported yet",
+    )
+
+
+def test_a_fleet_that_nobody_asks_to_report_lapses_from_nothing() -> None:
+    cluster = FakeCluster()
+    run = rolling(cluster)
+    ask(run, RunVerb.KILL)
+    look(run, cluster)
+
+    state = selectors.fleet_state(run.pk, now=later(900))
+    listed = selectors.fleet_outlooks([run.pk], now=later(900))[run.pk]
+
+    assert (state.observed, state.proven_at, listed["observed_at"]) == ("stopped", None, None)
 
 
 def test_what_a_fleet_has_under_way_is_taken_off_the_capacity_that_is_shown() -> None:

@@ -77,7 +77,7 @@ def test_scores_and_environments_are_named() -> None:
     )
     assert said == (
         "dropped groups score lower (0.1 against 0.5); "
-        "code makes up 100% of dropped groups and 0% of served ones"
+        "code makes up 100 % of dropped groups and 0 % of served ones"
     )
 
 

@@ -26,6 +26,12 @@ FINDING = {
 }
 REFUSED = {"verdict": "refused", "config": None, "findings": [FINDING], "seconds": 0.5}
 READY = {"verdict": "ready", "findings": []}
+WAITS = {
+    "sentence": "No trainer takes the batches that wait.",
+    "stage": "train",
+    "proof": ["9 fragments wait, a batch takes 8", "none was handed out in the last minute"],
+    "change": "Start the trainer.",
+}
 EVENTS = [
     {"at": "12:01", "level": "info", "kind": "paused", "actor": "user:alice", "message": "Paused."},
     {"at": "12:00", "level": "info", "kind": "started", "actor": "user:alice", "message": "Go."},
@@ -39,6 +45,7 @@ def platform(request: Seen) -> Planned:
         problem = {"status": 404, "code": "not_found", "detail": "No run is called gone."}
         return Planned(404, json.dumps(problem).encode())
     answers: dict[str, object] = {
+        "/api/runs/demo/pipeline": {"verdict": WAITS, "stages": []},
         "/api/run-checks": REFUSED if b'"refused"' in request.body else {**REFUSED, **READY},
         "/api/runs": {"results": [RUN]} if request.method == "GET" else RUN,
         "/api/runs/demo/events": {"results": EVENTS},
@@ -86,6 +93,23 @@ def test_every_verb_carries_its_reason(verb: str, capsys: pytest.CaptureFixture[
     assert server.seen[0].path == f"/api/runs/demo/{verb}"
     assert json.loads(server.seen[0].body) == {"reason": "lunch"}
     assert capsys.readouterr().out == "demo is paused (lunch)\n"
+
+
+def test_what_holds_a_run_up_comes_with_its_proof_and_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, "why", "demo"]) == 0
+        said = capsys.readouterr().out
+        assert main(["--url", server.url, "--json", "why", "demo"]) == 0
+
+    assert said.splitlines() == [
+        "No trainer takes the batches that wait.",
+        "  9 fragments wait, a batch takes 8",
+        "  none was handed out in the last minute",
+        "What to do: Start the trainer.",
+    ]
+    assert json.loads(capsys.readouterr().out) == WAITS
 
 
 def test_events_read_downwards_in_time(capsys: pytest.CaptureFixture[str]) -> None:

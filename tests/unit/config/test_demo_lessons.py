@@ -144,7 +144,7 @@ def test_a_run_of_one_lesson_needs_only_that() -> None:
     progress = LessonsProgress(lessons=(lesson("one", 0.95),), changes=moves(LEARNT[0]))
 
     assert progress.has_reached_target
-    assert progress.summary == "1 of 1 lessons have graduated, 1 wanted, one evaluated at 95.0%"
+    assert progress.summary == "1 of 1 lessons have graduated, 1 wanted, one evaluated at 95.0 %"
 
 
 def test_more_lessons_than_wanted_are_told_of_all_there_are() -> None:
@@ -167,4 +167,4 @@ def test_it_has_begun_with_the_first_answers() -> None:
 def test_a_lesson_is_a_row_of_the_table() -> None:
     rows = LessonsProgress(run=RunState(), lessons=(lesson("one", 0.973),)).rows
 
-    assert rows["one"].split() == ["active", "evaluated", "97.3%", "drawn", "25.0%"]
+    assert rows["one"].split() == ["active", "evaluated", "97.3", "%", "drawn", "25.0", "%"]

@@ -69,7 +69,7 @@ export function Summary({ chosen, metrics, looked }: Props) {
             </tr>
           </thead>
           <tbody>
-            {there.map(({ name, run, observedAt }, i) => {
+            {there.map(({ name, run, observedAt, fleetReason }, i) => {
               const staleness = stalenessOf(batches[i]?.data?.staleness ?? {});
               return (
                 run && (
@@ -78,7 +78,7 @@ export function Summary({ chosen, metrics, looked }: Props) {
                       <Swatch look={lookAt(looked.places.get(name) ?? 0)} />{" "}
                       <Link to="/runs/$name" params={{ name }} className="strong">{name}</Link>
                     </th>
-                    <td><RunChip run={run} observedAt={observedAt} /></td>
+                    <td><RunChip run={run} observedAt={observedAt} reason={fleetReason} /></td>
                     <td className="num">
                       {number(run.served_steps)}
                       {run.num_steps > 0 && <span className="faint"> / {count(run.num_steps)}</span>}

@@ -9,8 +9,9 @@ export type Chosen = {
   name: string;
   /** Undefined while it is asked for, and where there is none. */
   run?: RunDetail;
-  /** When its fleet last reported. */
+  /** Last proof of its fleet's state. */
   observedAt?: string | null;
+  fleetReason?: string;
   problem?: string;
   isPending: boolean;
 };
@@ -24,6 +25,6 @@ export function useChosen(names: string[]): Chosen[] {
     const { data, error } = found[i] ?? {};
     const now = live.find(({ id }) => id === data?.id);
     const run = data && now ? { ...data, ...now, config: data.config } : data;
-    return { name, run, observedAt: now?.observed_at, problem: error?.message, isPending: !data && !error };
+    return { name, run, observedAt: now?.observed_at, fleetReason: now?.fleet_reason, problem: error?.message, isPending: !data && !error };
   });
 }

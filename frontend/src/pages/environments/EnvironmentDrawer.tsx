@@ -6,10 +6,11 @@ import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { Lines } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
+import { RunChip } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
-import { StateChip } from "@/components/StateChip";
 import { number, percent, visible } from "@/format";
 import { KINDS, launchCommand } from "@/pages/environments/words";
+import { RUN_PROOF_SECONDS } from "@/theme/chips";
 import css from "./environments.module.css";
 
 type Props = { kind: EnvironmentKind; name: string; onClose: () => void };
@@ -57,6 +58,14 @@ function Launch({ shown: { environment, config } }: { shown: KnownEnvironmentDet
   );
 }
 
+/** The list is read every ten seconds. */
+const PROOF_SECONDS = 10 + RUN_PROOF_SECONDS;
+
+/** What proves a run's state; one that drains may do so without its fleet. */
+function provenAt(run: EnvironmentRun, kind: EnvironmentKind): string | null {
+  return kind === "outside" || run.status === "draining" ? null : run.last_seen_at;
+}
+
 function Runs({ runs, kind }: { runs: EnvironmentRun[]; kind: EnvironmentKind }) {
   if (runs.length === 0) return <p className="faint">No run has used it yet.</p>;
   return (
@@ -70,7 +79,7 @@ function Runs({ runs, kind }: { runs: EnvironmentRun[]; kind: EnvironmentKind })
                 {run.lessons.length > 0 && <div className="faint small">{run.lessons.map(visible).join(", ")}</div>}
                 {kind === "outside" && <div className="faint small">{number(run.instances)} registered</div>}
               </td>
-              <td><StateChip state={run.status} since={run.status_changed_at} /></td>
+              <td><RunChip run={{ ...run, kind: kind === "outside" ? "outside" : "fleet" }} observedAt={provenAt(run, kind)} allowedSeconds={PROOF_SECONDS} /></td>
               <td className="num soft wide-only">{run.last_seen_at ? <>seen <Age at={run.last_seen_at} suffix=" ago" /></> : "–"}</td>
             </tr>
           ))}

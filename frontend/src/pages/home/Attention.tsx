@@ -33,7 +33,7 @@ function AlertLine({ alert }: { alert: AlertRow }) {
 function ConcernLine({ run, why }: Concern) {
   return (
     <li className={css.item} data-row data-attention={run.name}>
-      <RunChip run={run} observedAt={run.observed_at} />
+      <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
       <span className={`anywhere ${css.words}`}>
         <Link to="/runs/$name" params={{ name: run.name }} className="strong" data-open>{run.name}</Link>
         <span className="soft small"> {visible(why)}</span>

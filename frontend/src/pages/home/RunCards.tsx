@@ -1,5 +1,7 @@
 import { Button, Progress } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { type Verdict, VERDICTS_AT_MOST, verdictsQuery } from "@/api/pipeline";
 import { PlaceLink } from "@/components/PlaceLink";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
@@ -9,16 +11,14 @@ import type { ShownRun } from "@/pages/runs/columns";
 import { environmentOf } from "@/pages/runs/environment";
 import css from "./home.module.css";
 
-const CARDS_AT_MOST = 12;
-
-function Card({ run, me }: { run: ShownRun; me: string | undefined }) {
+function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefined; me: string | undefined }) {
   const part = progress(run);
   const returns = run.returns ?? [];
   return (
     <article className={`panel ${css.card}`} data-row data-run={run.name} aria-label={`Run ${run.name}`}>
       <div className={css.top}>
         <Link to="/runs/$name" params={{ name: run.name }} className={`anywhere ${css.name}`} data-open>{run.name}</Link>
-        <RunChip run={run} observedAt={run.observed_at} />
+        <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
       </div>
       <div className={`small soft ${css.what}`} title={visible(environmentOf(run))}>
         {visible(environmentOf(run))}
@@ -43,24 +43,26 @@ function Card({ run, me }: { run: ShownRun; me: string | undefined }) {
         </div>
       </dl>
       {part !== null && <Progress size={3} value={100 * part} aria-label={`Train steps of ${run.name}`} />}
-      <p className={`small soft ${css.verdict}`}>{visible(run.verdict ?? "")}</p>
+      <p className={`small soft ${css.verdict}`}>{visible(verdict?.sentence ?? "")}</p>
     </article>
   );
 }
 
 /** The runs that are under way, one's own first; `inAll` counts those too that were not read. */
 export function RunCards({ runs, inAll, me }: { runs: ShownRun[]; inAll: number; me: string | undefined }) {
+  const shown = runs.slice(0, VERDICTS_AT_MOST);
+  const verdicts = useQuery(verdictsQuery(shown.map(({ id }) => id))).data ?? {};
   return (
     <section aria-label="Under way">
       <div className={css.heading}>
         <h2>Under way</h2>
         <span className="faint small">{number(inAll)}</span>
         <span className="spacer" />
-        {inAll > CARDS_AT_MOST && (
+        {inAll > shown.length && (
           <Button component={PlaceLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">All {number(inAll)}</Button>
         )}
       </div>
-      <div className={css.cards}>{runs.slice(0, CARDS_AT_MOST).map((run) => <Card key={run.id} run={run} me={me} />)}</div>
+      <div className={css.cards}>{shown.map((run) => <Card key={run.id} run={run} verdict={verdicts[run.id]} me={me} />)}</div>
     </section>
   );
 }
@@ -87,7 +89,7 @@ export function Finished({ runs }: { runs: ShownRun[] }) {
             {runs.map((run) => (
               <tr key={run.id} data-row className="opens">
                 <td><Link to="/runs/$name" params={{ name: run.name }} className="strong run-name" data-open>{run.name}</Link></td>
-                <td><RunChip run={run} observedAt={run.observed_at} /></td>
+                <td><RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /></td>
                 <td className="num wide-only">{number(run.served_steps)}</td>
                 <td className="num wide-only">{number(run.return_mean)}</td>
                 <td className="wide-only">{run.returns && <Spark values={run.returns} label={`Return of ${run.name} over time`} />}</td>

@@ -10,14 +10,14 @@ const run = (fields: Partial<ShownRun>) =>
 it("names a run that is silent or was left paused, and why", () => {
   const runs = [
     run({ name: "well" }),
-    run({ name: "silent", observed_at: ago(40) }),
+    run({ name: "silent", observed_at: ago(40), fleet_reason: "its manager does not report" }),
     run({ name: "left", status: "paused", status_changed_at: ago(7200), status_reason: "the cluster moves" }),
     run({ name: "pausing", status: "paused", status_changed_at: ago(60) }),
     run({ name: "outside", kind: "outside", observed_at: null }),
   ];
   expect(concerns(runs, [], NOW).map(({ run: { name }, why }) => [name, why])).toEqual([
     ["left", "paused for 2 h 00: the cluster moves"],
-    ["silent", "its fleet was last heard 40 s ago"],
+    ["silent", "its fleet was last heard 40 s ago: its manager does not report"],
   ]);
 });
 

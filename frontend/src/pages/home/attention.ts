@@ -25,7 +25,7 @@ export function concerns(runs: ShownRun[], alerts: Pick<AlertRow, "run">[], nowM
 function concern(run: ShownRun, nowMs: number): string {
   const proof = ageSeconds(run.observed_at, nowMs);
   if (run.kind !== "outside" && honest(run.status, proof, RUN_PROOF_SECONDS) === "unknown") {
-    return `its fleet was last heard ${duration(proof)} ago`;
+    return `its fleet was last heard ${duration(proof)} ago${run.fleet_reason ? `: ${run.fleet_reason}` : ""}`;
   }
   const held = ageSeconds(run.status_changed_at, nowMs) ?? 0;
   if (run.status !== "paused" || held < PAUSED_LONG_SECONDS) return "";

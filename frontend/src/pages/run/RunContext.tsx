@@ -1,12 +1,15 @@
 /** What is known of the run that is open, live, for whichever of its tabs is shown. */
 
 import { createContext, useContext } from "react";
+import type { Verdict } from "@/api/pipeline";
 import type { useAsk } from "@/api/runs";
 import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail, RunEvent } from "@/api/types";
 
 export type RunParts = {
   run: RunDetail;
   fleet: FleetPart | undefined;
+  /** What holds the run up. */
+  verdict: Verdict | undefined;
   queue: QueuePart | undefined;
   ledger: LedgerPart | undefined;
   curriculum: CurriculumPart | null | undefined;

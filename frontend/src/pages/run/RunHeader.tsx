@@ -21,7 +21,7 @@ export function RunHeader({ run, fleet, queue, ask }: Props) {
       </nav>
       <div className="page-title run-title" data-status={run.status}>
         <h1>{run.name}</h1>
-        <RunChip run={run} observedAt={fleet?.observed_at} reason={fleet?.reason} />
+        <RunChip run={run} observedAt={fleet?.proven_at} reason={fleet?.reason} />
         <span className="spacer" />
         <VerbButtons run={run} ask={ask} />
       </div>

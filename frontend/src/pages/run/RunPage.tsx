@@ -38,6 +38,7 @@ function LiveRun({ name }: { name: string }) {
   const topic = `run:${name}` as const;
   const shown = usePart(topic, "run") ?? undefined;
   const fleet = usePart(topic, "fleet");
+  const verdict = usePart(topic, "verdict") ?? undefined;
   const queue = usePart(topic, "queue") ?? undefined;
   const ledger = usePart(topic, "ledger");
   const curriculum = usePart(topic, "curriculum");
@@ -53,7 +54,7 @@ function LiveRun({ name }: { name: string }) {
 
   if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
   return (
-    <RunContext value={{ run, fleet, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
+    <RunContext value={{ run, fleet, verdict, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
       <RunHeader run={run} fleet={fleet} queue={queue} ask={ask} />
       <RunTabs run={run} />
       <Outlet />

@@ -52,7 +52,7 @@ function RunLine({ run, columns, isSelected, onSelect }: { run: ShownRun; column
         {run.archived_at && <span className="faint tiny"> · archived</span>}
         {run.is_default && <span className="faint tiny"> · default</span>}
         <div className="narrow-only">
-          <RunChip run={run} observedAt={run.observed_at} />
+          <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} />
         </div>
       </td>
       {columns.map((column) => (

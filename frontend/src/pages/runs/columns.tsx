@@ -21,7 +21,7 @@ export type Column = {
 };
 
 export const COLUMNS: Column[] = [
-  { id: "state", label: "State", sort: "changed", isShown: true, cell: (run) => <RunChip run={run} observedAt={run.observed_at} /> },
+  { id: "state", label: "State", sort: "changed", isShown: true, cell: (run) => <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /> },
   { id: "env", label: "Environment", isShown: true, cell: (run) => <span className="soft anywhere">{visible(environmentOf(run))}</span> },
   {
     id: "tags",

@@ -1,12 +1,12 @@
 import type { SequenceWindow } from "@/api/groups";
 import { Copy } from "@/components/Copying";
-import { number } from "@/format";
+import { finePercent, number } from "@/format";
 import { pieceOf } from "@/pages/viewer/hostile";
 import styles from "@/pages/viewer/tokens.module.css";
 
 function likelihood(logprob: number): string {
   const part = Math.exp(logprob);
-  return part >= 0.001 ? `${number(100 * part)} %` : `1 in ${number(Math.round(1 / part))}`;
+  return part >= 0.001 ? finePercent(part) : `1 in ${number(Math.round(1 / part))}`;
 }
 
 type Props = {

@@ -5,10 +5,10 @@ import { Recordings } from "@/pages/run/fleet/Recordings";
 
 /** Every worker, and films of what its environments did. */
 export function FleetTab() {
-  const { run, fleet } = useRun();
+  const { run, fleet, verdict } = useRun();
   return (
     <div className="charts">
-      <FleetTable fleet={fleet} run={run} />
+      <FleetTable fleet={fleet} run={run} verdict={verdict} />
       {/* Lessons are words: there is nothing to film. */}
       {run.kind === "fleet" && <Recordings run={run} workers={fleet?.workers ?? []} />}
     </div>

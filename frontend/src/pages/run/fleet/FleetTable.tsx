@@ -2,6 +2,7 @@ import { ActionIcon, Button, Tooltip } from "@mantine/core";
 import { useSearch } from "@tanstack/react-router";
 import { Fragment, lazy, Suspense, useEffect, useRef, useState } from "react";
 import type { FleetPlace } from "@/api/fleet";
+import type { Verdict } from "@/api/pipeline";
 import type { FleetPart, RunDetail, SlotReport, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
@@ -11,7 +12,8 @@ import { FleetSize } from "@/pages/run/fleet/FleetSize";
 import { present } from "@/pages/run/fleet/resizing";
 import { WorkerRestart } from "@/pages/run/fleet/WorkerRestart";
 import { environmentCommand, trainerCommand, type Words, wordsOf } from "@/pages/run/words";
-import { WORKER_PROOF_SECONDS } from "@/theme/chips";
+import { VerdictLine } from "@/pages/run/verdict/Verdict";
+import { FLEET_START_SECONDS, WORKER_PROOF_SECONDS } from "@/theme/chips";
 
 const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
 
@@ -154,7 +156,7 @@ function WorkerLine({ run, worker, words, hasGpu, isChosen, onLog }: LineProps) 
         <tr>
           <td />
           <td colSpan={hasGpu ? 11 : 10}>
-            {worker.verdict && <p className="soft small anywhere">{visible(worker.verdict)}</p>}
+            {worker.time_use && <p className="soft small anywhere">{visible(worker.time_use)}</p>}
             <Slots slots={worker.slots} words={words} onLog={onLog} />
             <Stages stages={worker.stages} />
             {!ENDED.has(run.status) && <WorkerRestart run={run.name} worker={worker} />}
@@ -162,6 +164,17 @@ function WorkerLine({ run, worker, words, hasGpu, isChosen, onLog }: LineProps) 
         </tr>
       )}
     </Fragment>
+  );
+}
+
+/** The fleet's own state: its manager's last report proves it. */
+function FleetChip({ fleet }: { fleet: FleetPart | undefined }) {
+  if (!fleet || fleet.observed === "none") return null;
+  const allowed = fleet.observed === "starting" ? FLEET_START_SECONDS : WORKER_PROOF_SECONDS;
+  return (
+    <span data-fleet-state>
+      <StateChip state={fleet.observed} provenAt={fleet.proven_at} allowedSeconds={allowed} reason={fleet.reason} />
+    </span>
   );
 }
 
@@ -184,13 +197,12 @@ function NoWorkers({ run }: { run: RunDetail }) {
 }
 
 /** Every worker: alive when, doing what, with which weights. */
-export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDetail }) {
+export function FleetTable({ fleet, run, verdict }: { fleet: FleetPart | undefined; run: RunDetail; verdict: Verdict | undefined }) {
   const workers = fleet?.workers ?? [];
   const chosen = useSearch({ from: "/shell/runs/$name/fleet" }).worker;
   const [log, setLog] = useState<FleetPlace | null>(null);
   const slots = workers.reduce((sum, worker) => sum + (worker.state === "stopped" ? 0 : worker.slots.length), 0);
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
-  const idle = typeof fleet?.idle_share === "number" ? ` · held back ${percent(fleet.idle_share)} of the time` : "";
   const words = wordsOf(run.kind);
   const there = present(workers);
   const word = there === 1 ? "worker" : "workers";
@@ -198,9 +210,10 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
   return (
     <Panel
       title="Fleet"
-      note={workers.length > 0 ? `${there} ${word}${left}, ${slots} ${words.slots}${idle}` : undefined}
+      note={workers.length > 0 ? `${there} ${word}${left}, ${slots} ${words.slots}` : undefined}
       aside={
         <>
+          <FleetChip fleet={fleet} />
           {workers.length > 0 && (
             <Button size="compact-sm" variant="default" onClick={() => setLog({ worker: null, slot: null })}>
               Manager's log
@@ -211,16 +224,7 @@ export function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: 
       }
       className="span-12"
     >
-      {fleet?.verdict && (
-        <p className="fleet-verdict" data-verdict>
-          {visible(fleet.verdict)}
-        </p>
-      )}
-      {fleet?.bottleneck && (
-        <p className="fleet-verdict" data-bottleneck>
-          {visible(fleet.bottleneck)}
-        </p>
-      )}
+      <VerdictLine run={run.name} verdict={verdict} className="fleet-verdict" />
       {log && (
         <Suspense fallback={null}>
           <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />

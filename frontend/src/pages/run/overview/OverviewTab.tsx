@@ -3,21 +3,21 @@ import { useRun } from "@/pages/run/RunContext";
 import { Events } from "@/pages/run/logs/Events";
 import { CuratedCharts } from "@/pages/run/overview/CuratedCharts";
 import { Figures } from "@/pages/run/overview/Figures";
-import { Holdup } from "@/pages/run/overview/Holdup";
 import { RunAlerts } from "@/pages/run/overview/RunAlerts";
 import { Ledger } from "@/pages/run/queue/Ledger";
+import { VerdictLine } from "@/pages/run/verdict/Verdict";
 import classes from "./overview.module.css";
 
 const Newest = lazy(() => import("@/pages/run/overview/Newest"));
 
 /** How the run is, on one screen: its numbers, what holds it up, where its data went, its curves, what came last. */
 export function OverviewTab() {
-  const { run, fleet, queue, ledger, episodes, events, speed } = useRun();
+  const { run, fleet, verdict, queue, ledger, episodes, events, speed } = useRun();
   return (
     <>
       <Figures run={run} fleet={fleet} queue={queue} last={episodes.at(-1)} speed={speed} />
       <div className={`charts ${classes.first}`}>
-        <Holdup run={run} />
+        <VerdictLine run={run.name} verdict={verdict} className={`panel span-12 ${classes.verdict}`} />
         <RunAlerts run={run} />
         <Ledger run={run} ledger={ledger} />
       </div>

@@ -3,10 +3,11 @@ import { pipelineQuery } from "@/api/pipeline";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { Flow } from "@/pages/run/pipeline/Flow";
-import { Verdict } from "@/pages/run/pipeline/Verdict";
+import { BatchWay } from "@/pages/run/pipeline/BatchWay";
 import { QueueLaw, WhoWaits } from "@/pages/run/pipeline/Waiting";
 import { StepWaterfall, WorkerTimes } from "@/pages/run/pipeline/Workers";
 import { useRun } from "@/pages/run/RunContext";
+import { Verdict } from "@/pages/run/verdict/Verdict";
 
 /** What holds the run up: how data flows through it, and where it stops. */
 export function PipelineTab() {
@@ -21,6 +22,7 @@ export function PipelineTab() {
       <Flow run={run} pipeline={data} />
       <WhoWaits run={run} pipeline={data} />
       <QueueLaw pipeline={data} />
+      <BatchWay pipeline={data} />
       {run.kind !== "outside" && <WorkerTimes run={run} workers={running} />}
       <StepWaterfall workers={running} />
     </div>

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { barsOf, heldText, lookOf, rateText, shareText, slowestFirst, stillText, trendText, WORKERS_SHOWN, waitText, waterfallOf } from "./stages";
+import { barsOf, batchWay, heldText, lookOf, rateText, shareText, slowestFirst, stillText, trendText, WORKERS_SHOWN, waitText, waterfallOf } from "./stages";
 
 const timing = (mean_ms: number, count = 10) => ({ mean_ms, p50_ms: mean_ms, p95_ms: 2 * mean_ms, count });
 
@@ -43,6 +43,17 @@ it("puts the parts of a step one behind the other, weighted by how often they we
   expect(total).toBe(6);
   expect(stretches.map(({ part, from }) => [part, from])).toEqual([["recv", 0], ["env_step", 1 / 6]]);
   expect(waterfallOf([]).stretches).toEqual([]);
+});
+
+it("puts a batch's time under way before its time in hand", () => {
+  const { total, stretches } = batchWay({ under_way: timing(500, 3), in_hand: timing(1500, 2) });
+  expect(total).toBe(2000);
+  expect(stretches.map(({ words, from, width, count }) => [words, from, width, count])).toEqual([
+    ["formed – in the trainer's hands", 0, 0.25, 3],
+    ["in the trainer's hands – confirmed", 0.25, 0.75, 2],
+  ]);
+  expect(batchWay({ under_way: timing(500, 1), in_hand: null }).stretches).toHaveLength(1);
+  expect(batchWay({ under_way: null, in_hand: null }).stretches).toEqual([]);
 });
 
 it("shows the slowest of many workers, and only those that measured", () => {

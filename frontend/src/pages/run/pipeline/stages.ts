@@ -130,6 +130,30 @@ export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: numb
   return { total, stretches };
 }
 
+const WAY = {
+  under_way: "formed – in the trainer's hands",
+  in_hand: "in the trainer's hands – confirmed",
+} as const;
+export type WayPart = keyof typeof WAY;
+export type WayStretch = Omit<Stretch, "part"> & { part: WayPart; words: string; count: number };
+
+/** A batch from its making to its confirmation: means of the last minute in ms, parts of the whole. */
+export function batchWay(times: Pipeline["batches"]): { total: number; stretches: WayStretch[] } {
+  const known = (Object.keys(WAY) as WayPart[]).flatMap((part) => {
+    const timing = times[part];
+    return timing ? [{ part, timing }] : [];
+  });
+  const total = known.reduce((sum, { timing }) => sum + timing.mean_ms, 0);
+  let from = 0;
+  const stretches = known.map(({ part, timing }) => {
+    const width = total > 0 ? timing.mean_ms / total : 0;
+    const stretch = { part, words: WAY[part], from, width, mean: timing.mean_ms, p95: timing.p95_ms, count: timing.count };
+    from += width;
+    return stretch;
+  });
+  return { total, stretches };
+}
+
 export const WORKERS_SHOWN = 48;
 
 /** The workers that are shown: those that did least, for they are what one looks for. */

@@ -87,7 +87,7 @@ def test_groups_come_once_weights_are_published_and_say_what_drew_them(
         eventually(lambda: [w.active_step for w in platform.reports[-1].workers] == [1, 1], 60.0)
         eventually(lambda: any(one.policy_step == 1 for one in platform.groups), 60.0)
         eventually(lambda: any(report.episodes for report in platform.reports), 60.0)
-        eventually(lambda: "tokens/s" in platform.reports[-1].workers[0].verdict, 60.0)
+        eventually(lambda: "tokens/s" in platform.reports[-1].workers[0].time_use, 60.0)
         report = platform.reports[-1]
 
     assert report.state == "running"

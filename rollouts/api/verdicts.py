@@ -1,0 +1,42 @@
+"""Say of a few runs at once what holds them up."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts import selectors
+from rollouts.wire import VerdictList
+from runs.api import bodies
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+
+RUNS_AT_MOST: Final = 12
+"""As many as a page shows beside each other: each verdict takes several queries."""
+
+
+class VerdictsView(APIView):
+    """What holds runs up."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_verdicts",
+        parameters=[
+            OpenApiParameter("ids", required=True, description="At most 12, by commas."),
+        ],
+        responses={200: VerdictList, **problems(400, 401, 403)},
+        tags=["fleet"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Return the verdict of each run's pipeline; a run that is gone is left out."""
+        words = request.query_params.get("ids", "").split(",")
+        if len(words) > RUNS_AT_MOST or not all(
+            word.isascii() and word.isdigit() and len(word) < 19 for word in words
+        ):
+            raise bodies.InvalidBody("ids", f"must be 1 to {RUNS_AT_MOST} ids with commas between")
+        found = selectors.verdicts([int(word) for word in words], now=timezone.now())
+        return bodies.answer(VerdictList(results=found))

@@ -1,0 +1,242 @@
+"""Every situation that a run can be in has a sentence that is true of it and says what to do."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.bottleneck import LATE_SECONDS, LONG_SECONDS, SELDOM, judge
+from rollouts.core.flow import STAGES, Facts
+
+BUSY = {"env_step": 0.6, "infer": 0.3}
+HELD = {"waiting_room": 0.9, "env_step": 0.05}
+
+FLEET: dict[str, Any] = {
+    "kind": "fleet",
+    "status": "running",
+    "unit": "fragments",
+    "workers": 4,
+    "workers_wanted": 4,
+    "shares": BUSY,
+    "work_per_second": 480.0,
+    "arriving": 15.0,
+    "handed_out": 15.0,
+    "batches_per_second": 1.9,
+    "queued": 4,
+    "pause_above": 24.0,
+    "batch_size": 8,
+    "trainer_waits": 0.6,
+    "version": 12,
+    "version_age_seconds": 1.0,
+}
+OUTSIDE = FLEET | {"kind": "outside", "unit": "sequences", "workers": 0, "shares": {}}
+UNTAKEN = {"trainer_waits": None, "handed_out": None, "batches_per_second": None}
+GONE = {"workers": 0, "shares": {}, "work_per_second": None}
+
+SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no trainer": (
+        FLEET | UNTAKEN | {"queued": 9},
+        "No trainer takes the batches that wait.",
+        "Start the trainer",
+    ),
+    "no trainer, and the buffer is full": (
+        FLEET | UNTAKEN | {"queued": 24, "shares": HELD, "is_full": True},
+        "No trainer takes the batches that wait. The buffer is full, so workers pause.",
+        "The workers go on by themselves.",
+    ),
+    "the trainer is slower": (
+        FLEET | {"trainer_waits": 0.02, "queued": 20},
+        "The trainer is the bottleneck: it is at work 98 % of the time.",
+        "Make train steps faster",
+    ),
+    "the trainer is slower, and workers pause for it": (
+        FLEET | {"trainer_waits": 0.02, "queued": 24, "shares": HELD, "is_full": True},
+        (
+            "The trainer is the bottleneck: it is at work 98 % of the time. "
+            "The buffer is full, so workers pause meanwhile."
+        ),
+        "1 of the 4 workers would be enough",
+    ),
+    "workers are slower": (
+        FLEET,
+        (
+            "Stepping environments is the bottleneck: 60 % of the workers' time, while the trainer "
+            "waits 60 % of its."
+        ),
+        "Add workers",
+    ),
+    "paused by a person": (
+        FLEET | {"status": "paused", "reason": "lunch"},
+        "The run is paused: nothing new is generated, and what was made is still served.",
+        "Resume it",
+    ),
+    "stale weights: the trainer publishes none": (
+        FLEET
+        | UNTAKEN
+        | {"shares": HELD, "queued": 2, "arriving": None, "version_age_seconds": 300.0},
+        (
+            "The weights are stale: none were published for 5 min, and workers may go no further "
+            "without."
+        ),
+        "Publish weights",
+    ),
+    "stale weights: they do not reach a worker": (
+        FLEET | {"versions_behind": 5, "behind_seconds": 45.0},
+        "Weights do not reach the workers: what one acts with is 5 versions old.",
+        "Look at Weights",
+    ),
+    "the fleet is starting": (
+        FLEET | GONE | {"status": "starting", "fleet": "starting", "workers_coming": 4},
+        "The fleet is starting: none of its 4 workers runs yet.",
+        "workers appear by themselves",
+    ),
+    "the fleet cannot start": (
+        FLEET | GONE | {"status": "starting", "fleet": "none", "fleet_reason": "no node has a GPU"},
+        "The fleet does not come up yet.",
+        "the platform tries again by itself",
+    ),
+    "the fleet is silent": (
+        FLEET | GONE | {"fleet": "unknown", "silent_seconds": 40.0},
+        "The fleet has not been heard of for 40 s: nobody can tell what it does.",
+        "launches another one",
+    ),
+    "all workers are down": (
+        FLEET | GONE | {"workers_down": 3, "workers_coming": 1},
+        "No worker of the fleet runs.",
+        "Each row of Fleet says why",
+    ),
+    "no weights yet": (
+        FLEET | UNTAKEN | {"shares": {"waiting_weights": 0.97}, "version": None, "queued": 0},
+        "No trainer has published weights yet, so workers have nothing to act with.",
+        "Start the trainer",
+    ),
+    "draining": (
+        FLEET | {"status": "draining"},
+        "The run is draining: open episodes finish, and what waits is served.",
+        "it ends by itself",
+    ),
+    "draining with nobody to serve": (
+        FLEET | UNTAKEN | {"status": "draining", "queued": 16},
+        "No trainer takes the batches that wait.",
+        "Start the trainer",
+    ),
+    "nothing runs yet": (
+        FLEET | GONE | {"status": "draft"},
+        "The run is a draft: nothing has to move.",
+        "Start it",
+    ),
+    "it has failed": (
+        FLEET | GONE | {"status": "failed", "reason": "10 launches within 10 minutes"},
+        "The run has failed, so nothing moves.",
+        "start it again",
+    ),
+    "nothing moves": (
+        OUTSIDE | UNTAKEN | {"arriving": None, "queued": 0},
+        "Nothing moved in the last minute.",
+        "Start the environments and the trainer",
+    ),
+    "outside environments are slower": (
+        OUTSIDE,
+        "The environments are the bottleneck: the trainer waits 60 % of its time for data.",
+        "Run more environments",
+    ),
+    "outside environments wait for a trainer": (
+        OUTSIDE | UNTAKEN | {"queued": 30, "is_full": True},
+        "No trainer takes the batches that wait. The buffer is full, so environments pause.",
+        "The environments go on by themselves.",
+    ),
+    "outside environments and no trainer yet": (
+        OUTSIDE | UNTAKEN | {"batch_size": None},
+        "No trainer has registered yet, so nobody knows how large a batch is.",
+        "Start the trainer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_situation_is_named_and_what_to_do_is_said(name: str) -> None:
+    known, sentence, change = SITUATIONS[name]
+
+    found = judge(Facts(**known))
+
+    assert found.sentence == sentence
+    assert change in found.change
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_no_situation_alarms_or_leaves_one_without_numbers(name: str) -> None:
+    found = judge(Facts(**SITUATIONS[name][0]))
+
+    assert not {"!", "ERROR", "WARNING"} & set(found.sentence.split())
+    assert "!" not in found.sentence + found.change
+    assert "None" not in " ".join([found.sentence, found.change, *found.proof])
+
+
+part = st.none() | st.floats(0, 1)
+rate = st.none() | st.floats(0.01, 1e5)
+facts = st.builds(
+    Facts,
+    kind=st.sampled_from(["fleet", "language", "outside"]),
+    status=st.sampled_from(
+        ["draft", "queued", "starting", "running", "paused", "draining", "stopped", "failed"]
+    ),
+    unit=st.just("fragments"),
+    fleet=st.sampled_from(["none", "starting", "running", "paused", "unknown"]),
+    silent_seconds=rate,
+    workers=st.integers(0, 8),
+    shares=st.dictionaries(
+        st.sampled_from(["env_step", "infer", "send", "waiting_room", "waiting_weights"]),
+        st.floats(0, 1),
+    ),
+    arriving=rate,
+    handed_out=rate,
+    queued=st.integers(0, 100),
+    batch_size=st.none() | st.integers(1, 16),
+    trainer_waits=part,
+    holding_seconds=rate,
+    delivery_seconds=rate,
+    batches_per_second=rate,
+    version=st.none() | st.integers(-1, 50),
+    version_age_seconds=rate,
+    versions_behind=st.integers(0, 9),
+    behind_seconds=rate,
+    is_full=st.booleans(),
+).filter(lambda of: of.kind != "outside" or not of.shares)
+
+
+@given(facts)
+def test_what_is_said_is_true_of_the_facts(of: Facts) -> None:
+    """Each claim, wherever it is made, holds of the numbers it was made from."""
+    found = judge(of)
+    waits = of.trainer_waits
+    claims = {
+        "No trainer takes": waits is None and of.queued >= (of.batch_size or 0),
+        "No trainer has registered": waits is None and of.batch_size is None,
+        "The trainer is the bottleneck": waits is not None and waits <= SELDOM,
+        "the trainer waits": waits is not None,
+        "is paused": of.status == "paused",
+        "is draining": of.status == "draining",
+        "has not been heard of": of.fleet == "unknown" and of.kind != "outside",
+        "The fleet": of.kind != "outside",
+        "is starting": of.workers == 0,
+        "No worker of the fleet runs": of.workers == 0,
+        "buffer is full": of.is_full or of.held_back >= 0.3,
+        "The weights are stale": (of.version_age_seconds or 0) >= LONG_SECONDS,
+        "Weights do not reach": (of.behind_seconds or 0) >= LATE_SECONDS,
+        "workers": of.kind != "outside",
+    }
+    untrue = [claim for claim, is_true in claims.items() if claim in found.sentence and not is_true]
+
+    assert untrue == []
+    assert found.stage is None or found.stage in STAGES
+    assert judge(of) == found
+
+
+@given(facts)
+def test_a_run_that_does_not_move_accuses_nobody(of: Facts) -> None:
+    if of.status in {"draft", "paused", "stopped", "failed"}:
+        found = judge(of)
+
+        assert found.stage is None
+        assert "bottleneck" not in found.sentence
