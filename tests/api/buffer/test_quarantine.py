@@ -116,12 +116,18 @@ def test_an_administrator_decides_in_the_admin(
     staff = Client()
     staff.force_login(make_user(username="alice", role="admin"))
     person = User.objects.get(username="alice")
-    person.user_permissions.add(Permission.objects.get(codename="view_batch"))
+    rights = Permission.objects.filter(codename__in=["view_batch", "change_batch"])
+    person.user_permissions.add(*rights)
 
     for _ in range(2):
         page = staff.post(
             "/admin/buffer/batch/",
-            {"action": action, "_selected_action": [batch], "reason": "it kills trainers"},
+            {
+                "action": action,
+                "_selected_action": [batch],
+                "decided": "yes",
+                "reason": "it kills trainers",
+            },
             follow=True,
         )
 
