@@ -1,4 +1,5 @@
 import { lazy, Suspense } from "react";
+import type { RunDetail } from "@/api/types";
 import { useRun } from "@/pages/run/RunContext";
 import { Events } from "@/pages/run/logs/Events";
 import { CuratedCharts } from "@/pages/run/overview/CuratedCharts";
@@ -10,6 +11,8 @@ import classes from "./overview.module.css";
 
 const Newest = lazy(() => import("@/pages/run/overview/Newest"));
 
+const UNDER_WAY = new Set<RunDetail["status"]>(["queued", "starting", "running", "paused", "draining"]);
+
 /** How the run is, on one screen: its numbers, what holds it up, where its data went, its curves, what came last. */
 export function OverviewTab() {
   const { run, fleet, verdict, queue, ledger, episodes, events, speed } = useRun();
@@ -17,7 +20,8 @@ export function OverviewTab() {
     <>
       <Figures run={run} fleet={fleet} queue={queue} last={episodes.at(-1)} speed={speed} />
       <div className={`charts ${classes.first}`}>
-        <VerdictLine run={run.name} verdict={verdict} className={`panel span-12 ${classes.verdict}`} />
+        {/* What has not begun, or is over, is held up by nothing. */}
+        {UNDER_WAY.has(run.status) && <VerdictLine run={run.name} verdict={verdict} className={`panel span-12 ${classes.verdict}`} />}
         <RunAlerts run={run} />
         <Ledger run={run} ledger={ledger} />
       </div>
