@@ -21,7 +21,7 @@ def many_runs(deck: Deck) -> None:
                 "name": f"sweep-{number}",
                 "kind": "outside",
                 "start": number % 2 == 0,
-                "tags": ["sweep", f"seed-{number}"],
+                "tags": ["one-of-six", f"seed-{number}"],
             },
         )
 
@@ -38,7 +38,7 @@ def ask(page: Page, text: str) -> None:
 def test_runs_are_found_sorted_and_kept_in_the_address(signed_in: Page, many_runs: None) -> None:
     page = signed_in
     page.goto("/runs")
-    ask(page, "tag:sweep state:running")
+    ask(page, "tag:one-of-six state:running")
     expect(page.get_by_text("3 runs match")).to_be_visible()
     page.get_by_role("button", name="Name").click()
     page.get_by_role("button", name="Name").click()
@@ -48,7 +48,7 @@ def test_runs_are_found_sorted_and_kept_in_the_address(signed_in: Page, many_run
     expect(page.locator("tbody [data-open]")).to_have_text(["sweep-0", "sweep-2", "sweep-4"])
 
     page.reload()
-    expect(page.get_by_label(FILTER)).to_have_value("tag:sweep state:running")
+    expect(page.get_by_label(FILTER)).to_have_value("tag:one-of-six state:running")
     expect(page.locator("tbody [data-open]")).to_have_text(["sweep-0", "sweep-2", "sweep-4"])
 
     # The keyboard goes from row to row and opens one.
@@ -81,7 +81,7 @@ def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
     signed_in: Page, deck: Deck, many_runs: None
 ) -> None:
     page = signed_in
-    page.goto("/runs?q=tag:sweep")
+    page.goto("/runs?q=tag:one-of-six")
     expect(page.get_by_text("6 runs match")).to_be_visible()
     page.get_by_role("button", name="All matching").click()
     page.get_by_role("menuitem", name="Pause").click()
@@ -108,7 +108,7 @@ def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
 def test_a_viewer_finds_runs_and_may_do_nothing_to_them(page: Page, many_runs: None) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 800})
-    page.goto("/runs?q=tag:sweep&dense=true")
+    page.goto("/runs?q=tag:one-of-six&dense=true")
 
     expect(page.get_by_text("runs match")).to_be_visible()
     expect(page.get_by_role("button", name="All matching")).to_have_count(0)
