@@ -124,7 +124,7 @@ def _rounded(parts: dict[str, float]) -> dict[str, float]:
 ROW = Row(
     name="P7",
     measure="fleet env steps on CartPole-v1, batched inference, fragments acknowledged durably",
-    peer="the same policy stepping gymnasium.make_vec (sync) in as many processes, nothing else",
+    peer="the same policy stepping gymnasium.make_vec (sync), a process on each core, nothing else",
     unit="steps/s",
     better="more",
     mark=Aim(

@@ -47,6 +47,8 @@ def ending_of(index: int, incarnation: str, state: WorkerState | None, reason: s
     """Return what a worker was in the end; `state` is the last that was heard of it."""
     if state is None:
         return WorkerEnding(index=index, incarnation=incarnation, reason=reason)
+    # One that was asked to end has dropped by itself what was not a whole fragment.
+    dropped_at_the_end = state.report.dropped_steps.get("stopped", 0)
     return WorkerEnding(
         index=index,
         incarnation=incarnation,
@@ -55,7 +57,7 @@ def ending_of(index: int, incarnation: str, state: WorkerState | None, reason: s
         pid=state.report.pid,
         env_steps=state.report.env_steps,
         fragments_sent=state.report.fragments_sent,
-        lost_steps=state.buffered_steps,
+        lost_steps=state.buffered_steps + dropped_at_the_end,
         unsent_fragments=state.report.to_send,
     )
 

@@ -5,13 +5,13 @@ from uuid import UUID
 import msgspec
 import numpy as np
 import pytest
-from django.test import Client
 
 from buffer import jobs, selectors, services
 from buffer.models import Batch, FragmentChunk
 from rolldeck import wire
 from rolldeck.batches import Batch as Received
 from runs.models import Run
+from tests.api.buffer.fragment_api import Api
 from tests.buffer_factories import arrays, body, fragment, group, padded, push
 from tests.factories import bearer, make_run
 
@@ -22,51 +22,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def run() -> Run:
     """A fleet run at version 0 of epoch 1 that trains on batches of two fragments."""
     return make_run(name="alpha", epoch=1, policy_step=0, batch_size=2, max_staleness=1)
-
-
-class Api:
-    """The API of one run, as its fleet and its trainer use it."""
-
-    def __init__(self, run: Run) -> None:
-        self.client = Client()
-        self.base = f"/api/runs/{run.name}"
-        self.worker = bearer("worker", run=run)
-        self.trainer = bearer("trainer", run=run)
-
-    def push(self, *fragments: wire.Fragment, **headers: str) -> Any:
-        return self.send(push(*fragments), **headers)
-
-    def send(self, content: bytes, **headers: str) -> Any:
-        return self.client.post(
-            f"{self.base}/fragments",
-            data=content,
-            content_type=wire.FRAGMENTS_TYPE,
-            headers=self.worker | headers,
-        )
-
-    def post(self, path: str, content: Any = None, *, trainer: dict[str, str] | None = None) -> Any:
-        return self.client.post(
-            self.base + path,
-            data=body(content or {}),
-            content_type="application/json",
-            headers=trainer or self.trainer,
-        )
-
-    def register(self, **content: Any) -> Any:
-        return self.post("/trainers", {"name": "t", "resume": True} | content)
-
-    def next(self, **content: Any) -> wire.BatchAnswer | None:
-        response = self.post("/batches/next", content)
-        if response.status_code == 204:
-            return None
-        assert response.status_code == 200, response.content
-        return msgspec.msgpack.decode(response.content, type=wire.BatchAnswer)
-
-    def ledger(self) -> dict[str, Any]:
-        response = self.client.get(f"{self.base}/ledger", headers=self.worker)
-        ledger: dict[str, Any] = response.json()["fragments"]
-        assert ledger["balanced"]
-        return ledger
 
 
 @pytest.fixture

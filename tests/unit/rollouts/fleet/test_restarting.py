@@ -87,6 +87,26 @@ def test_a_worker_that_is_to_be_replaced_makes_place_for_another_which_goes_on(
     assert platform.duplicates == 0
 
 
+def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    # Nothing is cut before somebody ends it.
+    with served(platform) as url, LocalFleet(make_settings(url=url, fragment_length=4000)):
+        eventually(lambda: [one.env_steps > 50 for one in workers(platform)] == [True])
+        before = workers(platform)[0]
+        platform.restarts = [RestartOrder(worker=0, incarnation=before.incarnation)]
+
+        eventually(lambda: workers(platform)[0].dropped_steps.get("worker_lost", 0) > 0)
+
+    [told] = [event for event in platform.all_events() if event.kind == "worker_restarted"]
+    assert told.ending is not None
+    # Each of the four slots may have had one step under way.
+    assert 0 <= told.ending.lost_steps - told.ending.env_steps <= 4
+    assert workers(platform)[0].dropped_steps["worker_lost"] == told.ending.lost_steps
+
+
 def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSettings) -> None:
     source = FailingWorkers()
     member = Member(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
