@@ -13,7 +13,7 @@ import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/api/environments";
 import { SORTS, type Sort } from "@/api/runLists";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
-import { askForCompared, askForCurves, askForMetrics } from "@/shell/early";
+import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
 import { queueSearch } from "@/pages/run/queue/search";
 import { episodesSearch } from "@/pages/run/episodes/search";
 import { Shell } from "@/shell/Shell";
@@ -121,6 +121,7 @@ const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$name",
   component: lazyRouteComponent(() => import("@/pages/run/RunPage"), "RunPage"),
+  beforeLoad: askForRun,
 });
 const runTabs = [
   createRoute({

@@ -22,6 +22,7 @@ class Traffic:
     def __init__(self, page: Page) -> None:
         self.bytes = 0
         self.scripts: dict[str, int] = {}
+        self.packed: set[str] = set()
         page.on("response", self._answered)
         page.on("websocket", lambda socket: socket.on("framereceived", self._heard))
 
@@ -29,6 +30,8 @@ class Traffic:
         if response.request.resource_type == "script":
             # Whatever the server compressed it with, the budget is in gzip.
             self.scripts[response.url] = len(gzip.compress(response.body(), 9))
+            if response.headers.get("content-encoding") == "gzip":
+                self.packed.add(response.url)
         else:
             self.bytes += int(response.headers.get("content-length", 0) or 0)
 
@@ -46,6 +49,9 @@ def test_the_first_page_loads_little_script_and_none_from_elsewhere(
 
     assert 50_000 < sum(traffic.scripts.values()) <= FIRST_SCRIPT_BYTES, traffic.scripts
     assert {url.startswith(deck.url) for url in traffic.scripts} == {True}
+    large = {url for url, size in traffic.scripts.items() if size > 1_000}
+    assert large, "no script was loaded"
+    assert large <= traffic.packed, "a script came unpacked over the network"
 
 
 def test_an_idle_tab_takes_next_to_nothing(context: BrowserContext, deck: Deck) -> None:

@@ -5,7 +5,7 @@ import { metricKeysQuery } from "@/api/metrics";
 import { queries } from "@/api/queries";
 import { runQuery } from "@/api/runs";
 import { sessionQuery } from "@/api/session";
-import { startLive } from "@/live/live";
+import { live, startLive, stopLive } from "@/live/live";
 import { type CompareSearch, runsOf } from "@/pages/compare/search";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 
@@ -13,14 +13,25 @@ import type { OverviewSearch } from "@/pages/run/overview/search";
 type Way<Search> = { cause: string; preload: boolean; search: Search };
 type WayToARun<Search> = Way<Search> & { params: { name: string } };
 
-const isEntered = ({ cause, preload }: Way<unknown>): boolean => cause === "enter" && !preload;
+const isEntered = ({ cause, preload }: Pick<Way<unknown>, "cause" | "preload">): boolean => cause === "enter" && !preload;
 
-/** Ask who is signed in, and open the socket if somebody is. */
+/** For how long a topic is kept for the page that is on its way: it watches the topic itself then. */
+const KEPT_MS = 15_000;
+
+/** Open the socket and ask who is signed in, at the same time: mostly somebody is. */
 export function askWhoIsHere(): void {
+  if (location.pathname !== "/login") startLive();
   void queries
     .ensureQueryData(sessionQuery)
-    .then(({ authenticated }) => authenticated && startLive())
+    .then(({ authenticated }) => (authenticated ? startLive() : stopLive()))
     .catch(() => undefined); // the page asks again, and says so
+}
+
+/** Ask for all that a run's page shows live. */
+export function askForRun(way: Omit<WayToARun<unknown>, "search">): void {
+  if (!isEntered(way)) return;
+  const leave = live.watch(`run:${way.params.name}`, () => undefined);
+  setTimeout(leave, KEPT_MS);
 }
 
 /** Ask for the curves of a run's overview. */
