@@ -33,8 +33,8 @@ class HandPlayedFleet:
         """Create a run and become its manager, as the platform's own simulation does."""
         self.name = name
         self.workers = 2
-        self.incarnations: dict[int, str] = {}
-        """By worker, where it was replaced."""
+        self._replacements: dict[int, int] = {}
+        """How often each worker was replaced."""
         self.logs: dict[tuple[int | None, int | None], list[str]] = {}
         self.episodes: list[EpisodeWindow] = []
         self.control: FleetControl | None = None
@@ -104,6 +104,10 @@ class HandPlayedFleet:
             headers={"Content-Type": RECORDING_TYPE},
         ).raise_for_status()
 
+    def replace(self, worker: int) -> None:
+        """Let another one stand in a worker's place."""
+        self._replacements[worker] = self._replacements.get(worker, 0) + 1
+
     def close(self) -> None:
         """Say nothing more."""
         self._is_over.set()
@@ -155,7 +159,7 @@ class HandPlayedFleet:
         made = int(100 * (time.monotonic() - self._began)) + 1
         return WorkerReport(
             index=index,
-            incarnation=self.incarnations.get(index, f"{index}a"),
+            incarnation=f"{index}@{self._replacements.get(index, 0)}",
             state="running",
             node="node-a",
             pid=100 + index,

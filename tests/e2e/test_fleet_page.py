@@ -168,8 +168,8 @@ def test_more_workers_are_requested_until_they_are_there(
     expect(run_page.locator("[data-size=applied]")).to_be_visible()
     expect(run_page.locator("[data-worker='2']")).to_be_visible()
     open_tab(run_page, "Logs")
-    changed = run_page.get_by_label("Events, newest first").get_by_role("listitem").first
-    expect(changed).to_contain_text("num_workers 2 → 3")
+    events = run_page.get_by_label("Events, newest first").get_by_role("listitem")
+    changed = events.filter(has_text="num_workers 2 → 3").first
     expect(changed).to_contain_text("more data")
 
 
@@ -196,11 +196,11 @@ def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
         seconds=30,
         what="the fleet is told",
     )
-    fleet.incarnations[1] = "1b"
+    fleet.replace(1)
     expect(run_page.get_by_role("button", name="Replace worker 1")).to_be_visible()
     open_tab(run_page, "Logs")
-    asked = run_page.get_by_label("Events, newest first").get_by_role("listitem").first
-    expect(asked).to_contain_text("worker 1 is to be replaced")
+    events = run_page.get_by_label("Events, newest first").get_by_role("listitem")
+    asked = events.filter(has_text="worker 1 is to be replaced").first
     expect(asked).to_contain_text("its returns drift")
 
 
