@@ -82,6 +82,7 @@ def request_recordings(
         if wanted.episodes == 1
         else f"{wanted.episodes} episodes are to be recorded",
         actor=actor,
+        reason=wanted.reason,
         now=now,
     )
     announce(run_id, "errands", "recordings")

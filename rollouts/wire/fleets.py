@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rolldeck.wire import Desired, StageTiming, WeightsTransfers
+from runs.wire import Reason
 
 
 class EpisodeRow(Struct, frozen=True, kw_only=True):
@@ -167,6 +168,7 @@ class RecordingRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Null: whichever works."""
     environment: Annotated[str, Meta(max_length=200)] = ""
     """Spec; empty: whichever the run steps."""
+    reason: Reason = ""
 
 
 class RecordingRow(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Read JSON bodies into typed messages and write messages as answers."""
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from django.conf import settings
@@ -97,6 +97,21 @@ def whole_number(
     if not raw.isascii() or not raw.isdigit() or not at_least <= int(raw[:20]) <= at_most:
         raise InvalidBody(name, f"must be a whole number from {at_least} to {at_most}")
     return int(raw)
+
+
+REASON_LETTERS: Final = 2000
+
+
+def reason_in(request: Request) -> str:
+    """Return why something is deleted, from the query: such a request has no body to rely on.
+
+    Raises:
+        InvalidBody: If it is too long, or no text that can be kept.
+    """
+    reason = request.query_params.get("reason", "")
+    if len(reason) > REASON_LETTERS or "\x00" in reason:
+        raise InvalidBody("reason", f"must be at most {REASON_LETTERS} letters, none of them NUL")
+    return reason
 
 
 def answer(message: msgspec.Struct, *, status: int = 200) -> HttpResponse:

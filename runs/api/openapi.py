@@ -8,10 +8,12 @@ from drf_spectacular.extensions import (
     OpenApiSerializerExtension,
 )
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
+from drf_spectacular.utils import OpenApiParameter
 
 from runs.wire import Problem
 
 REF = "#/components/schemas/{name}"
+REASON = OpenApiParameter("reason", description="Why, for the audit; at most 2,000 letters.")
 
 
 class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]

@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from runs import selectors, services
-from runs.api.bodies import answer, read
+from runs.api.bodies import answer, read, reason_in
 from runs.api.identity import identity_of, person_of
-from runs.api.openapi import problems
+from runs.api.openapi import REASON, problems
 from runs.api.permissions import Admins
 from runs.wire import MintToken, TokenList, TokenMinted
 
@@ -61,11 +61,17 @@ class TokenView(APIView):
 
     @extend_schema(
         operation_id="tokens_revoke",
+        parameters=[REASON],
         request=None,
-        responses={204: None, **problems(401, 403, 404)},
+        responses={204: None, **problems(400, 401, 403, 404)},
         tags=["tokens"],
     )
     def delete(self, request: Request, token: int) -> HttpResponse:
         """Revoke a token; it is refused from the next request on."""
-        services.revoke_token(token_id=token, actor=identity_of(request), now=timezone.now())
+        services.revoke_token(
+            token_id=token,
+            actor=identity_of(request),
+            reason=reason_in(request),
+            now=timezone.now(),
+        )
         return HttpResponse(status=204)

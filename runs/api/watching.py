@@ -10,9 +10,9 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from runs.api.bodies import InvalidBody, answer, whole_number
+from runs.api.bodies import InvalidBody, answer, reason_in, whole_number
 from runs.api.identity import identity_of, person_of
-from runs.api.openapi import problems
+from runs.api.openapi import REASON, problems
 from runs.api.permissions import Admins, Known, Readers
 from runs.core.spreadsheets import plain_cell
 from runs.selectors import watching
@@ -122,8 +122,9 @@ class SessionsView(APIView):
 
     @extend_schema(
         operation_id="sessions_end",
+        parameters=[REASON],
         request=None,
-        responses={200: SessionRow, **problems(401, 403)},
+        responses={200: SessionRow, **problems(400, 401, 403)},
         tags=["session"],
     )
     def delete(self, request: Request) -> HttpResponse:
@@ -134,6 +135,7 @@ class SessionsView(APIView):
                 user=person,
                 but=request.session.session_key,
                 actor=identity_of(request),
+                reason=reason_in(request),
                 now=timezone.now(),
             )
         return answer(_browsers(request))
@@ -146,7 +148,8 @@ class BrowserView(APIView):
 
     @extend_schema(
         operation_id="sessions_end_one",
-        responses={200: SessionRow, **problems(401, 403, 404)},
+        parameters=[REASON],
+        responses={200: SessionRow, **problems(400, 401, 403, 404)},
         tags=["session"],
     )
     def delete(self, request: Request, browser: str) -> HttpResponse:
@@ -155,7 +158,11 @@ class BrowserView(APIView):
         if person is None:
             raise sessions.SessionNotFound("machines have no sessions")
         sessions.end_session(
-            user=person, public_id=browser, actor=identity_of(request), now=timezone.now()
+            user=person,
+            public_id=browser,
+            actor=identity_of(request),
+            reason=reason_in(request),
+            now=timezone.now(),
         )
         return answer(_browsers(request))
 

@@ -67,7 +67,9 @@ def _public_id(key: str) -> str:
 
 
 @transaction.atomic
-def end_sessions(*, user: User, but: str | None, actor: str, now: datetime) -> int:
+def end_sessions(
+    *, user: User, but: str | None, actor: str, reason: str = "", now: datetime
+) -> int:
     """Sign a person out on every browser but the one of session `but`; return how many."""
     keys = [one.key for one in sessions_of(user, now=now) if one.key != but]
     ended, _ = Session.objects.filter(session_key__in=keys).delete()
@@ -76,13 +78,14 @@ def end_sessions(*, user: User, but: str | None, actor: str, now: datetime) -> i
         kind="signed_out",
         message=f"{user.get_username()} signed out on {ended} other browsers",
         actor=actor,
+        reason=reason,
         now=now,
     )
     return ended
 
 
 @transaction.atomic
-def end_session(*, user: User, public_id: str, actor: str, now: datetime) -> None:
+def end_session(*, user: User, public_id: str, actor: str, reason: str = "", now: datetime) -> None:
     """Sign a person out on one browser.
 
     Raises:
@@ -97,5 +100,6 @@ def end_session(*, user: User, public_id: str, actor: str, now: datetime) -> Non
         kind="signed_out",
         message=f"{user.get_username()} signed out on one browser",
         actor=actor,
+        reason=reason,
         now=now,
     )

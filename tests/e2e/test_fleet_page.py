@@ -81,9 +81,12 @@ def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: HandPlayedFleet) ->
 
 def test_an_episode_is_asked_for_filmed_and_watched(run_page: Page, fleet: HandPlayedFleet) -> None:
     recordings = run_page.get_by_role("region", name="Recordings")
-    choose(run_page, "Worker to record", "worker 0")
-    choose(run_page, "Slot to record", "slot 3")
     recordings.get_by_role("button", name="Record", exact=True).click()
+    dialog = run_page.get_by_role("dialog", name=f"Record episodes of {fleet.name}")
+    choose(run_page, "Worker", "worker 0")
+    choose(run_page, "Slot", "slot 3")
+    dialog.get_by_label("Reason").fill("it falls to the left")
+    dialog.get_by_role("button", name="Record").click()
     expect(recordings.locator("[data-recording=requested]")).to_be_visible()
 
     [order] = fleet.ordered(recordings=1)
@@ -106,13 +109,14 @@ def test_an_episode_is_asked_for_filmed_and_watched(run_page: Page, fleet: HandP
 
 
 def choose(page: Page, label: str, option: str) -> None:
-    page.get_by_role("combobox", name=label).click()
+    page.get_by_role("dialog").get_by_role("combobox", name=label).click()
     page.get_by_role("option", name=option, exact=True).click()
 
 
 def test_a_recording_that_failed_says_why(run_page: Page, fleet: HandPlayedFleet) -> None:
     recordings = run_page.get_by_role("region", name="Recordings")
     recordings.get_by_role("button", name="Record", exact=True).click()
+    run_page.get_by_role("dialog").get_by_role("button", name="Record").click()
     [order] = fleet.ordered(recordings=1)
     fleet.update(order, "failed", reason=f"the env cannot be drawn: {HOSTILE}")
 

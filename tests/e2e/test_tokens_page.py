@@ -43,10 +43,13 @@ def test_a_token_is_made_used_inspected_and_revoked(signed_in: Page, deck: Deck)
     assert "only=refused" in page.url
 
     page.get_by_role("button", name="Revoke a stock trainer").click()
-    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    dialog.get_by_label("Reason").fill("it was in a screenshot")
+    dialog.get_by_role("button", name="Revoke").click()
     row = page.get_by_role("row", name="a stock trainer")
     expect(row.get_by_text("revoked", exact=True)).to_be_visible()
     assert httpx.get(f"{deck.url}/api/runs/inspected", headers=bearer).status_code == 401
+    event, *_ = deck.get("/api/audit?kind=token_revoked")["results"]
+    assert event["reason"] == "it was in a screenshot"
 
 
 def test_a_viewer_sees_how_to_start_and_no_tokens(page: Page) -> None:

@@ -39,8 +39,10 @@ export const browsersQuery = queryOptions({
 export function useEndSessions() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (browser: string | null) =>
-      browser === null ? body(api.DELETE("/api/sessions")) : body(api.DELETE("/api/sessions/{browser}", { params: { path: { browser } } })),
+    mutationFn: ({ browser, reason }: { browser: string | null; reason: string }) =>
+      browser === null
+        ? body(api.DELETE("/api/sessions", { params: { query: { reason } } }))
+        : body(api.DELETE("/api/sessions/{browser}", { params: { path: { browser }, query: { reason } } })),
     onSettled: () => queries.invalidateQueries({ queryKey: browsersQuery.queryKey }),
   });
 }

@@ -39,16 +39,16 @@ export function recordingsQuery(run: string) {
   });
 }
 
-export type Wanted = FleetPlace & { episodes: number };
+export type Wanted = FleetPlace & { episodes: number; reason: string };
 
 export function useRequestRecordings(run: string) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ worker, slot, episodes }: Wanted) =>
+    mutationFn: ({ worker, slot, episodes, reason }: Wanted) =>
       body(
         api.POST("/api/runs/{run}/recordings", {
           params: { path: { run } },
-          body: { worker, slot, episodes, environment: "" },
+          body: { worker, slot, episodes, environment: "", reason },
         }),
       ),
     onSettled: () => client.invalidateQueries({ queryKey: ["recordings", run] }),

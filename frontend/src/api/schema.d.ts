@@ -4879,6 +4879,8 @@ export interface components {
             slot: number | null;
             /** @default  */
             environment: string;
+            /** @default  */
+            reason: string;
         };
         /**
          * RecordingRow
@@ -13010,7 +13012,10 @@ export interface operations {
     };
     sessions_end: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Why, for the audit; at most 2,000 letters. */
+                reason?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -13023,6 +13028,14 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             401: {
@@ -13045,7 +13058,10 @@ export interface operations {
     };
     sessions_end_one: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Why, for the audit; at most 2,000 letters. */
+                reason?: string;
+            };
             header?: never;
             path: {
                 browser: string;
@@ -13060,6 +13076,14 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             401: {
@@ -13180,7 +13204,10 @@ export interface operations {
     };
     tokens_revoke: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Why, for the audit; at most 2,000 letters. */
+                reason?: string;
+            };
             header?: never;
             path: {
                 token: string;
@@ -13195,6 +13222,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             401: {
                 headers: {

@@ -46,7 +46,8 @@ export function useMint() {
 export function useRevoke() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (token: number) => body(api.DELETE("/api/tokens/{token}", { params: { path: { token: String(token) } } })),
+    mutationFn: ({ token, reason }: { token: number; reason: string }) =>
+      body(api.DELETE("/api/tokens/{token}", { params: { path: { token: String(token) }, query: { reason } } })),
     onSettled: () => queries.invalidateQueries({ queryKey: tokensQuery.queryKey }),
   });
 }

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from config.api_errors import server_error
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.core.run_config import PRESETS
-from runs.models import ApiToken, Run
+from runs.models import ApiToken, Run, RunEvent
 from tests.factories import NOON, bearer, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
@@ -274,7 +274,11 @@ def test_a_token_is_minted_shown_once_used_and_revoked(admin: APIClient) -> None
     assert text not in listed.content.decode()
     assert listed.json()["results"][0]["created_by"] == "ada"
 
-    assert admin.delete(f"/api/tokens/{minted.json()['id']}").status_code == 204
+    path = f"/api/tokens/{minted.json()['id']}"
+    wrong = admin.delete(f"{path}?reason=%00")
+    assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (400, "reason")
+    assert admin.delete(f"{path}?reason=it+leaked").status_code == 204
+    assert RunEvent.objects.get(kind="token_revoked").reason == "it leaked"
 
     assert machine.get("/api/runs/alpha").status_code == 401
     assert admin.delete("/api/tokens/999999").status_code == 404

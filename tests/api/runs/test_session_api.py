@@ -6,6 +6,7 @@ from django.test import Client
 
 from runs import services
 from runs.api.login_attempts import FAILURES, attempts
+from runs.models import RunEvent
 from tests.factories import bearer, make_user
 
 pytestmark = pytest.mark.django_db
@@ -139,7 +140,9 @@ def test_a_person_sees_where_they_are_signed_in_and_ends_one_of_them() -> None:
     path = f"/api/sessions/{other['id']}"
     assert stranger.delete(path).status_code == 404
     assert there.get("/api/runs").status_code == 200
-    assert here.delete(path).json()["sessions"] == 1
+    assert here.delete(f"{path}?reason={'x' * 2001}").status_code == 400
+    assert here.delete(f"{path}?reason=a+lost+laptop").json()["sessions"] == 1
+    assert RunEvent.objects.get(kind="signed_out").reason == "a lost laptop"
     assert there.get("/api/runs").status_code == 401
     assert here.delete(path).status_code == 404
 

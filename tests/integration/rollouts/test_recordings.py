@@ -17,7 +17,7 @@ from rollouts import selectors, services
 from rollouts.models import Recording
 from rollouts.wire import RecordingRequest
 from runs.core.lifecycle import RunVerb
-from runs.models import Run
+from runs.models import Run, RunEvent
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, ask, draft, later, launched
@@ -55,7 +55,8 @@ def update(row: Recording, state: str = "ready", *, seconds: float = 1, **fields
 
 def test_a_request_travels_with_the_orders_of_the_fleet_until_it_is_met(run: Run) -> None:
     before = selectors.control_of(run.pk)
-    [row] = request(run, worker=0, slot=3)
+    [row] = request(run, worker=0, slot=3, reason="it falls to the left")
+    assert RunEvent.objects.get(kind="recording_requested").reason == "it falls to the left"
 
     asked = selectors.control_of(run.pk)
     [order] = asked.recordings

@@ -1,10 +1,11 @@
-import { Button, Group, Modal } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { type BrowserRow, browsersQuery, useEndSessions } from "@/api/deck";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { browserName } from "@/pages/settings/browsers";
@@ -14,14 +15,18 @@ type Ending = { id: string | null; name: string };
 function Confirm({ ending, onClose }: { ending: Ending; onClose: () => void }) {
   const end = useEndSessions();
   return (
-    <Modal opened onClose={onClose} title={`Sign out: ${ending.name}?`}>
-      <p>Whoever uses it must sign in again. Tokens are not touched. The audit keeps that you did this.</p>
-      {end.error && <ErrorState title="It was refused" error={end.error} />}
-      <Group justify="flex-end" mt="lg">
-        <Button variant="default" onClick={onClose}>Leave it as it is</Button>
-        <Button color="red.8" loading={end.isPending} onClick={() => end.mutate(ending.id, { onSuccess: onClose })}>Sign out</Button>
-      </Group>
-    </Modal>
+    <ReasonDialog
+      title={`Sign out: ${ending.name}?`}
+      asking={end}
+      refused="It was refused"
+      cancel="Leave it as it is"
+      submit="Sign out"
+      destroys
+      onSubmit={(reason) => end.mutate({ browser: ending.id, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <p className="soft">Whoever uses it must sign in again. Tokens are not touched.</p>
+    </ReasonDialog>
   );
 }
 

@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Textarea } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useMayOperate } from "@/api/session";
@@ -8,6 +8,7 @@ import { DeliveryOutcome } from "@/components/DeliveryOutcome";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import css from "./settings.module.css";
@@ -16,23 +17,20 @@ const COMMAND = "ROLLDECK_ALERT_WEBHOOKS=https://… make serve";
 
 function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const test = useWebhookTest();
-  const [reason, setReason] = useState("");
   return (
-    <Modal opened onClose={onClose} title={`Send a test to ${visible(webhook.target)}?`}>
+    <ReasonDialog
+      title={`Send a test to ${visible(webhook.target)}?`}
+      asking={test}
+      refused="It was refused"
+      submit="Send a test"
+      onSubmit={(reason) => test.mutate({ webhook: webhook.id, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
       <p className={css.line}>
         It gets one made-up alert, {webhook.is_signed ? "signed like a real one" : "unsigned like every one of this deck: no secret is set"}, whose text says
         that it is a test. It is sent once and not repeated.
       </p>
-      <Textarea
-        mt="md" label="Reason" description="Kept with your name in the audit." autosize minRows={2} maxLength={2000} data-autofocus
-        value={reason} onChange={(event) => setReason(event.currentTarget.value)}
-      />
-      {test.error && <ErrorState title="It was refused" error={test.error} />}
-      <Group justify="flex-end" mt="lg">
-        <Button variant="default" onClick={onClose}>Cancel</Button>
-        <Button loading={test.isPending} onClick={() => test.mutate({ webhook: webhook.id, reason }, { onSuccess: onClose })}>Send a test</Button>
-      </Group>
-    </Modal>
+    </ReasonDialog>
   );
 }
 

@@ -1,9 +1,9 @@
-import { Button, Group, Modal } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useState } from "react";
 import { type TokenRow, useRevoke } from "@/api/tokens";
 import { Age } from "@/components/Age";
-import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { utc, visible } from "@/format";
 
 /** How a token stands; the word says it, the colour repeats it. */
@@ -58,14 +58,17 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
         </tbody>
       </table>
       {asked && (
-        <Modal opened onClose={() => setAsked(null)} title={`Revoke ${visible(asked.name)}?`}>
+        <ReasonDialog
+          title={`Revoke ${visible(asked.name)}?`}
+          asking={revoke}
+          refused="It was not revoked"
+          submit="Revoke"
+          destroys
+          onSubmit={(reason) => revoke.mutate({ token: asked.id, reason }, { onSuccess: () => setAsked(null) })}
+          onClose={() => setAsked(null)}
+        >
           <p className="soft">Whoever shows it is refused from the next request on. It cannot be undone.</p>
-          {revoke.isError && <ErrorState title="It was not revoked" error={revoke.error} />}
-          <Group justify="flex-end">
-            <Button variant="default" data-autofocus onClick={() => setAsked(null)}>Cancel</Button>
-            <Button color="red" loading={revoke.isPending} onClick={() => revoke.mutate(asked.id, { onSuccess: () => setAsked(null) })}>Revoke</Button>
-          </Group>
-        </Modal>
+        </ReasonDialog>
       )}
     </div>
   );

@@ -1,59 +1,40 @@
-import { Box, Button, Group, Modal, NumberInput, TextInput, Tooltip } from "@mantine/core";
+import { Button, NumberInput, Tooltip } from "@mantine/core";
 import { useState } from "react";
 import { useResize } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
-import { ErrorState } from "@/components/ErrorState";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
 
 type ResizeProps = { name: string; now: number; onClose: () => void };
 
 function Resize({ name, now, onClose }: ResizeProps) {
   const [wanted, setWanted] = useState(now);
-  const [reason, setReason] = useState("");
   const resize = useResize(name);
   return (
-    <Modal opened onClose={onClose} title={`Workers of ${name}`}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          resize.mutate({ workers: wanted, reason }, { onSuccess: onClose });
-        }}
-      >
-        <NumberInput
-          label="Workers"
-          description={whatHappens(now, wanted)}
-          value={wanted}
-          min={1}
-          max={MOST_WORKERS}
-          allowDecimal={false}
-          clampBehavior="strict"
-          data-autofocus
-          onChange={(value) => setWanted(Number(value) || now)}
-        />
-        <TextInput
-          mt="md"
-          label="Reason"
-          description="Kept in the run's events, for whoever asks later."
-          value={reason}
-          maxLength={2000}
-          onChange={(event) => setReason(event.currentTarget.value)}
-        />
-        {resize.error && (
-          <Box mt="md">
-            <ErrorState title="The fleet stays as it is" error={resize.error} />
-          </Box>
-        )}
-        <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>
-            Leave it as it is
-          </Button>
-          <Button type="submit" disabled={wanted === now || resize.isPending}>
-            {resize.isPending ? "Asking…" : "Resize"}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+    <ReasonDialog
+      title={`Workers of ${name}`}
+      asking={resize}
+      refused="The fleet stays as it is"
+      keptIn="Kept in the run's events, for whoever asks later."
+      cancel="Leave it as it is"
+      submit="Resize"
+      isReady={wanted !== now}
+      onSubmit={(reason) => resize.mutate({ workers: wanted, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <NumberInput
+        label="Workers"
+        description={whatHappens(now, wanted)}
+        value={wanted}
+        min={1}
+        max={MOST_WORKERS}
+        allowDecimal={false}
+        clampBehavior="strict"
+        data-autofocus
+        onChange={(value) => setWanted(Number(value) || now)}
+      />
+    </ReasonDialog>
   );
 }
 

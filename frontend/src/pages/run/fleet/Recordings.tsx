@@ -1,12 +1,14 @@
-import { Button, Select } from "@mantine/core";
+import { Button, Group, Select, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import { recordingsQuery, useRequestRecordings } from "@/api/fleet";
+import { useMayOperate } from "@/api/session";
 import type { RecordingRow, RunDetail, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { StateChip } from "@/components/StateChip";
 import { bytes, number, policyStep, visible } from "@/format";
 import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
@@ -15,45 +17,46 @@ const Viewer = lazy(() => import("@/pages/run/fleet/RecordingViewer"));
 const ENDED = new Set(["stopped", "completed", "failed"]);
 const EPISODES = ["1", "2", "3", "4"];
 
-function Ask({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
+type AskProps = { run: RunDetail; workers: WorkerRow[]; onClose: () => void };
+
+function Ask({ run, workers, onClose }: AskProps) {
   const [worker, setWorker] = useState("any");
   const [slot, setSlot] = useState("any");
   const [episodes, setEpisodes] = useState("1");
   const ask = useRequestRecordings(run.name);
   return (
-    <>
-      <Select
-        size="xs"
-        w={120}
-        aria-label="Worker to record"
-        allowDeselect={false}
-        data={workerChoices(workers)}
-        value={worker}
-        onChange={(value) => {
-          setWorker(value ?? "any");
-          setSlot("any");
-        }}
-      />
-      <Select
-        size="xs"
-        w={100}
-        aria-label="Slot to record"
-        allowDeselect={false}
-        disabled={worker === "any"}
-        data={slotChoices(workers, choice(worker))}
-        value={slot}
-        onChange={(value) => setSlot(value ?? "any")}
-      />
-      <Select size="xs" w={64} aria-label="Episodes to record" allowDeselect={false} data={EPISODES} value={episodes} onChange={(value) => setEpisodes(value ?? "1")} />
-      <Button
-        size="xs"
-        loading={ask.isPending}
-        onClick={() => ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes) })}
-      >
-        Record
-      </Button>
-      {ask.error && <span className="small bad" role="alert">{ask.error.message}</span>}
-    </>
+    <ReasonDialog
+      title={`Record episodes of ${run.name}`}
+      asking={ask}
+      refused="Nothing is recorded"
+      keptIn="Kept in the run's events with your name."
+      submit="Record"
+      onSubmit={(reason) => ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <p className="soft">A slot films the next episodes that begin in it. It costs the other slots nothing.</p>
+      <Group grow align="flex-end">
+        <Select
+          label="Worker"
+          allowDeselect={false}
+          data={workerChoices(workers)}
+          value={worker}
+          onChange={(value) => {
+            setWorker(value ?? "any");
+            setSlot("any");
+          }}
+        />
+        <Select
+          label="Slot"
+          allowDeselect={false}
+          disabled={worker === "any"}
+          data={slotChoices(workers, choice(worker))}
+          value={slot}
+          onChange={(value) => setSlot(value ?? "any")}
+        />
+        <Select label="Episodes" allowDeselect={false} data={EPISODES} value={episodes} onChange={(value) => setEpisodes(value ?? "1")} />
+      </Group>
+    </ReasonDialog>
   );
 }
 
@@ -92,13 +95,21 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
   const { data: rows, error } = useQuery(recordingsQuery(run.name));
   const [openId, setOpenId] = useState<string | null>(null);
   const open = rows?.find(({ id }) => id === openId);
-  const mayAsk = run.allowed_verbs.length > 0 && !ENDED.has(run.status) && workers.length > 0;
+  const mayOperate = useMayOperate();
+  const [isAsking, setAsking] = useState(false);
+  const canFilm = run.allowed_verbs.length > 0 && !ENDED.has(run.status) && workers.length > 0;
   if (run.kind === "outside") return null;
   return (
     <Panel
       title="Recordings"
       note="the next episode of a slot, as video where it can be drawn"
-      aside={mayAsk && <Ask run={run} workers={workers} />}
+      aside={
+        canFilm && (
+          <Tooltip label={mayOperate ? "Film the next episodes of a slot." : "You may look; this takes an operator."}>
+            <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setAsking(true)}>Record</Button>
+          </Tooltip>
+        )
+      }
       className="span-12"
     >
       {error ? (
@@ -124,11 +135,12 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
         </div>
       ) : (
         <EmptyState title="Nothing recorded yet">
-          {mayAsk
+          {canFilm && mayOperate
             ? "Record has a slot film its next episode. It costs the other slots nothing."
             : "Operators can record episodes while the fleet runs."}
         </EmptyState>
       )}
+      {isAsking && <Ask run={run} workers={workers} onClose={() => setAsking(false)} />}
       {open && (
         <Suspense fallback={null}>
           <Viewer run={run.name} recording={open} onClose={() => setOpenId(null)} />

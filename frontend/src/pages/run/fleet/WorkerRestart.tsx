@@ -1,53 +1,31 @@
-import { Box, Button, Group, Modal, TextInput, Tooltip } from "@mantine/core";
+import { Button, Tooltip } from "@mantine/core";
 import { useState } from "react";
 import { useRestartWorker } from "@/api/fleet";
 import { useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
-import { ErrorState } from "@/components/ErrorState";
+import { ReasonDialog } from "@/components/ReasonDialog";
 
 const GONE = new Set(["stopped", "respawning"]);
 
-type DialogProps = { run: string; worker: WorkerRow; onClose: () => void };
+type DialogProps = { worker: WorkerRow; restart: ReturnType<typeof useRestartWorker>; onClose: () => void };
 
-function Dialog({ run, worker, onClose }: DialogProps) {
-  const [reason, setReason] = useState("");
-  const restart = useRestartWorker(run);
+function Dialog({ worker, restart, onClose }: DialogProps) {
   return (
-    <Modal opened onClose={onClose} title={`Replace worker ${worker.index}`}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          restart.mutate({ worker: worker.index, incarnation: worker.incarnation, reason }, { onSuccess: onClose });
-        }}
-      >
-        <p>
-          It ends, and a new one takes its place with the newest weights. What it has cut is sent; steps of fragments that
-          are not full yet are lost and counted. The other workers go on.
-        </p>
-        <TextInput
-          mt="md"
-          label="Reason"
-          description="Kept in the run's events, for whoever asks later."
-          value={reason}
-          maxLength={2000}
-          data-autofocus
-          onChange={(event) => setReason(event.currentTarget.value)}
-        />
-        {restart.error && (
-          <Box mt="md">
-            <ErrorState title="The worker stays" error={restart.error} />
-          </Box>
-        )}
-        <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>
-            Leave it there
-          </Button>
-          <Button type="submit" disabled={restart.isPending}>
-            {restart.isPending ? "Asking…" : "Replace it"}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+    <ReasonDialog
+      title={`Replace worker ${worker.index}`}
+      asking={restart}
+      refused="The worker stays"
+      keptIn="Kept in the run's events, for whoever asks later."
+      cancel="Leave it there"
+      submit="Replace it"
+      onSubmit={(reason) => restart.mutate({ worker: worker.index, incarnation: worker.incarnation, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <p>
+        It ends, and a new one takes its place with the newest weights. What it has cut is sent; steps of fragments that
+        are not full yet are lost and counted. The other workers go on.
+      </p>
+    </ReasonDialog>
   );
 }
 
@@ -57,6 +35,8 @@ type Props = { run: string; worker: WorkerRow };
 export function WorkerRestart({ run, worker }: Props) {
   const mayOperate = useMayOperate();
   const [open, setOpen] = useState(false);
+  // Asked here, because the dialog may be gone before the answer is: the live page is often sooner.
+  const restart = useRestartWorker(run);
   if (worker.is_to_restart) {
     return (
       <p className="small soft" role="status">
@@ -72,7 +52,7 @@ export function WorkerRestart({ run, worker }: Props) {
           Replace worker {worker.index}
         </Button>
       </Tooltip>
-      {open && <Dialog run={run} worker={worker} onClose={() => setOpen(false)} />}
+      {open && <Dialog worker={worker} restart={restart} onClose={() => setOpen(false)} />}
     </>
   );
 }

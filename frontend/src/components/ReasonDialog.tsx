@@ -1,0 +1,61 @@
+import { Box, Button, Group, Modal, TextInput } from "@mantine/core";
+import { type ReactNode, useState } from "react";
+import { ErrorState } from "@/components/ErrorState";
+import { useFocusBack } from "@/components/useFocusBack";
+
+type Props = {
+  title: string;
+  /** What was asked of the server, as far as this must know. */
+  asking: { isPending: boolean; error: Error | null };
+  /** Said above what the server has against it. */
+  refused: string;
+  submit: string;
+  cancel?: string;
+  /** Where the reason goes. */
+  keptIn?: string;
+  /** Whether what is in the dialog can be sent. */
+  isReady?: boolean;
+  destroys?: boolean;
+  onSubmit: (reason: string) => void;
+  onClose: () => void;
+  /** What will happen, and what there is to choose; the first `data-autofocus` in it has the cursor. */
+  children?: ReactNode;
+};
+
+/** Ask before something is changed: what will happen, why, and what the server had against it. Drawn only while it is open. */
+export function ReasonDialog({ title, asking, refused, submit, cancel = "Cancel", keptIn = "Kept with your name in the audit.", isReady = true, destroys, onSubmit, onClose, children }: Props) {
+  useFocusBack();
+  const [reason, setReason] = useState("");
+  return (
+    <Modal opened onClose={onClose} title={title}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          // A form around this dialog would take what is sent here for its own.
+          event.stopPropagation();
+          if (isReady && !asking.isPending) onSubmit(reason);
+        }}
+      >
+        {children}
+        <TextInput
+          mt="md"
+          label="Reason"
+          description={keptIn}
+          value={reason}
+          maxLength={2000}
+          data-autofocus
+          onChange={(event) => setReason(event.currentTarget.value)}
+        />
+        {asking.error && (
+          <Box mt="md">
+            <ErrorState title={refused} error={asking.error} />
+          </Box>
+        )}
+        <Group justify="flex-end" mt="lg">
+          <Button variant="default" onClick={onClose}>{cancel}</Button>
+          <Button type="submit" color={destroys ? "red.8" : undefined} loading={asking.isPending} disabled={!isReady}>{submit}</Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}
