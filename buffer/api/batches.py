@@ -29,6 +29,7 @@ from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
 from runs.api.waiting import WaitingView
+from runs.core.lifecycle import TERMINAL
 from runs.live.turns import Line
 from runs.models import Run
 
@@ -107,9 +108,15 @@ def group_form(accept: str) -> GroupForm:
     return GroupForm.JSON
 
 
+def _patience(run: Run, seconds: float) -> float:
+    """Return for how long to wait: of a run that is over nothing more is to come."""
+    return 0.0 if run.status in TERMINAL else seconds
+
+
 def _none_yet(run: Run) -> HttpResponse:
     queued = selectors.queue_depth(run.pk).queued_sequences
-    return HttpResponse(status=204, headers={"Rolldeck-Queued": str(queued)})
+    told = {"Rolldeck-Queued": str(queued), "Rolldeck-Run-Status": run.status}
+    return HttpResponse(status=204, headers=told)
 
 
 class LeasingView(WaitingView):
@@ -142,7 +149,7 @@ class LeasingView(WaitingView):
 
         return self.wait(
             Line(run_id=run.pk, wanted=("batch", count), parts=frozenset({"queue"})),
-            seconds=seconds,
+            seconds=_patience(run, seconds),
             look=look,
             last=lambda: _none_yet(run),
         )
@@ -185,7 +192,7 @@ class NextBatchView(LeasingView):
                 wanted=("shard", identity, share, wanted.after),
                 parts=frozenset({"queue"}),
             ),
-            seconds=wanted.wait_seconds,
+            seconds=_patience(run, wanted.wait_seconds),
             look=look,
             last=lambda: _none_yet(run),
         )

@@ -136,7 +136,7 @@ class Trainer(Closing):
         return self.registration
 
     def next_batch(self, wait_seconds: float = 30.0) -> Batch | None:
-        """Return a leased batch, or None if none was complete in time.
+        """Return a leased batch, or None if none was complete in time or the run is over.
 
         Until it is confirmed the same batch is handed out, with a higher fence.
 
@@ -158,7 +158,7 @@ class Trainer(Closing):
             if answer.status_code != 204:
                 return Batch.decode(answer.content)
             now = time.monotonic()
-            if now >= deadline:
+            if now >= deadline or answer.headers.get("Rolldeck-Run-Status") in ENDED:
                 return None
             # A server with too many waiters answers early: asking at once would be a busy loop.
             early = asked_at + wait - now

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -113,6 +114,18 @@ def test_the_holder_of_a_batch_may_read_it_again(api: Api, run: Run) -> None:
 
     assert msgspec.msgpack.decode(again.content, type=wire.BatchAnswer).items == answer.items
     assert other.status_code == 409
+
+
+@pytest.mark.parametrize("share", [{}, {"rank": 1, "world_size": 2}])
+def test_nobody_waits_for_a_run_that_is_over(api: Api, run: Run, share: dict[str, int]) -> None:
+    api.register()
+    Run.objects.filter(pk=run.pk).update(status="stopped")
+    began = time.monotonic()
+
+    answer = api.post("/batches/next", {"wait_seconds": 60} | share)
+
+    assert (answer.status_code, answer.headers["Rolldeck-Run-Status"]) == (204, "stopped")
+    assert time.monotonic() - began < 30
 
 
 def test_only_registered_trainers_get_batches(api: Api) -> None:

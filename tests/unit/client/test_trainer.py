@@ -39,6 +39,15 @@ def test_a_server_that_answers_early_is_not_asked_in_a_busy_loop() -> None:
     assert len(seen) <= 4
 
 
+def test_nobody_waits_for_a_run_that_is_over() -> None:
+    over = Planned(204, headers={"Rolldeck-Run-Status": "stopped"})
+
+    with training(over, over) as (trainer, seen):
+        assert trainer.next_batch(wait_seconds=30) is None
+
+    assert len(seen) == 1
+
+
 def test_no_request_asks_the_server_to_wait_for_longer_than_it_may() -> None:
     with training(BATCH) as (trainer, seen):
         trainer.next_batch(wait_seconds=500)

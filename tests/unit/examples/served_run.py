@@ -29,7 +29,7 @@ class ServedRun:
     def __call__(self, request: Seen) -> Planned:
         body = self._answer(request)
         if body is None:
-            return Planned(204)
+            return Planned(204, headers={"Rolldeck-Run-Status": "completed"})
         return Planned(body=body if isinstance(body, bytes) else json.dumps(body).encode())
 
     def _answer(self, request: Seen) -> object:
