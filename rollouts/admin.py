@@ -279,9 +279,9 @@ class LessonAdmin(ReadOnlyAdmin):
 
     list_display = (
         *("name", "run_link", "status", "success", "weight", "samples", "examples"),
-        *("zero_variance_groups", "errors", "changed_at", "reason"),
+        *("zero_variance_groups", "errors", "changed_at", "reason", "hold", "weight_factor"),
     )
-    list_filter = ("status", "has_regressed", RUN_FILTER)
+    list_filter = ("status", "hold", "has_regressed", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-run", "position")
     dashboard = "/runs/{run}/curriculum"
@@ -291,7 +291,9 @@ class LessonAdmin(ReadOnlyAdmin):
 class LessonChangeAdmin(ReadOnlyAdmin):
     """Moves of lessons, and why."""
 
-    list_display = ("at", "run_link", "lesson", "source", "target", "policy_step", "reason")
+    list_display = (
+        *("at", "run_link", "lesson", "source", "target", "policy_step", "actor", "reason"),
+    )
     list_filter = ("target", RUN_FILTER)
     dashboard = "/runs/{run}/curriculum"
     list_select_related = ("run",)

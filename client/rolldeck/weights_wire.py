@@ -43,3 +43,5 @@ class WeightsTransfers(Struct, frozen=True, kw_only=True):
     received_bytes: LargeCount = 0
     seconds: Annotated[float, Meta(ge=0)] = 0.0
     """Spent on receiving."""
+    order: LargeCount = 0
+    """Of a person about weights: the newest that the worker acts under."""

@@ -234,13 +234,15 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     desired: Desired
     epoch: int
     policy_step: int
-    """Newest published version; -2 none yet: never generate."""
+    """Version to act with, the newest unless one is pinned; -2 none yet: never generate."""
     admission_remaining: int
     """Items the buffer would still take in, not counting those already started."""
     log_requests: list[LogRequest] = []
     """What people want to read now; each stays here until it is answered or too old."""
     num_workers: int = 0
     """Workers that shall be there; 0 for as many as the configuration says."""
+    weights_order: int = 0
+    """Rises when people pin a version, let go of it, or want weights taken anew."""
     recordings: list[RecordingOrder] = []
     """Episodes that people want to see; each stays here until it is there or has failed."""
     restarts: list[RestartOrder] = []

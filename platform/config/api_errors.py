@@ -54,6 +54,7 @@ from runs.services import (
     sessions,
     tokens,
     webhooks,
+    weights_orders,
 )
 from runs.services import weights as run_weights
 from runs.wire import FieldProblem, Problem
@@ -125,6 +126,9 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     registry.RunIsOver: ApiError(409, "run_over", "The run is over"),
     run_weights.StaleEpoch: ApiError(409, "stale_epoch", "Another trainer session is open"),
     run_weights.VersionNotNewer: ApiError(409, "version_not_newer", "Not a newer version"),
+    weights_orders.VersionNotKept: ApiError(409, "version_not_kept", "Its file is gone"),
+    weights_orders.CannotGoBack: ApiError(409, "cannot_go_back", "Only later versions"),
+    weights_orders.NotPinned: ApiError(409, "not_pinned", "No version is pinned"),
     run_weights.WeightsTooLarge: ApiError(413, "too_large", "Too large"),
     run_weights.ManifestMismatch: ApiError(
         422, "manifest_mismatch", "The file is not what the manifest says"
@@ -194,6 +198,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
         409, "nothing_to_evaluate", "There is nothing to evaluate"
     ),
     EnvironmentUnknown: ApiError(404, "not_found", "Not found"),
+    rollout_services.LastLesson: ApiError(409, "last_lesson", "Nothing would be left to sample"),
     NoCurriculum: ApiError(409, "no_curriculum", "The run has no lessons"),
     InvalidCurriculum: ApiError(409, "curriculum_unusable", "The curriculum cannot be used"),
     TooManyTrials: ApiError(

@@ -18,7 +18,15 @@ from rolldeck.lessons import (
     TaskRequest,
 )
 from rollouts import selectors, services
-from rollouts.wire import EvaluationRequest, Evaluations, LessonHistory, LessonProgress, Lessons
+from rollouts.wire import (
+    EvaluationRequest,
+    Evaluations,
+    LessonHistory,
+    LessonProgress,
+    Lessons,
+    LessonSteering,
+    MicroEvaluations,
+)
 from runs.api import bodies
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
@@ -89,6 +97,49 @@ class LessonOutcomesView(APIView):
             run_id=run_id_named(run), lesson=lesson, outcome=outcome, now=timezone.now()
         )
         return bodies.answer(receipt)
+
+
+class LessonSteeringView(APIView):
+    """What a person wants of a lesson, whatever the curriculum says."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="lesson_steer",
+        request=LessonSteering,
+        responses={200: Lessons, **problems(400, 401, 403, 404, 409)},
+        tags=["lessons"],
+    )
+    def put(self, request: Request, run: str, lesson: str) -> HttpResponse:
+        """Hold a lesson locked or active and weigh it anew, or give it back to the curriculum."""
+        wanted, run_id = bodies.read(request, LessonSteering), run_id_named(run)
+        services.steer_lesson(
+            run_id=run_id,
+            lesson=lesson,
+            wanted=wanted,
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return bodies.answer(selectors.lessons(run_id))
+
+
+class MicroEvaluationsView(APIView):
+    """Small looks at a lesson beside its training."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="lesson_micro_evaluations",
+        parameters=[_LIMIT],
+        responses={200: MicroEvaluations, **problems(400, 401, 403, 404)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str, lesson: str) -> HttpResponse:
+        """Return the micro-evaluations of a lesson, newest first; they move no lesson."""
+        rows = selectors.micro_evaluations(
+            run_id_named(run), lesson=lesson, limit=_limit_of(request)
+        )
+        return bodies.answer(MicroEvaluations(results=rows))
 
 
 class LessonHistoryView(APIView):

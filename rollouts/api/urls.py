@@ -42,6 +42,11 @@ urlpatterns = [
     path("runs/<slug:run>/lessons/history", lessons.LessonHistoryView.as_view()),
     path("runs/<slug:run>/lessons/progress", lessons.LessonProgressView.as_view()),
     path("runs/<slug:run>/lessons/<str:lesson>/outcomes", lessons.LessonOutcomesView.as_view()),
+    path("runs/<slug:run>/lessons/<str:lesson>/steering", lessons.LessonSteeringView.as_view()),
+    path(
+        "runs/<slug:run>/lessons/<str:lesson>/micro-evaluations",
+        lessons.MicroEvaluationsView.as_view(),
+    ),
     path("runs/<slug:run>/evaluations", lessons.EvaluationsView.as_view()),
     path("runs/<slug:run>/metrics", metrics.MetricsView.as_view()),
     path("runs/<slug:run>/metrics/keys", metrics.MetricKeysView.as_view()),

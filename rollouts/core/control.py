@@ -15,11 +15,13 @@ def fingerprint(
     policy_step: int,
     admission_remaining: int,
     num_workers: int = 0,
+    weights_order: int = 0,
     errands: Iterable[str] = (),
 ) -> str:
     """Return a short text that differs whenever one of the arguments does.
 
     `errands` are the ids of what people asked for, in any order that is always the same.
     """
-    orders = "/".join([desired, str(epoch), str(policy_step), str(num_workers), *errands]).encode()
+    numbers = map(str, (epoch, policy_step, num_workers, weights_order))
+    orders = "/".join([desired, *numbers, *errands]).encode()
     return f"{hashlib.blake2s(orders, digest_size=6).hexdigest()}.{admission_remaining}"

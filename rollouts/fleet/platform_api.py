@@ -99,8 +99,9 @@ class PlatformApi:
         self._connection.send(call)
 
     def current_weights(self) -> WeightsManifest | None:
-        """Return the newest version's manifest; None if none was published."""
-        call = Call(method="GET", path=f"{self._path}/weights/current", is_repeatable=False)
+        """Return the manifest of the version to act with; None if none was published."""
+        path = f"{self._path}/weights/current"
+        call = Call(method="GET", path=path, params={"acting": 1}, is_repeatable=False)
         try:
             return self._decode(call, WeightsManifest)
         except NotFound as absence:

@@ -5,7 +5,7 @@ from typing import Any, Final
 import ray
 from ray.exceptions import RayError
 
-from rollouts.fleet.weights import Version, WeightsRecord, WeightsUnavailable
+from rollouts.fleet.weights import Rank, Version, WeightsRecord, WeightsUnavailable
 
 GET_SECONDS: Final = 30.0
 """How long one try to get the object may take; it goes on with the next one."""
@@ -18,14 +18,19 @@ class RefWeights:
     fetch an argument before it lets the call through, and hold up every later call meanwhile.
     """
 
-    def __init__(self, version: Version, ref: Any) -> None:
-        self.version = version
+    def __init__(self, rank: Rank, ref: Any) -> None:
+        self.rank = rank
         self._refs = [ref]
+
+    @property
+    def version(self) -> Version:
+        """Epoch and step."""
+        return self.rank[1:]
 
     @classmethod
     def put(cls, record: WeightsRecord) -> "RefWeights":
         """Put a version into the object store; it stays while anybody holds a reference."""
-        return cls(record.version, ray.put(record))
+        return cls(record.rank, ray.put(record))
 
     def receive(self, wanted: Version) -> WeightsRecord | None:
         """Return the version if it is `wanted` or later; see :class:`WeightsSource`."""

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
@@ -275,7 +276,7 @@ class RolloutManager:
         if control is None or control.policy_step == NO_STEP:
             return
         wanted = (control.epoch, control.policy_step)
-        if known is not None and known.version >= wanted:
+        if known is not None and known.rank >= (control.weights_order, *wanted):
             return
         pause_seconds = RETRY_SECONDS
         try:
@@ -290,7 +291,7 @@ class RolloutManager:
         if newer is None:
             self._loops["weights"].pause(pause_seconds)
             return
-        self._shared = self._source.share(newer)
+        self._shared = self._source.share(replace(newer, order=control.weights_order))
         self._wake_conduct.set()
 
     def _tell_of_weights(self, kind: str, wanted: Version, what: str) -> None:

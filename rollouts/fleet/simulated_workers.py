@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Literal
 
-from rolldeck.wire import SlotReport, WorkerReport
+from rolldeck.wire import SlotReport, WeightsTransfers, WorkerReport
 from rollouts.core.episodes import Episode, EpisodeStatistics
 from rollouts.fleet.messages import IDLE, Orders, WorkerState
 from rollouts.fleet.platform_api import PlatformApi
@@ -55,6 +55,7 @@ class SimulatedWorker:
         self._dies_at = self._now + self._random.expovariate(rate) if rate else float("inf")
         self._orders = IDLE
         self._version = (0, NO_STEP)
+        self._order = 0
         self._steps = self._steps_measured = 0.0
         self._episodes = 0
         self._output = output
@@ -90,7 +91,8 @@ class SimulatedWorker:
 
     def update_weights(self, offer: WeightsOffer) -> tuple[int, int]:
         """Pretend to load a version."""
-        self._version = max(self._version, offer.version)
+        if offer.rank >= (self._order, *self._version):
+            self._order, self._version = offer.rank[0], offer.version
         return self._version
 
     def read_log(self, *_: object) -> None:
@@ -163,6 +165,7 @@ class SimulatedWorker:
             fragments_cut=self._sent,
             fragments_sent=self._answered,
             to_send=self._sent - self._answered,
+            transfers=WeightsTransfers(order=self._order),
             slots=[self._slot(number) for number in range(self._slots)],
         )
 

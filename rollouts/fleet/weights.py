@@ -14,6 +14,10 @@ NO_STEP: Final = -2
 
 Version = tuple[int, int]
 """Epoch and step; later versions are greater."""
+Rank = tuple[int, int, int]
+"""Number of the order that an offer follows, then epoch and step: the greater one holds.
+
+People may want an earlier version back, or the same one again: their orders count up."""
 
 
 class WeightsUnavailable(Exception):
@@ -42,6 +46,10 @@ class WeightsOffer(WeightsSource, Protocol):
     def version(self) -> Version:
         """What `receive` will return."""
 
+    @property
+    def rank(self) -> Rank:
+        """Which of two offers holds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsRecord:
@@ -53,6 +61,13 @@ class WeightsRecord:
     epoch: int
     step: int
     tensors: Mapping[str, NDArray[Any]]
+    order: int = 0
+    """Of a person about weights, that this version is passed on under."""
+
+    @property
+    def rank(self) -> Rank:
+        """Which of two versions holds."""
+        return self.order, self.epoch, self.step
 
     @property
     def version(self) -> Version:

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rollouts.fleet.loops import EventLog
-from rollouts.fleet.weights import Version, WeightsOffer
+from rollouts.fleet.weights import Rank, WeightsOffer
 from rollouts.fleet.workers import WorkerHandle, cause_of
 
 WEIGHTS_SECONDS: Final = 60.0
 """How long a worker may owe an answer to an offer before it gets another one."""
-NOTHING: Final[Version] = (-1, -2)
+NOTHING: Final[Rank] = (-1, -1, -2)
 
 
 @dataclass(slots=True)
 class _Call:
     future: Future[Any]
     since: float
-    version: Version
+    rank: Rank
 
 
 class WeightsDelivery:
@@ -28,7 +28,7 @@ class WeightsDelivery:
         self._index = index
         self._events = events
         self._call: _Call | None = None
-        self._known: Version = NOTHING
+        self._known: Rank = NOTHING
 
     def begin_anew(self) -> None:
         """Forget what was offered: it was another incarnation."""
@@ -36,9 +36,9 @@ class WeightsDelivery:
 
     def offer(self, offer: WeightsOffer, handle: WorkerHandle, now: float) -> None:
         """Pass a version on, unless the worker knows of it or one is under way."""
-        if self._call is None and offer.version > self._known:
+        if self._call is None and offer.rank > self._known:
             future = handle.submit("update_weights", offer)
-            self._call = _Call(future, now, offer.version)
+            self._call = _Call(future, now, offer.rank)
 
     def take_answer(self, now: float, *, has_started: bool) -> None:
         """Take what came back; `has_started` says whether the worker has answered anything yet."""
@@ -52,14 +52,16 @@ class WeightsDelivery:
             return
         self._call = None
         try:
-            self._known = call.future.result()
+            epoch, step = call.future.result()
         except Exception as error:  # noqa: BLE001 a cluster has many ways to lose a worker
             self._tell_lost(call, cause_of(error))
+        else:
+            self._known = (call.rank[0], epoch, step)
 
     def _tell_lost(self, call: _Call, reason: str) -> None:
         self._events.add(
             "weights_not_delivered",
-            f"Worker {self._index} did not take version {call.version[1]}: {reason}",
+            f"Worker {self._index} did not take version {call.rank[2]}: {reason}",
             level="warning",
             worker=self._index,
         )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rolldeck.wire import InvalidMessage, WeightsTransfers
 from rollouts.fleet.acting import TakesWeights, WeightsDoNotFit, WeightsNotTaken
 from rollouts.fleet.loops import EventLog
-from rollouts.fleet.weights import Version, WeightsOffer, WeightsRecord, WeightsUnavailable
+from rollouts.fleet.weights import Rank, Version, WeightsOffer, WeightsRecord, WeightsUnavailable
 
 RETRY_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 1.0
@@ -25,7 +25,7 @@ PARAMETERS_TOLD: Final = 64
 class _Prepared:
     """A version in the form that one policy adopts; label and weights stay together."""
 
-    version: Version
+    rank: Rank
     policy: TakesWeights
     weights: Any
     draw_with: Callable[[Version], None]
@@ -58,15 +58,16 @@ class WeightsLoader:
         self._draw_with: Callable[[Version], None] = _in_place
         self._prepared: _Prepared | None = None
         self._active: Version | None = None
-        self._tried: Version | None = None
+        self._active_order = 0
+        self._tried: Rank | None = None
         """The last version that needs no further turn: prepared or refused."""
-        self._refused: tuple[Version, str] | None = None
-        self._told_lost: Version | None = None
-        self._missed: tuple[Version, float] | None = None
+        self._refused: tuple[Rank, str] | None = None
+        self._told_lost: Rank | None = None
+        self._missed: tuple[Rank, float] | None = None
         """A version that was not taken, and when it may be tried again."""
         self._wait_seconds = FIRST_WAIT_SECONDS
         self._busy_since: float | None = None
-        self._open: set[Version] = set()
+        self._open: set[Rank] = set()
         """Versions that were offered and have met none of their fates yet."""
         self._counts = Counter[str]()
         self._received_bytes = 0
@@ -88,14 +89,17 @@ class WeightsLoader:
         """What came of the versions that were offered."""
         with self._lock:
             return WeightsTransfers(
-                **self._counts, received_bytes=self._received_bytes, seconds=self._seconds
+                **self._counts,
+                received_bytes=self._received_bytes,
+                seconds=self._seconds,
+                order=self._active_order,
             )
 
     @property
     def refusal(self) -> str:
         """Why the newest version is not acted with; empty unless it was refused."""
-        refused = self._refused
-        return refused[1] if refused and refused[0] == self.staged else ""
+        refused, record = self._refused, self._record
+        return refused[1] if refused and record and refused[0] == record.rank else ""
 
     def busy_seconds(self, now: float) -> float:
         """Return for how long one version has been received and prepared; 0 when none is."""
@@ -103,13 +107,16 @@ class WeightsLoader:
         return 0.0 if since is None else now - since
 
     def offer(self, offer: WeightsOffer) -> Version:
-        """Hear of a version; return the newest one that was offered."""
+        """Hear of a version; return the one that holds of all that were offered.
+
+        That is the newest, unless people ordered otherwise since: the rank of an offer says so.
+        """
         with self._lock:
-            newest = self._offer.version if self._offer else self.staged
-            if newest is not None and offer.version <= newest:
-                return newest
+            newest = self._offer or self._record
+            if newest is not None and offer.rank <= newest.rank:
+                return newest.version
             self._offer = offer
-            self._open.add(offer.version)
+            self._open.add(offer.rank)
         self._wake.set()
         return offer.version
 
@@ -142,18 +149,19 @@ class WeightsLoader:
             return False
         try:
             ready.policy.adopt(ready.weights)
-            ready.draw_with(ready.version)
+            ready.draw_with(ready.rank[1:])
         except WeightsDoNotFit as misfit:
-            self._refuse(ready.version, misfit)
+            self._refuse(ready.rank, misfit)
             return False
         except WeightsNotTaken as failure:
-            self._miss(ready.version, failure)
+            self._miss(ready.rank, failure)
             return False
         with self._lock:
             if ready.policy is not self._policy:
                 return False
-            self._settle("adopted", ready.version)
-            self._active, self._refused, self._missed = ready.version, None, None
+            self._settle("adopted", ready.rank)
+            self._active, self._refused, self._missed = ready.rank[1:], None, None
+            self._active_order = ready.rank[0]
         return True
 
     def turn(self) -> None:
@@ -186,7 +194,7 @@ class WeightsLoader:
             record = _received(offer)
         except (WeightsUnavailable, InvalidMessage) as failure:
             self._counts["failed"] += 1
-            self._tell_lost(offer.version, failure)
+            self._tell_lost(offer.rank, failure)
             return
         with self._lock:
             self._record = record
@@ -198,76 +206,72 @@ class WeightsLoader:
 
     def _prepare(self) -> None:
         record, policy = self._record, self._policy
-        if record is None or policy is None or record.version == self._tried:
+        if record is None or policy is None or record.rank == self._tried:
             return
-        if (
-            self._missed
-            and self._missed[0] == record.version
-            and time.monotonic() < self._missed[1]
-        ):
+        if self._missed and self._missed[0] == record.rank and time.monotonic() < self._missed[1]:
             return
         try:
             weights = policy.prepare(record.tensors)
         except ValueError as misfit:
-            self._refuse(record.version, misfit)
+            self._refuse(record.rank, misfit)
             return
         with self._lock:
             # Made for a policy that is gone: the next turn begins anew.
             if policy is not self._policy:
                 self._wake.set()
                 return
-            self._prepared = _Prepared(record.version, policy, weights, self._draw_with)
-            self._tried = record.version
+            self._prepared = _Prepared(record.rank, policy, weights, self._draw_with)
+            self._tried = record.rank
             if self._offer is not None:
                 self._wake.set()
         self._announce_ready()
 
-    def _refuse(self, version: Version, misfit: ValueError) -> None:
-        text = f"the weights of version {version[1]} do not fit: {misfit}"
+    def _refuse(self, rank: Rank, misfit: ValueError) -> None:
+        text = f"the weights of version {rank[2]} do not fit: {misfit}"
         with self._lock:
-            self._settle("refused", version)
-            self._tried, self._refused = version, (version, text)
+            self._settle("refused", rank)
+            self._tried, self._refused = rank, (rank, text)
         parameters = misfit.parameters if isinstance(misfit, WeightsDoNotFit) else {}
         told = {name[:200]: flaw for name, flaw in islice(parameters.items(), PARAMETERS_TOLD)}
         self._events.add(
             "weights_refused",
             text[0].upper() + text[1:],
             level="error",
-            version=list(version),
+            version=list(rank[1:]),
             parameters=told,
         )
 
-    def _miss(self, version: Version, failure: WeightsNotTaken) -> None:
+    def _miss(self, rank: Rank, failure: WeightsNotTaken) -> None:
         """Try a version again later; say once that this is needed."""
-        is_new = self._missed is None or self._missed[0] != version
+        is_new = self._missed is None or self._missed[0] != rank
         self._wait_seconds = (
             FIRST_WAIT_SECONDS if is_new else min(MOST_WAIT_SECONDS, 2 * self._wait_seconds)
         )
-        text = f"the weights of version {version[1]} were not taken, tried again: {failure}"
+        text = f"the weights of version {rank[2]} were not taken, tried again: {failure}"
         with self._lock:
-            self._missed = version, time.monotonic() + self._wait_seconds
-            self._tried, self._refused = None, (version, text)
+            self._missed = rank, time.monotonic() + self._wait_seconds
+            self._tried, self._refused = None, (rank, text)
         if is_new:
             said = text[0].upper() + text[1:]
-            self._events.add("weights_refused", said, level="warning", version=list(version))
+            self._events.add("weights_refused", said, level="warning", version=list(rank[1:]))
 
-    def _tell_lost(self, version: Version, failure: Exception) -> None:
+    def _tell_lost(self, rank: Rank, failure: Exception) -> None:
         """Say once for a version that it cannot be had; it is tried again all the same."""
-        if self._told_lost != version:
-            self._told_lost = version
+        if self._told_lost != rank:
+            self._told_lost = rank
             self._events.add(
                 "weights_not_received",
-                f"Version {version[1]} did not come: {failure}",
+                f"Version {rank[2]} did not come: {failure}",
                 level="warning",
-                version=list(version),
+                version=list(rank[1:]),
             )
 
-    def _settle(self, fate: str, version: Version) -> None:
-        """Count what became of `version`; every earlier one that is open was superseded."""
-        over = {one for one in self._open if one <= version}
+    def _settle(self, fate: str, rank: Rank) -> None:
+        """Count what became of a version; every one before it that is open was superseded."""
+        over = {one for one in self._open if one <= rank}
         self._open -= over
-        self._counts[fate] += version in over
-        self._counts["superseded"] += len(over - {version})
+        self._counts[fate] += rank in over
+        self._counts["superseded"] += len(over - {rank})
 
 
 def _in_place(version: Version) -> None:

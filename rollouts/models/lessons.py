@@ -3,6 +3,7 @@
 import uuid
 from typing import Final
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
@@ -13,6 +14,8 @@ from runs.models import Run
 EVALUATION_STATES: Final = ("queued", "leased", "done", "lost")
 OPEN_EVALUATIONS: Final = ("queued", "leased")
 _STATUSES: Final = [(str(status), str(status)) for status in LessonStatus]
+HOLDS: Final = ("", str(LessonStatus.LOCKED), str(LessonStatus.ACTIVE))
+"""Where a person may hold a lesson; empty: the curriculum decides."""
 _MODES: Final = ("train", "eval", "micro_eval")
 
 
@@ -30,6 +33,17 @@ class Curriculum(models.Model):
     measured_step = models.IntegerField(default=-2)
     completed_at = models.DateTimeField(
         null=True, blank=True, help_text="Since when every lesson has been graduated."
+    )
+    steerings = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Rises when a person steers, and when a worker asks under it.",
+    )
+    awaited = ArrayField(
+        models.CharField(max_length=160),
+        default=list,
+        blank=True,
+        help_text="Workers that have not asked for a task since a person last steered.",
     )
 
     class Meta:
@@ -75,6 +89,29 @@ class Lesson(models.Model):
     last_evaluation = models.ForeignKey(
         "Evaluation", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
+    # By people.
+    hold = models.CharField(
+        max_length=12,
+        choices=[(one, one) for one in HOLDS],
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Where a person holds it; empty: the curriculum decides.",
+    )
+    ruled_status = models.CharField(
+        max_length=12,
+        choices=_STATUSES,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Where it was when a person took it, and goes back to.",
+    )
+    weight_factor = models.FloatField(
+        default=1.0, db_default=1.0, help_text="How many times as often a person wants it drawn."
+    )
+    steered_by = models.CharField(max_length=200, blank=True, default="", db_default="")
+    steered_reason = models.TextField(blank=True, default="", db_default="")
+    steered_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -83,6 +120,10 @@ class Lesson(models.Model):
                 condition=Q(status__in=list(LessonStatus)), name="lesson_status_is_known"
             ),
             models.CheckConstraint(condition=Q(weight__gte=0), name="lesson_weight_is_positive"),
+            models.CheckConstraint(condition=Q(hold__in=HOLDS), name="lesson_hold_is_known"),
+            models.CheckConstraint(
+                condition=Q(weight_factor__gt=0), name="lesson_weight_factor_is_positive"
+            ),
         ]
         indexes = [models.Index(fields=["run", "position"], name="lesson_in_order")]
 
@@ -91,7 +132,7 @@ class Lesson(models.Model):
 
 
 class LessonChange(models.Model):
-    """A lesson that moved, and why. Rows are never changed."""
+    """A lesson that moved or was steered, by whom and why. Rows are never changed."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="lesson_changes")
     lesson = models.CharField(max_length=64)
@@ -99,6 +140,12 @@ class LessonChange(models.Model):
     source = models.CharField(max_length=12, choices=_STATUSES)
     target = models.CharField(max_length=12, choices=_STATUSES)
     reason = models.TextField()
+    actor = models.CharField(
+        max_length=200,
+        default="curriculum",
+        db_default="curriculum",
+        help_text="Who decided: the curriculum, or a person.",
+    )
     figures = models.JSONField(default=dict, blank=True)
     # The run's version at that time.
     epoch = models.PositiveIntegerField()
@@ -139,6 +186,11 @@ class LessonOutcome(models.Model):
                 fields=["run", "epoch", "-id"],
                 condition=Q(mode="train", counted=True),
                 name="lesson_outcome_newest_first",
+            ),
+            models.Index(
+                fields=["run", "lesson", "-id"],
+                condition=Q(mode="micro_eval"),
+                name="lesson_micro_newest_first",
             ),
         ]
 

@@ -38,7 +38,11 @@ from rollouts.selectors.flows import (
     has_moved,
     runs_to_measure,
 )
-from rollouts.selectors.lesson_progress import BUCKETS_AT_MOST, lesson_progress
+from rollouts.selectors.lesson_progress import (
+    BUCKETS_AT_MOST,
+    lesson_progress,
+    micro_evaluations,
+)
 from rollouts.selectors.lessons import (
     LESSON_ROWS_AT_MOST,
     MOST_WITH_SAMPLES,
@@ -108,6 +112,7 @@ __all__ = [
     "metric_keys",
     "metric_part",
     "metrics",
+    "micro_evaluations",
     "moment",
     "pipeline_of",
     "recording",

@@ -38,6 +38,7 @@ from rollouts.wire import (
 )
 from runs.core.lifecycle import RunStatus
 from runs.models import Run
+from runs.selectors import weights_orders
 
 ROWS_AT_MOST: Final = 2000
 LOG_WANTED_FOR: Final = timedelta(seconds=15)
@@ -57,12 +58,14 @@ def control_of(run_id: int) -> FleetControl:
     logs, films, restarts = _logs_wanted(run_id), _films_wanted(run_id), _restarts_wanted(run_id)
     wanted = ("status", "archived_at", "epoch", "policy_step", "num_workers")
     run = Run.objects.only(*wanted).get(pk=run_id)
+    weights = weights_orders.newest_order(run_id)
     orders: dict[str, Any] = {
         "desired": desired_of(_status_of(run)),
         "epoch": run.epoch,
-        "policy_step": run.policy_step,
+        "policy_step": weights_orders.acting_step(run, weights),
         "admission_remaining": buffer_selectors.admission_remaining(run_id),
         "num_workers": run.num_workers or 0,
+        "weights_order": weights.number if weights else 0,
     }
     asked = [*(log.id for log in logs), *(film.id for film in films)]
     asked += [restart.incarnation for restart in restarts]

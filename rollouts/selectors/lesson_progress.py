@@ -4,9 +4,11 @@ from typing import Final
 
 from django.db.models import Count, F, Max, Min, QuerySet, Sum
 
+from rollouts.core.curriculum.student import wilson
+from rollouts.core.evaluation import Interval
 from rollouts.models import LessonOutcome
 from rollouts.selectors.curricula import curriculum_of
-from rollouts.wire import LessonLine, LessonProgress
+from rollouts.wire import LessonLine, LessonProgress, MicroEvaluationRow
 from runs.models import Run
 
 OUTCOMES_READ: Final = 100_000
@@ -70,3 +72,24 @@ def _lines(told: QuerySet[LessonOutcome], *, width: int) -> dict[str, LessonLine
         line.samples.append(samples)
         line.successes.append(successes)
     return lines
+
+
+def micro_evaluations(run_id: int, *, lesson: str, limit: int) -> list[MicroEvaluationRow]:
+    """Return the small looks at a lesson that move nothing, newest first."""
+    found = LessonOutcome.objects.filter(
+        run_id=run_id, lesson=lesson, mode="micro_eval", samples__gt=0
+    )
+    return [_micro_row(row) for row in found.order_by("-pk")[:limit]]
+
+
+def _micro_row(row: LessonOutcome) -> MicroEvaluationRow:
+    low, high = wilson(row.successes, row.samples)
+    return MicroEvaluationRow(
+        at=row.at,
+        epoch=row.epoch,
+        policy_step=row.policy_step,
+        worker=row.worker,
+        samples=row.samples,
+        successes=row.successes,
+        success=Interval(row.successes / row.samples, low, high),
+    )

@@ -6,9 +6,9 @@ import msgspec
 from django.db.models import QuerySet
 
 from rolldeck.lessons import Sample
-from rollouts.core.curriculum import LessonStatus, concentration, drawn
+from rollouts.core.curriculum import LessonStatus, concentration, drawn, reweighted
 from rollouts.core.evaluation import EvaluationFigures
-from rollouts.models import Curriculum, Evaluation, Lesson, LessonChange
+from rollouts.models import Curriculum, Evaluation, FleetWorker, Lesson, LessonChange
 from rollouts.models.lessons import OPEN_EVALUATIONS
 from rollouts.selectors.curricula import NoCurriculum, RunCurriculum, curriculum_of, first_rows
 from rollouts.wire import (
@@ -23,6 +23,7 @@ from runs.core.language_config import RequirementConfig
 
 LESSON_ROWS_AT_MOST: Final = 500
 MOST_WITH_SAMPLES: Final = 20
+_ASK_NOTHING: Final = ("stopped", "failed", "respawning")
 _LONG: Final = ("training", "evaluation", "last_evaluation__samples")
 
 
@@ -82,7 +83,10 @@ def _rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
 def _shares(rows: list[Lesson], curriculum: RunCurriculum) -> dict[str, float]:
     active = {row.name: row.weight for row in rows if row.status == LessonStatus.ACTIVE}
     learnt = [row.name for row in rows if row.status == LessonStatus.GRADUATED]
-    return drawn(curriculum.strategy, active, graduated=learnt) if active or learnt else {}
+    if not active and not learnt:
+        return {}
+    shares = drawn(curriculum.strategy, active, graduated=learnt)
+    return reweighted(shares, {row.name: row.weight_factor for row in rows})
 
 
 def _summary(
@@ -94,7 +98,10 @@ def _summary(
     successes = [one.success for one in rows if one.status == LessonStatus.ACTIVE]
     spread = concentration(shares)
     return CurriculumSummary(
-        revision=sum(one.outcomes for one in rows) + row.round + (row.completed_at is not None),
+        revision=sum(one.outcomes for one in rows)
+        + row.round
+        + row.steerings
+        + (row.completed_at is not None),
         strategy=curriculum.language.strategy,
         locked=counts[LessonStatus.LOCKED],
         active=counts[LessonStatus.ACTIVE],
@@ -106,14 +113,34 @@ def _summary(
         entropy=spread.entropy,
         effective_lessons=spread.effective_lessons,
         mean_success=sum(successes) / len(successes) if successes else None,
+        steered=sum(bool(one.hold) or one.weight_factor != 1 for one in rows),
+        awaited=_awaited(row),
     )
+
+
+def asking_workers(workers: QuerySet[FleetWorker]) -> list[str]:
+    """Return those that ask for tasks, as they call themselves."""
+    there = workers.exclude(state__in=_ASK_NOTHING).exclude(incarnation="").order_by("index")
+    found = there.values_list("index", "incarnation")
+    return [f"w{index}@{incarnation}" for index, incarnation in found]
+
+
+def _awaited(row: Curriculum) -> list[str]:
+    """Return which workers have not asked since a person steered, of those that are still there."""
+    if not row.awaited:
+        return []
+    there = asking_workers(FleetWorker.objects.filter(fleet__run_id=row.run_id))
+    return [one for one in there if one in row.awaited]
 
 
 def _lesson_row(
     row: Lesson, rows: dict[str, Lesson], probability: float, curriculum: RunCurriculum
 ) -> LessonRow:
     config = curriculum.language.lessons[row.name]
-    same = ("name", "status", "changed_at", "has_regressed", "success", "examples", "samples")
+    same = (
+        *("name", "status", "changed_at", "has_regressed", "success", "examples", "samples"),
+        *("hold", "weight_factor", "steered_by", "steered_reason", "steered_at"),
+    )
     return LessonRow(
         **{name: getattr(row, name) for name in same},
         spec=config.spec,
@@ -123,6 +150,7 @@ def _lesson_row(
         ],
         stop_success=config.stop_success,
         reason=_why(row, rows, curriculum),
+        unlock_rule=_unlock_rule(row.name, curriculum),
         probability=probability,
         zero_variance_share=_share(row.zero_variance_groups, row.groups),
         truncated_share=_share(row.truncated, row.samples),
@@ -132,6 +160,12 @@ def _lesson_row(
         last_error=row.last_error,
         evaluation=_evaluation_row(row.last_evaluation, []) if row.last_evaluation else None,
     )
+
+
+def _unlock_rule(name: str, curriculum: RunCurriculum) -> str:
+    """Return when a lesson unlocks, if it has to wait and its strategy puts that into words."""
+    lesson, words = curriculum.lessons[name], getattr(curriculum.strategy, "unlock_rule", None)
+    return str(words(lesson)) if words and lesson.requires else ""
 
 
 def _why(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str:

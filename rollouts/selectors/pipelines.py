@@ -14,6 +14,7 @@ from rollouts.models import Fleet, FleetWorker
 from rollouts.selectors.fleets import heard_of
 from rollouts.wire import BatchTimes, Pipeline, PipelineStage, PipelineVerdict
 from runs.models import PolicyVersion, Run
+from runs.selectors.weights_orders import acting_step, newest_order
 
 VERSIONS_AT_MOST: Final = 1000
 """Versions that are counted; who trails by more is as late."""
@@ -134,8 +135,11 @@ def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any
         return {}
     known = {"version": newest[0], "version_age_seconds": _seconds_since(newest[1], now=now)}
     # One that has none at all waits for weights and says so itself.
-    if oldest is None or oldest < -1 or oldest >= newest[0]:
+    wanted = acting_step(run, newest_order(run.pk))
+    if oldest is None or oldest < -1 or oldest >= wanted:
         return known
+    # A version that is pinned leaves nobody behind.
+    versions = versions.filter(step__lte=wanted)
     lacked = versions.filter(step__gt=oldest).order_by("step").values_list("published_at").first()
     return known | {
         "versions_behind": versions.filter(step__gt=oldest)[:VERSIONS_AT_MOST].count(),

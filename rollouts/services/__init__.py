@@ -23,6 +23,7 @@ from rollouts.services.lesson_outcomes import (
     InvalidOutcome,
     take_outcome,
 )
+from rollouts.services.lesson_steering import LastLesson, steer_lesson
 from rollouts.services.lesson_tasks import (
     next_lesson_task,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "InvalidMetrics",
     "InvalidOutcome",
     "InvalidRecording",
+    "LastLesson",
     "LessonNotFound",
     "LogNotAsked",
     "NoSuchLog",
@@ -84,6 +86,7 @@ __all__ = [
     "request_evaluations",
     "request_recordings",
     "restart_worker",
+    "steer_lesson",
     "take_outcome",
     "update_recording",
 ]

@@ -1,34 +1,28 @@
 """Learn from how rollouts of a lesson ended: which lessons unlock, graduate or come back."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt
 from rollouts.core import evaluation as evaluation_rules
 from rollouts.core.curriculum import Change, LessonStatus, Outcome, Progress
 from rollouts.core.curriculum.performance import Counts
-from rollouts.models import Lesson, LessonChange
+from rollouts.models import Lesson
 from rollouts.models import LessonOutcome as OutcomeRow
 from rollouts.selectors.curricula import RunCurriculum, curriculum_of
 from rollouts.services.evaluations import ACTOR, LessonNotFound, settle_evaluation
-from rollouts.services.lesson_rows import begin, keep, moved, progress_of
+from rollouts.services.lesson_moves import locked_rows, move, standing_of, store_changes
+from rollouts.services.lesson_rows import keep
 from runs.live import announce
 from runs.models import Run
 from runs.services.events import record_event
 
 TELL_AGAIN_AFTER: Final = timedelta(minutes=1)
 """Between two events about one lesson that fails again and again."""
-_EVENTS: Final = {
-    (LessonStatus.LOCKED, LessonStatus.ACTIVE): ("lesson_unlocked", "info"),
-    (LessonStatus.ACTIVE, LessonStatus.GRADUATED): ("lesson_graduated", "info"),
-    (LessonStatus.GRADUATED, LessonStatus.ACTIVE): ("lesson_reactivated", "warning"),
-}
 # Not the performance in the other mode, which is long, nor what tasks count.
 _WRITTEN: Final = {field.attname for field in Lesson._meta.concrete_fields} - {  # noqa: SLF001
     *("id", "run_id", "name", "position", "examples", "training", "evaluation"),
@@ -64,7 +58,7 @@ def take_outcome(
     if lesson not in curriculum.lessons:
         raise LessonNotFound(f"the run has no lesson {lesson!r}")
     evaluation = _check(outcome, curriculum)
-    rows = _locked(run_id, lesson, curriculum)
+    rows = locked_rows(run_id, lesson, curriculum)
     run = Run.objects.only("epoch", "policy_step").get(pk=run_id)
     is_counted = outcome.mode != "micro_eval" and outcome.epoch == run.epoch
     if not _write_down(run_id, lesson, outcome, is_counted=is_counted, now=now):
@@ -77,10 +71,10 @@ def take_outcome(
     row.last_evaluation = settled or row.last_evaluation
     made: list[Change] = []
     if is_counted and outcome.rewards:
-        standing = _standing(rows, lesson, curriculum)
+        standing = standing_of(rows, lesson, curriculum)
         _learn(row, standing, outcome, curriculum, round_number=settled.round if settled else 0)
-        made = _move(rows, standing, curriculum)
-        _store_changes(rows, made, run, now=now)
+        made = move(rows, standing, curriculum)
+        store_changes(rows, made, run, actor=ACTOR, now=now)
         if settled:
             _watch_regression(row, standing[lesson], now=now)
     for name in {lesson, *(change.lesson for change in made)}:
@@ -111,24 +105,6 @@ def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
 
 def _written(mode: str) -> set[str]:
     return _WRITTEN | {"training" if mode == "train" else "evaluation"}
-
-
-def _locked(run_id: int, lesson: str, curriculum: RunCurriculum) -> dict[str, Lesson]:
-    """Return the lesson and those locked ones that may unlock because of it, all locked.
-
-    Two lessons that unlock a third one meet at its lock: the later one sees what the earlier one
-    did. Locks are taken in the order of positions, along which all requirements point.
-    """
-    names = [lesson, *curriculum.dependents.get(lesson, [])]
-    wanted = Lesson.objects.filter(
-        Q(name=lesson) | Q(status=LessonStatus.LOCKED), run_id=run_id, name__in=names
-    )
-    ordered = wanted.select_for_update(no_key=True).order_by("position")
-    found = {row.name: row for row in ordered}
-    if lesson not in found:
-        begin(run_id, curriculum)
-        found = {row.name: row for row in ordered.all()}
-    return found
 
 
 def _write_down(
@@ -176,22 +152,6 @@ def _note_error(row: Lesson, error: str, *, now: datetime) -> None:
     )
 
 
-def _standing(
-    rows: dict[str, Lesson], lesson: str, curriculum: RunCurriculum
-) -> dict[str, Progress]:
-    """Return the progress of the locked rows and of all that they require."""
-    standing = {name: progress_of(row) for name, row in rows.items()}
-    required = {one.lesson for name in rows for one in curriculum.lessons[name].requires}
-    missing = required - rows.keys()
-    if missing:
-        others = Lesson.objects.filter(run_id=rows[lesson].run_id, name__in=missing)
-        standing |= {
-            row.name: progress_of(row)
-            for row in others.only("name", "status", "training", "evaluation")
-        }
-    return standing
-
-
 def _learn(
     row: Lesson,
     standing: dict[str, Progress],
@@ -226,55 +186,6 @@ def _learn(
         row.duplicates += outcome.duplicates
     standing[row.name] = progress
     keep(row, progress, curriculum, mode=outcome.mode)
-
-
-def _move(
-    rows: dict[str, Lesson], standing: dict[str, Progress], curriculum: RunCurriculum
-) -> list[Change]:
-    """Move lessons until none moves any more, each at most once; return how they moved."""
-    made: dict[str, Change] = {}
-    while True:
-        judged = (
-            curriculum.strategy.judge(name, curriculum.lessons, standing)
-            for name in rows
-            if name not in made
-        )
-        fresh = [change for change in judged if change is not None]
-        if not fresh:
-            return list(made.values())
-        for change in fresh:
-            row = rows[change.lesson]
-            standing[row.name] = moved(row, standing[row.name], change, curriculum)
-            made[row.name] = change
-
-
-def _store_changes(
-    rows: dict[str, Lesson], made: Iterable[Change], run: Run, *, now: datetime
-) -> None:
-    for change in made:
-        rows[change.lesson].changed_at = now
-        LessonChange.objects.create(
-            run_id=run.pk,
-            lesson=change.lesson,
-            at=now,
-            source=change.source,
-            target=change.target,
-            reason=change.reason,
-            figures=change.figures,
-            epoch=run.epoch,
-            policy_step=run.policy_step,
-        )
-        kind, level = _EVENTS.get((change.source, change.target), ("lesson_moved", "info"))
-        record_event(
-            run_id=run.pk,
-            kind=kind,
-            level=level,
-            message=f"{change.lesson}: {change.source} → {change.target}",
-            reason=change.reason,
-            actor=ACTOR,
-            details={"lesson": change.lesson, **change.figures},
-            now=now,
-        )
 
 
 def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None:

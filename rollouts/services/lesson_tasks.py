@@ -7,12 +7,13 @@ from django.db import transaction
 from django.db.models import F
 
 from rolldeck.lessons import RolloutTask, TaskRequest
-from rollouts.core.curriculum import LessonStatus, concentration, draw, drawn
+from rollouts.core.curriculum import LessonStatus, concentration, draw, drawn, reweighted
 from rollouts.core.lesson_draws import draw_point, training_seed
 from rollouts.models import Curriculum, Lesson
 from rollouts.selectors.curricula import RunCurriculum, curriculum_of
 from rollouts.services.evaluations import lease_evaluation, open_round
 from rollouts.services.lesson_rows import begin
+from rollouts.services.lesson_steering import note_asked
 from rollouts.services.metrics import Figure, store_figures
 from runs.core.lifecycle import RunStatus
 from runs.core.versions import NO_POLICY_STEP
@@ -42,6 +43,7 @@ def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> Rol
     if reason:
         return RolloutTask(kind="wait", reason=reason, wait_seconds=WAIT_SECONDS)
     row = begin(run_id, curriculum)
+    note_asked(row, request.worker)
     open_round(row, run, curriculum, now=now)
     evaluation = lease_evaluation(run_id, request, curriculum, now=now)
     if evaluation is not None:
@@ -89,18 +91,19 @@ def _shares(
         Lesson.objects.filter(run_id=run.pk)
         .exclude(status=LessonStatus.LOCKED)
         .order_by("position")
-        .values_list("name", "weight", "success", "status")
+        .values_list("name", "weight", "success", "status", "weight_factor")
     )
     found = list(unlocked)
-    weights = {name: weight for name, weight, _, status in found if status == LessonStatus.ACTIVE}
-    learnt = [name for name, _, _, status in found if status == LessonStatus.GRADUATED]
+    weights = {one[0]: one[1] for one in found if one[3] == LessonStatus.ACTIVE}
+    learnt = [one[0] for one in found if one[3] == LessonStatus.GRADUATED]
     _note_completion(row, is_complete=not weights, now=now)
     shares = drawn(curriculum.strategy, weights, graduated=learnt)
+    shares = reweighted(shares, {one[0]: one[4] for one in found})
     if not weights:
         return shares
     if (row.measured_epoch, row.measured_step) != (run.epoch, run.policy_step):
         row.measured_epoch, row.measured_step = run.epoch, run.policy_step
-        successes = [success for name, _, success, _ in found if name in weights]
+        successes = [one[2] for one in found if one[0] in weights]
         _measure(run, shares, mean_success=sum(successes) / len(successes), now=now)
     return shares
 

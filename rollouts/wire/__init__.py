@@ -30,6 +30,9 @@ from rollouts.wire.lessons import (
     LessonRequirement,
     LessonRow,
     Lessons,
+    LessonSteering,
+    MicroEvaluationRow,
+    MicroEvaluations,
 )
 from rollouts.wire.metrics import (
     Metric,
@@ -78,6 +81,7 @@ __all__ = [
     "LessonProgress",
     "LessonRequirement",
     "LessonRow",
+    "LessonSteering",
     "Lessons",
     "Metric",
     "MetricKey",
@@ -90,6 +94,8 @@ __all__ = [
     "Metrics",
     "MetricsPush",
     "MetricsReceipt",
+    "MicroEvaluationRow",
+    "MicroEvaluations",
     "Moment",
     "MomentBatch",
     "MomentVersion",

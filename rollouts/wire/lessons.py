@@ -6,10 +6,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rolldeck.lessons import Sample
-from rollouts.core.evaluation import EvaluationFigures
+from rollouts.core.curriculum import LEAST_FACTOR, MOST_FACTOR
+from rollouts.core.evaluation import EvaluationFigures, Interval
 from runs.wire import Reason
 
 Status = Literal["locked", "active", "graduated"]
+Hold = Literal["", "locked", "active"]
+"""Where a person holds a lesson; empty: the curriculum decides."""
 
 
 class LessonRequirement(Struct, frozen=True, kw_only=True):
@@ -48,11 +51,43 @@ class Evaluations(Struct, frozen=True, kw_only=True):
     results: list[EvaluationRow]
 
 
+class MicroEvaluationRow(Struct, frozen=True, kw_only=True):
+    """A small look at a lesson beside its training; it moves nothing."""
+
+    at: datetime
+    epoch: int
+    policy_step: int
+    worker: str
+    samples: int
+    """Episodes."""
+    successes: int
+    success: Interval
+    """Bounds by Wilson, as if the episodes were of as many problems."""
+
+
+class MicroEvaluations(Struct, frozen=True, kw_only=True):
+    """Micro-evaluations of a lesson, newest first, as far back as outcomes are kept."""
+
+    results: list[MicroEvaluationRow]
+
+
 class EvaluationRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/runs/{run}/evaluations``: a person wants lessons evaluated now."""
 
     lessons: Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=1000)] = []
     """Names; empty for all that are unlocked."""
+    reason: Reason = ""
+
+
+class LessonSteering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``PUT /api/runs/{run}/lessons/{lesson}/steering``: what a person wants of a lesson.
+
+    The defaults give it back to the curriculum.
+    """
+
+    hold: Hold = ""
+    weight_factor: Annotated[float, Meta(ge=LEAST_FACTOR, le=MOST_FACTOR)] = 1.0
+    """How many times as often it is drawn as the curriculum says, beside the others."""
     reason: Reason = ""
 
 
@@ -70,6 +105,16 @@ class LessonRow(Struct, frozen=True, kw_only=True):
     has_regressed: bool
     probability: float
     """Of the next training task being of it."""
+    hold: Hold
+    weight_factor: float
+    """How many times as often as the curriculum says a person wants it drawn."""
+    steered_by: str
+    """Who steered it last; empty if nobody ever did."""
+    steered_reason: str
+    steered_at: datetime | None
+    unlock_rule: str
+    """When the strategy unlocks it, in a sentence; empty where it requires nothing or the
+    strategy does not say."""
     success: float
     """As the strategy sees it."""
     examples: int
@@ -110,6 +155,10 @@ class CurriculumSummary(Struct, frozen=True, kw_only=True):
     effective_lessons: float
     mean_success: float | None
     """Of the active lessons."""
+    steered: int
+    """Lessons that a person holds, or has drawn more or less often."""
+    awaited: list[str]
+    """Workers that have not asked for a task since a person last steered a lesson."""
 
 
 class Lessons(Struct, frozen=True, kw_only=True):
@@ -120,7 +169,7 @@ class Lessons(Struct, frozen=True, kw_only=True):
 
 
 class LessonChangeRow(Struct, frozen=True, kw_only=True):
-    """A lesson that moved."""
+    """A lesson that moved or was steered; then source and target may be alike."""
 
     id: int
     at: datetime
@@ -128,6 +177,8 @@ class LessonChangeRow(Struct, frozen=True, kw_only=True):
     source: Status
     target: Status
     reason: str
+    actor: str
+    """Who decided: `curriculum`, or a person."""
     figures: dict[str, float]
     epoch: int
     policy_step: int

@@ -21,6 +21,7 @@ from runs.models import (
     Run,
     RunEvent,
     Trainer,
+    WeightsOrder,
 )
 
 REVOKE: Final = Decision(
@@ -132,6 +133,17 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
     search_fields = ("run__name", "sha256")
     ordering = ("-id",)
     exclude = ("file",)
+
+
+@admin.register(WeightsOrder)
+class WeightsOrderAdmin(ReadOnlyAdmin):
+    """What people have ordered about weights: versions pinned, let go, fetched anew."""
+
+    list_display = ("at", "run_link", "number", "kind", "pinned_step", "actor", "reason")
+    list_select_related = ("run",)
+    list_filter = ("kind", RUN_FILTER)
+    dashboard = "/runs/{run}/weights"
+    ordering = ("-id",)
 
 
 @admin.register(RunEvent)

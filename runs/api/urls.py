@@ -34,6 +34,12 @@ from runs.api.watching import (
 )
 from runs.api.webhooks import WebhooksView, WebhookTestView
 from runs.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
+from runs.api.weights_orders import (
+    WeightsOrdersView,
+    WeightsPinView,
+    WeightsSyncView,
+    WeightsUnpinView,
+)
 from runs.core.lifecycle import RunVerb
 
 
@@ -92,5 +98,9 @@ urlpatterns = [
     path("runs/<slug:run>/trainers", TrainersView.as_view()),
     path("runs/<slug:run>/weights", WeightsView.as_view()),
     path("runs/<slug:run>/weights/current", CurrentWeightsView.as_view()),
+    path("runs/<slug:run>/weights/orders", WeightsOrdersView.as_view()),
+    path("runs/<slug:run>/weights/pin", WeightsPinView.as_view()),
+    path("runs/<slug:run>/weights/unpin", WeightsUnpinView.as_view()),
+    path("runs/<slug:run>/weights/sync", WeightsSyncView.as_view()),
     path("runs/<slug:run>/weights/<small:epoch>/<step:step>", WeightsFileView.as_view()),
 ]

@@ -21,6 +21,7 @@ from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
 from runs.models import PolicyVersion
+from runs.selectors import weights_orders
 from runs.wire import PolicyVersionList
 
 FORM = {
@@ -119,12 +120,24 @@ class CurrentWeightsView(APIView):
 
     @extend_schema(
         operation_id="weights_current",
-        responses={200: WeightsManifest, **problems(401, 403, 404)},
+        parameters=[
+            OpenApiParameter(
+                "acting",
+                int,
+                description="Of the version that workers are to act with, where an operator has "
+                "pinned one: `1`, or absent for the newest.",
+            )
+        ],
+        responses={200: WeightsManifest, **problems(400, 401, 403, 404)},
         tags=["weights"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """Return the manifest of the current policy version."""
-        return _manifest(selectors.current_weights(run=selectors.run_named(run)))
+        target = selectors.run_named(run)
+        if not whole_number(request, "acting", default=0, at_least=0, at_most=1):
+            return _manifest(selectors.current_weights(run=target))
+        step = weights_orders.acting_step(target, weights_orders.newest_order(target.pk))
+        return _manifest(selectors.weights(run=target, epoch=target.epoch, step=step))
 
 
 class WeightsFileView(APIView):

@@ -14,9 +14,11 @@ from runs.models.runs import (
     RunQuerySet,
     Trainer,
 )
+from runs.models.weights_orders import WEIGHTS_ORDERS, WeightsOrder
 
 __all__ = [
     "PART_KINDS",
+    "WEIGHTS_ORDERS",
     "AdvantageRule",
     "Alert",
     "AlertDelivery",
@@ -30,4 +32,5 @@ __all__ = [
     "RunKind",
     "RunQuerySet",
     "Trainer",
+    "WeightsOrder",
 ]

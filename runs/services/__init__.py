@@ -35,6 +35,7 @@ from runs.services.tokens import (
     revoke_token,
 )
 from runs.services.weights import publish_weights
+from runs.services.weights_orders import pin_weights, sync_weights, unpin_weights
 
 __all__ = [
     "EnvironmentNotFound",
@@ -58,6 +59,7 @@ __all__ = [
     "mint_token",
     "move",
     "one_time_login_path",
+    "pin_weights",
     "prove_part",
     "publish_weights",
     "record_event",
@@ -67,6 +69,8 @@ __all__ = [
     "reset_run",
     "revoke_token",
     "set_tags",
+    "sync_weights",
     "unarchive",
+    "unpin_weights",
     "user_of_one_time_token",
 ]

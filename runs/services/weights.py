@@ -23,6 +23,7 @@ from runs import live
 from runs.core import safetensors_header
 from runs.models import PolicyVersion, Run, Trainer
 from runs.selectors import RunNotFound
+from runs.selectors.weights_orders import newest_order
 from runs.services.events import record_event
 
 KEPT_FILES: Final = 4
@@ -204,6 +205,10 @@ def _published(
 
 def _forget_old_files(run_id: int) -> None:
     kept = PolicyVersion.objects.filter(run_id=run_id).exclude(file="").order_by("-id")
+    order = newest_order(run_id)
+    if order is not None and order.pinned_step is not None:
+        # A manager that starts anew must find what its workers are to keep.
+        kept = kept.exclude(epoch=order.epoch, step=order.pinned_step)
     for version in kept[KEPT_FILES:]:
         transaction.on_commit(partial(default_storage.delete, str(version.file.name)))
         PolicyVersion.objects.filter(pk=version.pk).update(file="")

@@ -2,6 +2,7 @@
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
+import type { LessonRow } from "@/api/types";
 
 const ROWS = 200;
 const MATRIX_ROWS = 500;
@@ -68,6 +69,19 @@ export function evaluationsQuery(run: string, lesson: string, revision: number) 
   });
 }
 
+/** Small looks at a lesson, newest first. */
+export function microEvaluationsQuery(run: string, lesson: string, revision: number) {
+  return queryOptions({
+    queryKey: ["micro-evaluations", run, lesson, revision],
+    queryFn: async () => {
+      const params = { path: { run, lesson }, query: { limit: ROWS } };
+      return (await body(api.GET("/api/runs/{run}/lessons/{lesson}/micro-evaluations", { params }))).results;
+    },
+    placeholderData: (shown) => shown,
+    gcTime: 10_000,
+  });
+}
+
 /** The newest evaluations of all lessons, without their answers. */
 export function allEvaluationsQuery(run: string, revision: number) {
   return queryOptions({
@@ -89,5 +103,18 @@ export function useRequestEvaluations(run: string) {
     mutationFn: (wanted: { lessons: string[]; reason: string }) =>
       body(api.POST("/api/runs/{run}/evaluations", { params: { path: { run } }, body: wanted })),
     onSettled: () => client.invalidateQueries({ queryKey: ["evaluations", run] }),
+  });
+}
+
+export type Steering = { lesson: string; hold: LessonRow["hold"]; weight_factor: number; reason: string };
+
+/** Overrule the curriculum about a lesson, or give it back. */
+export function useSteerLesson(run: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({ lesson, ...wanted }: Steering) =>
+      body(api.PUT("/api/runs/{run}/lessons/{lesson}/steering", { params: { path: { run, lesson } }, body: wanted })),
+    onSettled: () =>
+      Promise.all([client.invalidateQueries({ queryKey: ["lessons", run] }), client.invalidateQueries({ queryKey: ["lesson-history", run] })]),
   });
 }

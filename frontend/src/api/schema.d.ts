@@ -1358,6 +1358,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/lessons/{lesson}/micro-evaluations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the micro-evaluations of a lesson, newest first; they move no lesson. */
+        get: operations["lesson_micro_evaluations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/lessons/{lesson}/outcomes": {
         parameters: {
             query?: never;
@@ -1369,6 +1386,23 @@ export interface paths {
         put?: never;
         /** @description Count an outcome once, however often it is sent; say which lessons moved. */
         post: operations["lesson_outcome"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/lessons/{lesson}/steering": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** @description Hold a lesson locked or active and weigh it anew, or give it back to the curriculum. */
+        put: operations["lesson_steer"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1835,6 +1869,74 @@ export interface paths {
         get: operations["weights_deliveries"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/weights/orders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return which version workers are to act with, and the orders about it, newest first. */
+        get: operations["weights_orders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/weights/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Have workers keep a version although newer ones are published. */
+        post: operations["weights_pin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/weights/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Have the fleet fetch the version that holds anew, and every worker take it again. */
+        post: operations["weights_sync"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/weights/unpin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Have workers follow the newest version again. */
+        post: operations["weights_unpin"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3135,6 +3237,8 @@ export interface components {
             entropy: number;
             effective_lessons: number;
             mean_success: number | null;
+            steered: number;
+            awaited: string[];
         };
         /**
          * DatabasePart
@@ -3667,6 +3771,8 @@ export interface components {
             log_requests: components["schemas"]["LogRequest"][];
             /** @default 0 */
             num_workers: number;
+            /** @default 0 */
+            weights_order: number;
             /** @default [] */
             recordings: components["schemas"]["RecordingOrder"][];
             /** @default [] */
@@ -4053,7 +4159,7 @@ export interface components {
         };
         /**
          * LessonChangeRow
-         * @description A lesson that moved.
+         * @description A lesson that moved or was steered; then source and target may be alike.
          */
         LessonChangeRow: {
             id: number;
@@ -4064,6 +4170,7 @@ export interface components {
             /** @enum {unknown} */
             target: "active" | "graduated" | "locked";
             reason: string;
+            actor: string;
             figures: {
                 [key: string]: number;
             };
@@ -4156,6 +4263,13 @@ export interface components {
             changed_at: string | null;
             has_regressed: boolean;
             probability: number;
+            /** @enum {unknown} */
+            hold: "" | "active" | "locked";
+            weight_factor: number;
+            steered_by: string;
+            steered_reason: string;
+            steered_at: string | null;
+            unlock_rule: string;
             success: number;
             examples: number;
             samples: number;
@@ -4166,6 +4280,23 @@ export interface components {
             errors: number;
             last_error: string;
             evaluation: components["schemas"]["EvaluationRow"] | null;
+        };
+        /**
+         * LessonSteering
+         * @description Body of ``PUT /api/runs/{run}/lessons/{lesson}/steering``: what a person wants of a lesson.
+         *
+         *         The defaults give it back to the curriculum.
+         */
+        LessonSteeringRequest: {
+            /**
+             * @default
+             * @enum {unknown}
+             */
+            hold: "" | "active" | "locked";
+            /** @default 1 */
+            weight_factor: number;
+            /** @default  */
+            reason: string;
         };
         /**
          * Lessons
@@ -4373,6 +4504,26 @@ export interface components {
          */
         MetricsReceipt: {
             stored: number;
+        };
+        /**
+         * MicroEvaluationRow
+         * @description A small look at a lesson beside its training; it moves nothing.
+         */
+        MicroEvaluationRow: {
+            at: string;
+            epoch: number;
+            policy_step: number;
+            worker: string;
+            samples: number;
+            successes: number;
+            success: components["schemas"]["Interval"];
+        };
+        /**
+         * MicroEvaluations
+         * @description Micro-evaluations of a lesson, newest first, as far back as outcomes are kept.
+         */
+        MicroEvaluations: {
+            results: components["schemas"]["MicroEvaluationRow"][];
         };
         /**
          * MintToken
@@ -5768,6 +5919,49 @@ export interface components {
             tensors: components["schemas"]["TensorSpec"][];
         };
         /**
+         * WeightsOrderRow
+         * @description Something that a person ordered about the weights of a run.
+         */
+        WeightsOrderRow: {
+            number: number;
+            /** @enum {unknown} */
+            kind: "pin" | "sync" | "unpin";
+            epoch: number;
+            pinned_step: number | null;
+            newest_step: number;
+            actor: string;
+            reason: string;
+            at: string;
+        };
+        /**
+         * WeightsOrders
+         * @description What holds for the weights of a run, and how it came to that.
+         */
+        WeightsOrders: {
+            number: number;
+            pinned_step: number | null;
+            acting_step: number;
+            newest_step: number;
+            results: components["schemas"]["WeightsOrderRow"][];
+        };
+        /**
+         * WeightsPin
+         * @description Body of ``POST /api/runs/{run}/weights/pin``: the version that workers keep.
+         */
+        WeightsPinRequest: {
+            step: number;
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * WeightsRequest
+         * @description Body of ``POST /api/runs/{run}/weights/unpin`` and ``…/sync``.
+         */
+        WeightsRequestRequest: {
+            /** @default  */
+            reason: string;
+        };
+        /**
          * WeightsTransfers
          * @description What became of the versions that a worker was offered, since its incarnation began.
          */
@@ -5786,6 +5980,8 @@ export interface components {
             received_bytes: number;
             /** @default 0 */
             seconds: number;
+            /** @default 0 */
+            order: number;
         };
         /**
          * WorkerEnding
@@ -5875,7 +6071,8 @@ export interface components {
              *       "refused": 0,
              *       "failed": 0,
              *       "received_bytes": 0,
-             *       "seconds": 0
+             *       "seconds": 0,
+             *       "order": 0
              *     }
              */
             transfers: components["schemas"]["WeightsTransfers"];
@@ -10948,6 +11145,63 @@ export interface operations {
             };
         };
     };
+    lesson_micro_evaluations: {
+        parameters: {
+            query?: {
+                /** @description Rows at most; 1 to 500, 100 if absent. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                lesson: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MicroEvaluations"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     lesson_outcome: {
         parameters: {
             query?: never;
@@ -10970,6 +11224,72 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["OutcomeReceipt"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lesson_steer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lesson: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LessonSteeringRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lessons"];
                 };
             };
             400: {
@@ -12738,7 +13058,10 @@ export interface operations {
     };
     weights_current: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Of the version that workers are to act with, where an operator has pinned one: `1`, or absent for the newest. */
+                acting?: number;
+            };
             header?: never;
             path: {
                 run: string;
@@ -12753,6 +13076,14 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WeightsManifest"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             401: {
@@ -12828,6 +13159,246 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    weights_orders: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WeightsOrders"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    weights_pin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WeightsPinRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WeightsOrders"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    weights_sync: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["WeightsRequestRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WeightsOrders"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    weights_unpin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["WeightsRequestRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WeightsOrders"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -21,6 +21,7 @@ export type LessonRow = Schemas["LessonRow"];
 export type LessonChange = Schemas["LessonChangeRow"];
 export type LessonProgress = Schemas["LessonProgress"];
 export type EvaluationRow = Schemas["EvaluationRow"];
+export type MicroEvaluationRow = Schemas["MicroEvaluationRow"];
 export type CurriculumPart = Schemas["CurriculumSummary"];
 export type LedgerPart = Schemas["LedgerPart"];
 export type LedgerAnswer = Schemas["LedgerAnswer"];
@@ -34,6 +35,7 @@ export type BatchItems = Schemas["BatchItems"];
 export type EnvironmentRow = Schemas["EnvironmentRow"];
 export type EnvironmentMixing = Schemas["EnvironmentMixing"];
 export type PolicyVersionRow = Schemas["PolicyVersionRow"];
+export type WeightsOrders = Schemas["WeightsOrders"];
 export type DeliveryRow = Schemas["DeliveryRow"];
 export type Preset = Schemas["Preset"];
 

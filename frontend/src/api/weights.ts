@@ -1,6 +1,6 @@
 /** Read which weights were published, and how they reached workers. */
 
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { DeliveryRow, PolicyVersionRow, RunEvent } from "@/api/types";
 
@@ -40,6 +40,37 @@ export function deliveriesQuery(run: string) {
     queryFn: async (): Promise<DeliveryRow[]> =>
       (await body(api.GET("/api/runs/{run}/weights/deliveries", { params: { path: { run }, query: { versions: VERSIONS_PER_PAGE } } }))).results,
     refetchInterval: EVERY_MS,
+  });
+}
+
+/** Which version workers are to act with, and what people ordered about it. */
+export function ordersQuery(run: string) {
+  return queryOptions({
+    queryKey: ["weights-orders", run],
+    queryFn: () => body(api.GET("/api/runs/{run}/weights/orders", { params: { path: { run } } })),
+    refetchInterval: EVERY_MS,
+  });
+}
+
+export type WeightsOrder = {
+  verb: "pin" | "unpin" | "sync";
+  /** The version to keep, for a pin. */
+  step?: number;
+  reason: string;
+};
+
+/** Have workers keep a version, follow the newest again, or take weights anew. */
+export function useOrderWeights(run: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (order: WeightsOrder) => {
+      const { reason } = order;
+      const params = { path: { run } };
+      if (order.verb === "pin") return body(api.POST("/api/runs/{run}/weights/pin", { params, body: { step: order.step ?? 0, reason } }));
+      if (order.verb === "unpin") return body(api.POST("/api/runs/{run}/weights/unpin", { params, body: { reason } }));
+      return body(api.POST("/api/runs/{run}/weights/sync", { params, body: { reason } }));
+    },
+    onSuccess: (orders) => client.setQueryData(["weights-orders", run], orders),
   });
 }
 

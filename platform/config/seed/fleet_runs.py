@@ -78,6 +78,8 @@ def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
         at = story.at(0.02 + 0.97 * version / many)
         publish(run, version, random=random, now=at)
         events = _crash(fleet) if version == many // 2 else []
+        if version == many // 3:
+            fleet.weights_order = _sync(run, now=at)
         found = [(SPEC, "train", windows[version])]
         if version % 5 == 4:
             found.append((SPEC, "eval", windows[version] * 1.05))
@@ -100,6 +102,14 @@ def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
     date_batches(run, story)
     measure(run, story, curves.ppo_metrics(random, story.scale.metric_steps))
     return fleet
+
+
+def _sync(run: Run, *, now: datetime) -> int:
+    """Have a person want the weights taken anew; return the number of the order."""
+    order = run_services.sync_weights(
+        run_id=run.pk, actor=ACTOR, reason="worker 3 trails by a version", now=now
+    )
+    return order.number
 
 
 def push(run: Run, slots: list[Slot], *, policy_step: int, now: datetime) -> None:

@@ -11,10 +11,11 @@ from config.seed.fleet_runs import TRAINER, complete, date_batches, measure, pub
 from config.seed.groups import scored
 from config.seed.people import owner
 from config.seed.played_fleet import PlayedFleet
-from config.seed.scale import Story
+from config.seed.scale import ACTOR, Story
 from config.seed.texts import Problem, reversal
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
 from rollouts import services
+from rollouts.wire import LessonSteering
 from runs import services as run_services
 from runs.models import Run
 
@@ -51,11 +52,14 @@ def write(story: Story) -> Run:
         ]
         fleet.report(at=at, policy_step=version * 5, returns=found, seconds=60)
         _evaluate(run, version * 5, done=done, now=at)
+        _look(run, version * 5, done=done, now=at)
         _roll_out(run, story, version * 5, done=done, now=at)
         lease = buffer_services.take(run_id=run.pk, identity=TRAINER)
         if lease is not None:
             train_on(run, lease.batch, at=at + step * 0.2, lasts=step * random.uniform(0.5, 0.7))
         services.measure_run(run_id=run.pk, now=at + step * 0.95)
+        if version == many // 2:
+            _steer(run, now=at + step * 0.96)
     date_batches(run, story)
     measure(run, story, curves.grpo_metrics(random, story.scale.metric_steps // 2))
     run.refresh_from_db()
@@ -110,6 +114,24 @@ def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
             ],
         )
         services.take_outcome(run_id=run.pk, lesson=task.lesson, outcome=outcome, now=now)
+
+
+def _look(run: Run, step: int, *, done: float, now: datetime) -> None:
+    """Tell of a micro-evaluation of each lesson that is open."""
+    for name in (*LESSONS, SUMS):
+        skill = _skill(name, done)
+        if name != SUMS and skill <= 0.06:
+            continue
+        right = default_rng([step, len(name)]).binomial(16, skill)
+        key, successes = f"{name}-micro-{step}", [place < right for place in range(16)]
+        outcome = _outcome(key, successes, step=step, mode="micro_eval")
+        services.take_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
+
+
+def _steer(run: Run, *, now: datetime) -> None:
+    """Have a person hold the sums back, as if they drowned the rest."""
+    wanted = LessonSteering(weight_factor=0.5, reason="sums drown the reversals")
+    services.steer_lesson(run_id=run.pk, lesson=SUMS, wanted=wanted, actor=ACTOR, now=now)
 
 
 def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) -> None:

@@ -62,6 +62,7 @@ class PlayedFleet:
     sequence: int = 0
     env_steps: int = 0
     restarts: int = 0
+    weights_order: int = 0
 
     @classmethod
     def launched(cls, run: Run, *, story: Story, workers: int, environment: str) -> "PlayedFleet":
@@ -195,6 +196,7 @@ class PlayedFleet:
                 superseded=int(lags),
                 received_bytes=(policy_step + 1) * 19_000,
                 seconds=0.04 * (policy_step + 1),
+                order=self.weights_order - lags if self.weights_order else 0,
             ),
         )
 

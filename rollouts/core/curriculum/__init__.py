@@ -12,6 +12,7 @@ from rollouts.core.curriculum.marin import MarinStrategy
 from rollouts.core.curriculum.packing import pack, unpack
 from rollouts.core.curriculum.performance import Outcome, Performance, Progress
 from rollouts.core.curriculum.rolldeck import RolldeckStrategy
+from rollouts.core.curriculum.steering import LEAST_FACTOR, MOST_FACTOR, judged, reweighted
 from rollouts.core.curriculum.strategy import (
     Change,
     Strategy,
@@ -25,6 +26,8 @@ from rollouts.core.curriculum.strategy import (
 )
 
 __all__ = [
+    "LEAST_FACTOR",
+    "MOST_FACTOR",
     "Change",
     "InvalidCurriculum",
     "Lesson",
@@ -44,7 +47,9 @@ __all__ = [
     "in_order",
     "initial_progress",
     "is_complete",
+    "judged",
     "pack",
     "probabilities",
+    "reweighted",
     "unpack",
 ]

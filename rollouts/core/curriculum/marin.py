@@ -62,6 +62,14 @@ class MarinStrategy:
             case LessonStatus.GRADUATED:
                 return None
 
+    def unlock_rule(self, lesson: Lesson) -> str:
+        """Return when a lesson unlocks, for people."""
+        each = [
+            f"{one.lesson} succeeds at {one.min_success:g} or more and is flat"
+            for one in lesson.requires
+        ]
+        return f"Unlocks when {'; and '.join(each)}."
+
     def _unlock(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
         figures = {}
         for requirement in lessons[name].requires:

@@ -89,6 +89,15 @@ class RolldeckStrategy:
             case LessonStatus.GRADUATED:
                 return self._reactivate(name, lessons[name], standing[name])
 
+    def unlock_rule(self, lesson: Lesson) -> str:
+        """Return when a lesson unlocks, for people."""
+        wanted = ((one.lesson, max(one.min_success, self.min_success)) for one in lesson.requires)
+        each = [
+            f"{name} has graduated, or succeeds at {least:g} or more and gets no better"
+            for name, least in wanted
+        ]
+        return f"Unlocks when {'; and '.join(each)}."
+
     def _unlock(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
         figures, said = {}, []
         for requirement in lessons[name].requires:

@@ -32,6 +32,8 @@ class SmallPlatform:
         self.desired = "running"
         self.epoch = 1
         self.policy_step = -2
+        self.pinned: int | None = None
+        self.weights_order = 0
         self.room = room
         self.num_workers = 0
         self.files: dict[tuple[int, int], tuple[WeightsManifest, bytes]] = {}
@@ -58,12 +60,13 @@ class SmallPlatform:
         asked = [one for one in self.log_requests if one.id not in self.log_answers]
         errands = "/".join(one.id for one in asked)
         orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{errands}"
-        orders += f"/{self.num_workers}/{self.restarts}"
+        orders += f"/{self.num_workers}/{self.restarts}/{self.weights_order}"
         return FleetControl(
             fingerprint=orders,
             desired=self.desired,  # type: ignore[arg-type]
             epoch=self.epoch,
-            policy_step=self.policy_step,
+            policy_step=self.policy_step if self.pinned is None else self.pinned,
+            weights_order=self.weights_order,
             admission_remaining=remaining,
             log_requests=asked,
             num_workers=self.num_workers,
@@ -82,6 +85,11 @@ class SmallPlatform:
         )
         self.files[epoch, step] = manifest, content
         self.epoch, self.policy_step = epoch, step
+
+    def command(self, *, pinned: int | None) -> None:
+        """Order workers to keep a version, or to follow the newest; the same again is a sync."""
+        self.pinned = pinned
+        self.weights_order += 1
 
     def take(self, body: bytes) -> FragmentReceipt:
         accepted = duplicates = 0
@@ -132,6 +140,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(msgspec.json.encode(platform.control()))
         elif path.endswith("/weights/current"):
             newest = max(platform.files, default=None)
+            if platform.pinned is not None and "acting=1" in query:
+                newest = platform.epoch, platform.pinned
             if newest is None:
                 self._answer(b'{"code": "no_weights"}', status=404)
             else:

@@ -25,8 +25,8 @@ class Worker:
         return [step for step, _ in self.calls]
 
 
-def version(step: int) -> WeightsRecord:
-    return WeightsRecord(epoch=1, step=step, tensors={})
+def version(step: int, *, order: int = 0) -> WeightsRecord:
+    return WeightsRecord(epoch=1, step=step, tensors={}, order=order)
 
 
 @pytest.fixture
@@ -99,3 +99,15 @@ def test_a_successor_is_offered_what_its_predecessor_had(
     delivery.offer(version(1), worker, 0.2)  # type: ignore[arg-type]
 
     assert worker.steps() == [1, 1]
+
+
+def test_what_people_ordered_is_passed_on_although_the_worker_has_the_same_or_a_later_version(
+    delivery: WeightsDelivery, worker: Worker
+) -> None:
+    for step, order in [(8, 0), (8, 0), (8, 1), (5, 2), (8, 1), (5, 2)]:
+        delivery.offer(version(step, order=order), worker, 0.0)  # type: ignore[arg-type]
+        if not worker.calls[-1][1].done():
+            worker.calls[-1][1].set_result((1, step))
+        delivery.take_answer(0.1, has_started=True)
+
+    assert worker.steps() == [8, 8, 5]

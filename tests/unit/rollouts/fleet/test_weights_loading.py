@@ -14,7 +14,7 @@ from rolldeck.wire import Fragment, InvalidMessage, unpack_array
 from rollouts.fleet.acting import Decision
 from rollouts.fleet.policies import MlpPolicy
 from rollouts.fleet.settings import WorkerSettings
-from rollouts.fleet.weights import Version, WeightsRecord, WeightsUnavailable
+from rollouts.fleet.weights import Rank, Version, WeightsRecord, WeightsUnavailable
 
 PARAMETERS = set(MlpPolicy(4, 2, [8]).state_dict())
 Eventually = Callable[..., None]
@@ -52,10 +52,9 @@ class Labelled:
         self.adopted.append(label)
 
 
-def version(step: int, *, epoch: int = 1) -> WeightsRecord:
-    return WeightsRecord(
-        epoch=epoch, step=step, tensors={"label": np.array([step], dtype=np.float32)}
-    )
+def version(step: int, *, epoch: int = 1, order: int = 0) -> WeightsRecord:
+    tensors = {"label": np.array([step], dtype=np.float32)}
+    return WeightsRecord(epoch=epoch, step=step, tensors=tensors, order=order)
 
 
 @contextmanager
@@ -242,6 +241,7 @@ class Unsteady:
     """Holds version 1, and fails as often as it is told before it gives it."""
 
     version: Version = (1, 1)
+    rank: Rank = (0, 1, 1)
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
@@ -282,6 +282,27 @@ def test_an_older_version_is_never_loaded_over_a_newer_one_unless_its_epoch_is_n
 
     assert policy.adopted[-2:] == [10, 7]
     assert every_label_is_true(b.fragments)
+
+
+def test_an_order_brings_an_older_version_back_and_the_same_one_again(
+    settings: WorkerSettings, eventually: Eventually
+) -> None:
+    policy = Labelled()
+    with labelled(settings, policy) as b:
+        b.worker.update_weights(version(10))
+        eventually(lambda: b.order(policy_step=10).report.active_step == 10)
+        assert b.worker.update_weights(version(7, order=1)) == (1, 7)
+        eventually(lambda: b.order(policy_step=7).report.active_step == 7)
+        assert b.worker.update_weights(version(7, order=2)) == (1, 7)
+        eventually(lambda: b.order(policy_step=7).report.transfers.order == 2)
+        assert b.worker.update_weights(version(10, order=1)) == (1, 7)
+        sent = len(b.fragments)
+        eventually(lambda: len(b.fragments) > sent + 4)
+        fates = b.order(policy_step=7).report.transfers
+
+    assert policy.adopted[-3:] == [10, 7, 7]
+    assert every_label_is_true(b.fragments)
+    assert fates.adopted + fates.superseded + fates.refused == 4
 
 
 def test_a_stop_does_not_wait_for_weights(settings: WorkerSettings, eventually: Eventually) -> None:

@@ -1,12 +1,14 @@
 import { Drawer } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { evaluationsQuery, historyQuery } from "@/api/lessons";
-import type { EvaluationRow, LessonChange, LessonRow } from "@/api/types";
-import { Chart } from "@/charts/Chart";
+import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/api/lessons";
+import type { EvaluationRow, LessonChange, LessonRow, MicroEvaluationRow } from "@/api/types";
+import { Chart, type Line } from "@/charts/Chart";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { duration, number, percent, policyStep, visible } from "@/format";
-import { evaluationColumns, inWords, passWords } from "@/pages/run/curriculum/curriculum";
+import { ByHand } from "@/pages/run/curriculum/ByHand";
+import { evaluationColumns, inWords, moveOf, passWords, withMicro } from "@/pages/run/curriculum/curriculum";
+import { nameOf } from "@/pages/run/curriculum/steering";
 
 function Facts({ lesson }: { lesson: LessonRow }) {
   const figures = lesson.evaluation?.figures;
@@ -29,7 +31,7 @@ function Facts({ lesson }: { lesson: LessonRow }) {
       : []),
   ];
   return (
-    <dl className="film-facts">
+    <dl className="lesson-facts">
       {facts.map(([term, value]) => (
         <div key={term}>
           <dt>{term}</dt>
@@ -40,15 +42,16 @@ function Facts({ lesson }: { lesson: LessonRow }) {
   );
 }
 
-function Curve({ name, rows }: { name: string; rows: EvaluationRow[] }) {
-  const columns = evaluationColumns(rows);
+function Curve({ name, rows, micro }: { name: string; rows: EvaluationRow[]; micro: MicroEvaluationRow[] }) {
+  const columns = withMicro(evaluationColumns(rows), micro);
+  const small: Line[] = columns.micro ? [{ label: "micro-evaluation", values: columns.micro, role: 3, dashed: true }] : [];
   return (
     <Chart
       name={`Evaluated success of ${name}`}
       x={columns.x}
       isTime={false}
       xLabel={columns.isRound ? "round" : "version"}
-      lines={[{ label: "success", values: columns.success, role: 1 }]}
+      lines={[{ label: "full evaluation", values: columns.success, role: 1 }, ...small]}
       band={{ low: columns.low, high: columns.high, label: "interval" }}
       height={190}
       empty="Not evaluated yet"
@@ -94,11 +97,9 @@ function History({ rows }: { rows: LessonChange[] }) {
     <ol className="lesson-history" aria-label="History, newest first">
       {rows.map((row) => (
         <li key={row.id}>
-          <b>
-            {row.source} → {row.target}
-          </b>{" "}
+          <b>{row.source === row.target ? moveOf(row) : `${row.source} → ${row.target}`}</b>{" "}
           <span className="small soft">
-            at version {policyStep(row.policy_step)}, <Age at={row.at} suffix=" ago" />
+            by {nameOf(row.actor)} at version {policyStep(row.policy_step)}, <Age at={row.at} suffix=" ago" />
           </span>
           <div className="small">{visible(row.reason)}</div>
         </li>
@@ -113,15 +114,18 @@ type Props = { run: string; lesson: LessonRow; revision: number; onClose: () => 
 export default function LessonDrawer({ run, lesson, revision, onClose }: Props) {
   const evaluations = useQuery(evaluationsQuery(run, lesson.name, revision));
   const history = useQuery(historyQuery(run, lesson.name, revision));
-  const error = evaluations.error ?? history.error;
+  const micro = useQuery(microEvaluationsQuery(run, lesson.name, revision));
+  const error = evaluations.error ?? history.error ?? micro.error;
   return (
     <Drawer opened onClose={onClose} position="right" size="xl" title={`Lesson ${lesson.name}`} closeButtonProps={{ "aria-label": "Close" }}>
       <p className="soft">{visible(lesson.reason)}</p>
+      <ByHand lesson={lesson} />
       {error ? (
         <ErrorState title="This lesson cannot be shown" error={error} />
       ) : (
         <>
-          <Curve name={lesson.name} rows={evaluations.data ?? []} />
+          <Curve name={lesson.name} rows={evaluations.data ?? []} micro={micro.data ?? []} />
+          <p className="small faint">Only full evaluations move the curriculum; micro-evaluations are for looking.</p>
           <Facts lesson={lesson} />
           <h3>Answers of the newest evaluation</h3>
           <Samples rows={evaluations.data ?? []} />

@@ -5,6 +5,7 @@ import { count, number, percent, visible } from "@/format";
 import { barOf } from "@/pages/run/curriculum/curriculum";
 import css from "@/pages/run/curriculum/graph.module.css";
 import { drawnOf, GAP, type GraphNode, graphOf, lineOf, neighbourOf, NODE, type LessonGraph as Layout } from "@/pages/run/curriculum/graph";
+import { handWords, isByHand } from "@/pages/run/curriculum/steering";
 import { lookOf } from "@/theme/chips";
 
 /** What the graph says with bars and lines, for whoever cannot see them. */
@@ -54,6 +55,14 @@ function Lesson({ node: { lesson, layer, row }, isHome, onFocus, onOpen }: NodeP
             <span aria-hidden="true">{sign}</span> {lesson.status}
           </span>
           <span className="num">{success ? percent(success.estimate) : "–"}</span>
+        </span>
+        <span className={`${css.facts} small soft`}>
+          <span className="num">{lesson.status === "locked" ? "not sampled" : `${percent(lesson.probability)} of tasks`}</span>
+          {isByHand(lesson) && (
+            <span className="by-hand-mark" title={handWords(lesson)}>
+              by hand
+            </span>
+          )}
         </span>
         <span className="unseen"> {wordsOf(lesson)}</span>
         <Bar lesson={lesson} />

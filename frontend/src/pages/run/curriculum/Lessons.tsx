@@ -6,6 +6,7 @@ import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { count, number, percent, policyStep, visible } from "@/format";
 import { barOf, inWords, type Interval, summaryOf } from "@/pages/run/curriculum/curriculum";
+import { appliedWords, handWords } from "@/pages/run/curriculum/steering";
 
 /** A success rate, its interval, and the goal it has to reach. */
 function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
@@ -34,11 +35,15 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
       </td>
       <td>
         <StateChip state={row.status} since={row.changed_at} />
+        {row.hold && <div className="small by-hand-mark">{handWords({ ...row, weight_factor: 1 })}</div>}
         {row.has_regressed && <div className="small held">worse than when it graduated</div>}
       </td>
       <td>{figures ? <SuccessBar success={figures.success} goal={row.stop_success} /> : <span className="faint">not evaluated yet</span>}</td>
       <td className="num">{figures ? percent(figures.success.estimate) : "–"}</td>
-      <td className="num">{percent(row.probability)}</td>
+      <td className="num">
+        {percent(row.probability)}
+        {row.weight_factor !== 1 && <div className="small by-hand-mark nowrap">{`× ${number(row.weight_factor)} by hand`}</div>}
+      </td>
       <td className="num">{count(row.samples)}</td>
       <td className="num">{percent(row.zero_variance_share)}</td>
       <td className="num">
@@ -98,6 +103,11 @@ type Props = { curriculum: CurriculumPart; lessons: LessonRow[] | undefined; err
 export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
   return (
     <Panel title="Curriculum" note={summaryOf(curriculum)} aside={<span className="small faint">{curriculum.strategy}</span>} className="span-12">
+      {appliedWords(curriculum) && (
+        <p className="small by-hand-mark" role="status">
+          {appliedWords(curriculum)}
+        </p>
+      )}
       {error ? <ErrorState title="Lessons cannot be shown" error={error} /> : lessons && <Table rows={lessons} onOpen={onOpen} />}
     </Panel>
   );

@@ -6,6 +6,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { policyStep, visible } from "@/format";
 import { moveOf } from "@/pages/run/curriculum/curriculum";
+import { nameOf } from "@/pages/run/curriculum/steering";
 
 function Move({ row, onOpen }: { row: LessonChange; onOpen: (name: string) => void }) {
   return (
@@ -15,6 +16,7 @@ function Move({ row, onOpen }: { row: LessonChange; onOpen: (name: string) => vo
       </button>{" "}
       <b>{moveOf(row)}</b>{" "}
       <span className="small soft">
+        {row.actor !== "curriculum" && <b>by {nameOf(row.actor)} </b>}
         at version {policyStep(row.policy_step)}
         {row.epoch > 1 && ` of epoch ${row.epoch}`}, <Age at={row.at} suffix=" ago" />
       </span>
@@ -25,7 +27,7 @@ function Move({ row, onOpen }: { row: LessonChange; onOpen: (name: string) => vo
 
 type Props = { run: string; revision: number; onOpen: (name: string) => void };
 
-/** What unlocked, graduated and fell back, newest first, each with why. */
+/** What unlocked, graduated, fell back or was steered by hand, newest first, each with why. */
 export function Moves({ run, revision, onOpen }: Props) {
   const { data, error } = useQuery(lessonMovesQuery(run, revision));
   if (!data && !error) return null;

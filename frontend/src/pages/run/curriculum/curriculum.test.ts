@@ -33,6 +33,8 @@ const evaluation = (round: number, fields: Partial<EvaluationRow>): EvaluationRo
 });
 
 const curriculum: CurriculumPart = {
+  steered: 0,
+  awaited: [],
   revision: 1,
   strategy: "rolldeck",
   locked: 2,

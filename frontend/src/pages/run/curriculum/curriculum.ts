@@ -1,7 +1,7 @@
 /** Turn lessons and their evaluations into what is drawn of them. Pure. */
 
 import type { Column } from "@/charts/columns";
-import type { CurriculumPart, EvaluationRow, LessonChange } from "@/api/types";
+import type { CurriculumPart, EvaluationRow, LessonChange, MicroEvaluationRow } from "@/api/types";
 import { number, percent } from "@/format";
 
 /** Figures that move with every answer are read anew this often at most. */
@@ -55,6 +55,35 @@ export function evaluationColumns(rows: EvaluationRow[]): EvaluationColumns {
   };
 }
 
+export type WithMicro = EvaluationColumns & { micro: Column | null };
+
+/**
+ * The columns of a lesson's chart with its micro-evaluations as one more, at their versions.
+ *
+ * Of several at one version the newest counts; where rounds are the x axis they have no place.
+ */
+export function withMicro(columns: EvaluationColumns, rows: MicroEvaluationRow[]): WithMicro {
+  if (columns.isRound || rows.length === 0) return { ...columns, micro: null };
+  const newestFirst = new Map<number, number>();
+  for (const row of rows) if (!newestFirst.has(row.policy_step)) newestFirst.set(row.policy_step, row.success.estimate);
+  const x = [...new Set([...columns.x, ...newestFirst.keys()])].sort((a, b) => a - b);
+  const places = new Map(columns.x.map((at, i) => [at, i]));
+  const spread = (column: Column): Column =>
+    x.map((at) => {
+      const place = places.get(at);
+      return place === undefined ? undefined : column[place];
+    });
+  return {
+    x,
+    isRound: false,
+    success: spread(columns.success),
+    low: spread(columns.low),
+    high: spread(columns.high),
+    reward: spread(columns.reward),
+    micro: x.map((at) => newestFirst.get(at)),
+  };
+}
+
 /** pass@k as words, the k rising: pass@1 62 %, pass@4 80 %. */
 export function passWords(passAt: Record<string, number>): string {
   return Object.entries(passAt)
@@ -84,6 +113,7 @@ const MOVES: Record<string, string> = {
 };
 
 /** What became of a lesson, in a word. */
-export function moveOf({ source, target }: LessonChange): string {
+export function moveOf({ source, target }: Pick<LessonChange, "source" | "target">): string {
+  if (source === target) return "steered";
   return MOVES[`${source} ${target}`] ?? `${source} → ${target}`;
 }

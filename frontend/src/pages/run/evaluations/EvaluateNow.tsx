@@ -5,12 +5,17 @@ import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
 import { whyNotNow } from "@/pages/run/evaluations/asking";
 
-type Props = { run: RunDetail; lessons: string[] };
+type Props = {
+  run: RunDetail;
+  lessons: string[];
+  /** The one lesson that it is about, where the button stands beside it. */
+  chosen?: string;
+};
 
 /** The button that has lessons evaluated beside the schedule, or why nothing can be. */
-export function EvaluateNow({ run, lessons }: Props) {
+export function EvaluateNow({ run, lessons, chosen }: Props) {
   const why = whyNotNow(run, useMayOperate());
-  if (!why) return <Asking run={run.name} lessons={lessons} />;
+  if (!why) return <Asking run={run.name} lessons={lessons} about={chosen} />;
   return (
     <Group gap="xs" wrap="nowrap">
       <span id="why-not-evaluate" className="small faint">
@@ -23,9 +28,9 @@ export function EvaluateNow({ run, lessons }: Props) {
   );
 }
 
-function Asking({ run, lessons }: { run: string; lessons: string[] }) {
+function Asking({ run, lessons, about }: { run: string; lessons: string[]; about: string | undefined }) {
   const [isOpen, setOpen] = useState(false);
-  const [chosen, setChosen] = useState<string[]>([]);
+  const [chosen, setChosen] = useState<string[]>(about ? [about] : []);
   const [reason, setReason] = useState("");
   const ask = useRequestEvaluations(run);
   const close = () => {
@@ -37,7 +42,7 @@ function Asking({ run, lessons }: { run: string; lessons: string[] }) {
       <Button size="compact-sm" variant="default" onClick={() => setOpen(true)}>
         Evaluate now
       </Button>
-      <Modal opened={isOpen} onClose={close} title="Evaluate lessons now?">
+      <Modal opened={isOpen} onClose={close} title={about ? `Evaluate ${about} now?` : "Evaluate lessons now?"}>
         <form
           onSubmit={(event) => {
             event.preventDefault();
@@ -48,7 +53,7 @@ function Asking({ run, lessons }: { run: string; lessons: string[] }) {
             The next free worker evaluates them at the present version, before it samples anything else. What is waiting already is not doubled, and the
             schedule stays as it is.
           </p>
-          <MultiSelect label="Lessons" placeholder={chosen.length > 0 ? undefined : "all that are unlocked"} data={lessons} value={chosen} onChange={setChosen} />
+          {!about && <MultiSelect label="Lessons" placeholder={chosen.length > 0 ? undefined : "all that are unlocked"} data={lessons} value={chosen} onChange={setChosen} />}
           <Textarea
             mt="sm"
             label="Reason"

@@ -1,26 +1,32 @@
 import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import type { DeliveryRow, PolicyVersionRow, RunDetail } from "@/api/types";
+import type { DeliveryRow, PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { bytes, duration, policyStep, visible } from "@/format";
 import { trainerCommand } from "@/pages/run/words";
+import { isHeldBack } from "@/pages/run/weights/orders";
 import { waterfallOf } from "@/pages/run/weights/waterfall";
 
-type RowProps = { run: RunDetail; version: PolicyVersionRow; deliveries: DeliveryRow[]; isOpen: boolean };
+type RowProps = { run: RunDetail; orders: WeightsOrders | undefined; version: PolicyVersionRow; deliveries: DeliveryRow[]; isOpen: boolean };
 
-function Row({ run, version, deliveries, isOpen }: RowProps) {
+function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
   const { bars, slowest, missing } = waterfallOf(version, deliveries);
   const isCurrent = version.epoch === run.epoch && version.step === run.policy_step;
+  const isKept = orders?.pinned_step === version.step && version.epoch === run.epoch;
+  const isBack = isHeldBack(version, orders, run.epoch);
   return (
-    <tr className="opens" data-version={version.step} aria-current={isOpen ? "true" : undefined}>
+    <tr className="opens" data-version={version.step} data-kept={isKept || undefined} data-held-back={isBack || undefined} aria-current={isOpen ? "true" : undefined}>
       <td className="num">
         <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: version.id }} replace className="strong">
           {version.epoch}.{policyStep(version.step)}
         </Link>
       </td>
-      <td>{isCurrent && <span className="chip tone-good">current</span>}</td>
+      <td className="nowrap">
+        {isCurrent && <span className={`chip tone-${isBack ? "quiet" : "good"}`}>{isBack ? "newest" : "current"}</span>} {isKept && <span className="chip tone-held"><span className="chip-sign" aria-hidden="true">⊢</span>kept</span>}
+        {isBack && <span className="small"> held back</span>}
+      </td>
       <td className="num"><Age at={version.published_at} suffix=" ago" /></td>
       <td className="num">{bytes(version.size_bytes)}</td>
       <td className="nowrap">{version.trainer ? visible(version.trainer) : "–"}</td>
@@ -32,6 +38,7 @@ function Row({ run, version, deliveries, isOpen }: RowProps) {
 
 type Props = {
   run: RunDetail;
+  orders: WeightsOrders | undefined;
   versions: PolicyVersionRow[];
   deliveries: DeliveryRow[];
   open: number | undefined;
@@ -39,7 +46,7 @@ type Props = {
 };
 
 /** What was published, newest first, and how far each version got. */
-export function VersionTable({ run, versions, deliveries, open, more }: Props) {
+export function VersionTable({ run, orders, versions, deliveries, open, more }: Props) {
   return (
     <Panel title="Versions" note="newest first" className="span-6">
       {versions.length === 0 ? (
@@ -62,7 +69,7 @@ export function VersionTable({ run, versions, deliveries, open, more }: Props) {
             </thead>
             <tbody>
               {versions.map((version) => (
-                <Row key={version.id} run={run} version={version} deliveries={deliveries} isOpen={version.id === open} />
+                <Row key={version.id} run={run} orders={orders} version={version} deliveries={deliveries} isOpen={version.id === open} />
               ))}
             </tbody>
           </table>

@@ -33,17 +33,25 @@ function Row({ bar, seconds, isSlowest }: { bar: Bar; seconds: number; isSlowest
   );
 }
 
-type Props = { version: PolicyVersionRow; deliveries: DeliveryRow[]; workers: WorkerRow[] };
+type Props = {
+  version: PolicyVersionRow;
+  deliveries: DeliveryRow[];
+  workers: WorkerRow[];
+  /** The version that workers keep, where that holds this one back. */
+  keptInstead: number | null;
+};
 
 /** From the publication of one version to each worker that acts with it. */
-export function Waterfall({ version, deliveries, workers }: Props) {
+export function Waterfall({ version, deliveries, workers, keptInstead }: Props) {
   const { bars, seconds, slowest, missing } = waterfallOf(version, deliveries);
   const title = `Version ${policyStep(version.step)} on its way`;
   if (bars.length === 0) {
     return (
       <Panel title={title} className="span-6">
-        <EmptyState title="No worker has reported this version">
-          {workers.length === 0
+        <EmptyState title={keptInstead === null ? "No worker has reported this version" : `Held back: workers keep version ${policyStep(keptInstead)}`}>
+          {keptInstead !== null
+            ? "It reaches them once they follow the newest version again, unless a later one comes first."
+            : workers.length === 0
             ? "This run has no workers of ours; a fleet reports when it knows of a version, has it, and acts with it."
             : "Only the versions of the last reports are kept, and one that a later one overtook may never arrive."}
         </EmptyState>

@@ -2,13 +2,17 @@ import "@/pages/run/queue/queue.css";
 import "@/pages/run/weights/weights.css";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
-import { deliveriesQuery, versionQuery, versionsQuery } from "@/api/weights";
+import { deliveriesQuery, ordersQuery, versionQuery, versionsQuery } from "@/api/weights";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { useRun } from "@/pages/run/RunContext";
+import { Held } from "@/pages/run/weights/Held";
+import { isHeldBack } from "@/pages/run/weights/orders";
 import { StalenessStrip } from "@/pages/run/weights/StalenessStrip";
 import { VersionTable } from "@/pages/run/weights/VersionTable";
 import { Waterfall } from "@/pages/run/weights/Waterfall";
+
+const NOBODY: never[] = [];
 
 /** Which weights there are, how they reached workers, and how old the data was that they trained on. */
 export function WeightsTab() {
@@ -16,6 +20,7 @@ export function WeightsTab() {
   const search = useSearch({ from: "/shell/runs/$name/weights" });
   const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(versionsQuery(run.name));
   const deliveries = useQuery(deliveriesQuery(run.name)).data ?? [];
+  const orders = useQuery({ ...ordersQuery(run.name), enabled: run.kind !== "outside" }).data;
   const listed = data?.pages.flat().find(({ id }) => id === search.version);
   const older = useQuery(versionQuery(run.name, search.version ?? 0, data !== undefined && search.version !== undefined && !listed)).data;
   if (error) return <ErrorState title="The versions cannot be read" error={error} />;
@@ -26,14 +31,16 @@ export function WeightsTab() {
   const shown = listed ?? older ?? reported ?? versions[0];
   return (
     <div className="charts">
+      <Held run={run} versions={versions} workers={fleet?.workers ?? NOBODY} />
       <VersionTable
         run={run}
+        orders={orders}
         versions={versions}
         deliveries={deliveries}
         open={shown?.id}
         more={{ has: hasNextPage, isLoading: isFetchingNextPage, load: () => void fetchNextPage() }}
       />
-      {shown && <Waterfall version={shown} deliveries={deliveries} workers={fleet?.workers ?? []} />}
+      {shown && <Waterfall version={shown} keptInstead={isHeldBack(shown, orders, run.epoch) ? (orders?.pinned_step ?? null) : null} deliveries={deliveries} workers={fleet?.workers ?? []} />}
       <StalenessStrip run={run} counts={ledger?.[run.kind === "fleet" ? "fragments" : "groups"]} />
     </div>
   );

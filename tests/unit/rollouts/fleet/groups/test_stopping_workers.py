@@ -20,7 +20,7 @@ from rollouts.fleet.language import checkpoints
 from rollouts.fleet.language.building import build
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.weights import Version, WeightsRecord
+from rollouts.fleet.weights import Rank, Version, WeightsRecord
 from runs.core import run_config
 from runs.core.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
@@ -55,6 +55,7 @@ class HangingOffer:
     """Weights on a disk that does not answer."""
 
     version: Version = (1, 1)
+    rank: Rank = (0, 1, 1)
 
     def __init__(self) -> None:
         self.is_reached, self.released = threading.Event(), threading.Event()

@@ -1,0 +1,117 @@
+import { Button, Group } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { lazy, Suspense, useState } from "react";
+import { useMayOperate } from "@/api/session";
+import type { PolicyVersionRow, RunDetail, WeightsOrders, WorkerRow } from "@/api/types";
+import { ordersQuery } from "@/api/weights";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { number, policyStep, visible } from "@/format";
+import { nameOf } from "@/pages/run/curriculum/steering";
+import { PinDialog, SyncDialog, UnpinDialog } from "@/pages/run/weights/OrderDialogs";
+import { appliedOf, heldWords, pinEffect, whyNotOrder } from "@/pages/run/weights/orders";
+
+const LimitsDialog = lazy(() => import("@/pages/run/queue/LimitsDialog").then(({ LimitsDialog: dialog }) => ({ default: dialog })));
+const LAGGING_SHOWN = 6;
+const KINDS = { pin: "keep", unpin: "follow the newest again", sync: "take anew" } as const;
+
+type Dialog = "pin" | "unpin" | "sync" | "limits" | null;
+
+/** Requested against applied: who acts with what is wanted, and who does not yet. */
+function Applied({ run, orders, workers }: { run: string; orders: WeightsOrders; workers: WorkerRow[] }) {
+  const { there, done, waiting } = appliedOf(orders, workers);
+  if (there === 0) return <p className="small soft">No worker is there at present; those that come take version {policyStep(orders.acting_step)}.</p>;
+  return (
+    <div data-applied={`${done}/${there}`}>
+      <p className="small" role="status">
+        <b className="num">
+          {number(done)} of {number(there)}
+        </b>{" "}
+        {there === 1 ? "worker acts" : "workers act"} with version {policyStep(orders.acting_step)}
+        {orders.number > 0 && ` under order ${number(orders.number)}`}.
+      </p>
+      {waiting.length > 0 && (
+        <ul className="lagging small">
+          {waiting.slice(0, LAGGING_SHOWN).map((worker) => (
+            <li key={worker.index}>
+              <Link to="/runs/$name/fleet" params={{ name: run }}>
+                worker {worker.index}
+              </Link>{" "}
+              {worker.active_step === orders.acting_step ? "has not taken it anew yet" : `acts with ${policyStep(worker.active_step)}, has ${policyStep(worker.staged_step)}`}
+            </li>
+          ))}
+          {waiting.length > LAGGING_SHOWN && <li>and {number(waiting.length - LAGGING_SHOWN)} more</li>}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function History({ orders }: { orders: WeightsOrders }) {
+  if (orders.results.length === 0) return null;
+  return (
+    <details className="small">
+      <summary>{number(orders.results.length)} {orders.results.length === 1 ? "order" : "orders"} so far</summary>
+      <ol className="order-history" aria-label="Orders, newest first">
+        {orders.results.map((order) => (
+          <li key={order.number}>
+            <span className="num faint">{order.number}</span> <b>{KINDS[order.kind]}</b>
+            {order.kind === "pin" && ` ${order.epoch}.${policyStep(order.pinned_step ?? -2)}`} by {nameOf(order.actor)}, <Age at={order.at} suffix=" ago" />, at version{" "}
+            {policyStep(order.newest_step)}
+            {order.reason && `: ${visible(order.reason)}`}
+          </li>
+        ))}
+      </ol>
+    </details>
+  );
+}
+
+type Props = { run: RunDetail; versions: PolicyVersionRow[]; workers: WorkerRow[] };
+
+/** Which version workers are to act with, who ordered that, how far they are, and the ways to change it. */
+export function Held({ run, versions, workers }: Props) {
+  const { data: orders, error } = useQuery(ordersQuery(run.name));
+  const [open, setOpen] = useState<Dialog>(null);
+  const why = whyNotOrder(run, useMayOperate());
+  if (run.kind === "outside") return null;
+  if (error) return <Panel title="What workers act with" className="span-12"><ErrorState title="The orders about weights cannot be read" error={error} /></Panel>;
+  if (!orders) return null;
+  const isPinned = orders.pinned_step !== null;
+  const pin = isPinned ? orders.results.find(({ kind }) => kind === "pin") : undefined;
+  const close = () => setOpen(null);
+  const buttons: [Dialog, string][] = [["pin", isPinned ? "Keep another…" : "Keep a version…"], ...(isPinned ? ([["unpin", "Follow the newest…"]] as [Dialog, string][]) : []), ["sync", "Take anew…"]];
+  return (
+    <Panel title="What workers act with" note={run.max_staleness === null ? "no limit of staleness" : `data may be ${number(run.max_staleness)} versions behind`} className="span-12">
+      <p className="held-words" data-pinned={isPinned || undefined}>
+        {isPinned && <span className="chip tone-held"><span className="chip-sign" aria-hidden="true">⊢</span>kept</span>} {heldWords(orders)}
+        {pin && (
+          <span className="soft">
+            {" "}
+            By {nameOf(pin.actor)}, <Age at={pin.at} suffix=" ago" />
+            {pin.reason && `: ${visible(pin.reason)}`}.
+          </span>
+        )}
+      </p>
+      {orders.pinned_step !== null && <p className="small soft">{pinEffect({ step: orders.pinned_step, newest: orders.newest_step, most: run.max_staleness })}</p>}
+      {!["completed", "stopped", "failed"].includes(run.status) && <Applied run={run.name} orders={orders} workers={workers} />}
+      <Group gap="xs" mt="sm">
+        {buttons.map(([dialog, label]) => (
+          <Button key={label} size="compact-sm" variant="default" disabled={why !== ""} aria-describedby={why ? "why-not-order" : undefined} onClick={() => setOpen(dialog)}>
+            {label}
+          </Button>
+        ))}
+        <Button size="compact-sm" variant="default" disabled={why !== ""} onClick={() => setOpen("limits")}>
+          Change max_staleness…
+        </Button>
+        {why && <span id="why-not-order" className="small faint">{why}</span>}
+      </Group>
+      <History orders={orders} />
+      {open === "pin" && <PinDialog run={run} orders={orders} versions={versions} onClose={close} />}
+      {open === "unpin" && <UnpinDialog run={run} orders={orders} onClose={close} />}
+      {open === "sync" && <SyncDialog run={run} orders={orders} onClose={close} />}
+      {open === "limits" && <Suspense fallback={null}><LimitsDialog run={run} onClose={close} /></Suspense>}
+    </Panel>
+  );
+}

@@ -1,0 +1,102 @@
+"""Let operators pin a version of the weights, let workers follow again, or fetch anew."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs import selectors, services
+from runs.api.bodies import answer, read
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators, Readers
+from runs.selectors.weights_orders import weights_orders
+from runs.wire.weights import WeightsOrders, WeightsPin, WeightsRequest
+
+
+def _answer(run: str) -> HttpResponse:
+    return answer(weights_orders(selectors.run_named(run)))
+
+
+class WeightsOrdersView(APIView):
+    """What people have ordered about the weights of a run."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="weights_orders",
+        responses={200: WeightsOrders, **problems(401, 403, 404)},
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return which version workers are to act with, and the orders about it, newest first."""
+        return _answer(run)
+
+
+class WeightsPinView(APIView):
+    """A version that workers keep."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="weights_pin",
+        request=WeightsPin,
+        responses={200: WeightsOrders, **problems(400, 401, 403, 404, 409)},
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Have workers keep a version although newer ones are published."""
+        wanted = read(request, WeightsPin)
+        services.pin_weights(
+            run_id=selectors.run_id_named(run),
+            step=wanted.step,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return _answer(run)
+
+
+class WeightsUnpinView(APIView):
+    """The end of a pin."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="weights_unpin",
+        request=WeightsRequest,
+        responses={200: WeightsOrders, **problems(400, 401, 403, 404, 409)},
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Have workers follow the newest version again."""
+        services.unpin_weights(
+            run_id=selectors.run_id_named(run),
+            actor=identity_of(request),
+            reason=read(request, WeightsRequest).reason,
+            now=timezone.now(),
+        )
+        return _answer(run)
+
+
+class WeightsSyncView(APIView):
+    """Weights, fetched anew."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="weights_sync",
+        request=WeightsRequest,
+        responses={200: WeightsOrders, **problems(400, 401, 403, 404, 409)},
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Have the fleet fetch the version that holds anew, and every worker take it again."""
+        services.sync_weights(
+            run_id=selectors.run_id_named(run),
+            actor=identity_of(request),
+            reason=read(request, WeightsRequest).reason,
+            now=timezone.now(),
+        )
+        return _answer(run)

@@ -1,0 +1,46 @@
+"""What people have ordered about the weights of a run."""
+
+from typing import Final
+
+from django.db import models
+from django.db.models import Q
+
+from runs.models.runs import Run
+
+WEIGHTS_ORDERS: Final = ("pin", "unpin", "sync")
+
+
+class WeightsOrder(models.Model):
+    """An order to the workers of a run about weights. Rows are never changed; the newest holds.
+
+    Each says whole what holds from it on: the version that workers keep, or none for the newest.
+    """
+
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, db_index=False, related_name="weights_orders"
+    )
+    number = models.PositiveIntegerField(help_text="Counts from 1 in each run.")
+    kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in WEIGHTS_ORDERS])
+    epoch = models.PositiveIntegerField(help_text="Of the run at that time; a pin ends with it.")
+    pinned_step = models.IntegerField(
+        null=True, blank=True, help_text="Version that workers keep; null: the newest."
+    )
+    newest_step = models.IntegerField(help_text="Version that was the newest at that time.")
+    actor = models.CharField(max_length=200)
+    reason = models.TextField(blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "number"], name="weights_order_is_one"),
+            models.CheckConstraint(
+                condition=Q(kind__in=WEIGHTS_ORDERS), name="weights_order_kind_is_known"
+            ),
+            models.CheckConstraint(
+                condition=~Q(kind="pin") | Q(pinned_step__isnull=False),
+                name="weights_order_pin_names_a_version",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.number} of run {self.run_id}"

@@ -1,0 +1,50 @@
+"""Read what people have ordered about the weights of a run."""
+
+from typing import Final
+
+from runs.models import Run, WeightsOrder
+from runs.wire.weights import WeightsOrderRow, WeightsOrders
+
+ORDERS_AT_MOST: Final = 200
+
+
+def newest_order(run_id: int) -> WeightsOrder | None:
+    """Return the order that holds, if there was ever one."""
+    return WeightsOrder.objects.filter(run_id=run_id).order_by("-number").first()
+
+
+def pinned_step(run: Run, order: WeightsOrder | None) -> int | None:
+    """Return the version that workers of the run's present epoch keep; None for the newest.
+
+    Args:
+        run: Of the order.
+        order: The newest. A pin ends with its epoch: data of an earlier one is refused.
+    """
+    if order is None or order.epoch != run.epoch:
+        return None
+    return order.pinned_step
+
+
+def acting_step(run: Run, order: WeightsOrder | None) -> int:
+    """Return the version that workers are to act with: the one that is pinned, or the newest."""
+    kept = pinned_step(run, order)
+    return run.policy_step if kept is None else kept
+
+
+def weights_orders(run: Run) -> WeightsOrders:
+    """Return what holds for the weights of a run, and all that people have ordered."""
+    rows = list(WeightsOrder.objects.filter(run=run).order_by("-number")[:ORDERS_AT_MOST])
+    newest = rows[0] if rows else None
+    return WeightsOrders(
+        number=newest.number if newest else 0,
+        pinned_step=pinned_step(run, newest),
+        acting_step=acting_step(run, newest),
+        newest_step=run.policy_step,
+        results=[_row(one) for one in rows],
+    )
+
+
+def _row(order: WeightsOrder) -> WeightsOrderRow:
+    return WeightsOrderRow(
+        **{name: getattr(order, name) for name in WeightsOrderRow.__struct_fields__}
+    )

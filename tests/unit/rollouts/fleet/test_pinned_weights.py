@@ -1,0 +1,98 @@
+"""People pin a version, let go of it, or want it taken anew; workers obey, also those that follow.
+
+The same manager serves a cluster: only where workers come from differs there.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from small_platform import SmallPlatform, served
+
+from rollouts.fleet.rollout_manager import RolloutManager
+from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.workers import LocalWorkers
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., FleetSettings]
+
+
+@contextmanager
+def managed(settings: FleetSettings) -> Iterator[RolloutManager]:
+    manager = RolloutManager(settings, LocalWorkers())
+    try:
+        yield manager
+    finally:
+        manager.shutdown()
+
+
+def active(platform: SmallPlatform) -> list[int]:
+    return [worker.active_step for worker in platform.reports[-1].workers]
+
+
+def orders(platform: SmallPlatform) -> list[int]:
+    return [worker.transfers.order for worker in platform.reports[-1].workers]
+
+
+def test_workers_keep_what_is_pinned_while_newer_versions_come_and_a_new_manager_does_too(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with served(platform) as url:
+        settings = make_settings(url=url, num_workers=2, max_staleness=100)
+        with managed(settings):
+            platform.publish(0)
+            eventually(lambda: platform.reports and active(platform) == [0, 0])
+            platform.command(pinned=0)
+            eventually(lambda: orders(platform) == [1, 1])
+            platform.publish(1)
+            platform.publish(2)
+            seen = len(platform.reports)
+            eventually(lambda: len(platform.reports) > seen + 3)
+            assert active(platform) == [0, 0]
+        platform.reports.clear()
+        with managed(settings):
+            eventually(lambda: platform.reports and active(platform) == [0, 0])
+            assert orders(platform) == [1, 1]
+            platform.command(pinned=None)
+            eventually(lambda: active(platform) == [2, 2])
+            assert orders(platform) == [2, 2]
+
+    assert {fragment.version_max for fragment in platform.fragments.values()} <= {0, 2}
+
+
+def test_workers_go_back_to_an_older_version_that_is_pinned_and_label_it_as_such(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with (
+        served(platform) as url,
+        managed(make_settings(url=url, num_workers=2, max_staleness=100)),
+    ):
+        platform.publish(3)
+        platform.publish(5)
+        eventually(lambda: platform.reports and active(platform) == [5, 5])
+        platform.command(pinned=3)
+        eventually(lambda: active(platform) == [3, 3])
+        kept = len(platform.fragments)
+        eventually(lambda: len(platform.fragments) > kept + 8)
+        newest = [platform.fragments[key] for key in platform.order[-4:]]
+
+    assert {fragment.version_max for fragment in newest} == {3}
+
+
+def test_a_sync_has_every_worker_take_the_same_version_again(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    with (
+        served(platform) as url,
+        managed(make_settings(url=url, num_workers=2, max_staleness=100)),
+    ):
+        platform.publish(0)
+        eventually(lambda: platform.reports and active(platform) == [0, 0])
+        platform.command(pinned=None)
+        eventually(lambda: orders(platform) == [1, 1])
+        taken = [worker.transfers.adopted for worker in platform.reports[-1].workers]
+
+    assert taken == [2, 2]
+    assert active(platform) == [0, 0]
