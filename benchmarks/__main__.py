@@ -14,6 +14,7 @@ from benchmarks.bench import Bench, Row
 from benchmarks.peers import PeerMissing
 from benchmarks.rows import (
     extras,
+    healing,
     p1_push,
     p2_batch,
     p3_wait,
@@ -43,7 +44,7 @@ ROWS: Final[tuple[Row, ...]] = (
     p12_generation.ROW,
 )
 WIDTH_IN_A_FILE: Final = 150
-EXTRAS: Final[tuple[Row, ...]] = extras.ROWS
+EXTRAS: Final[tuple[Row, ...]] = (*extras.ROWS, healing.ROW)
 
 
 def main() -> int:

@@ -106,6 +106,11 @@ class FleetOnDeck:
         """Return how many fragments trainers have confirmed."""
         return int(self._call("GET", f"/{RUN}/ledger")["fragments"]["served"])
 
+    def workers(self) -> list[dict[str, Any]]:
+        """Return the fleet's workers with their slots, as its last report had them."""
+        found: list[dict[str, Any]] = self._call("GET", f"/{RUN}/fleet")["workers"]
+        return found
+
     def _accepted(self) -> tuple[int, float]:
         ledger = self._call("GET", f"/{RUN}/ledger")["fragments"]
         return int(ledger["accepted"]), time.monotonic()

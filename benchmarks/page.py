@@ -141,7 +141,7 @@ def _flat(values: Mapping[str, Any], path: str = "") -> list[str]:
 
 
 def _words(key: str) -> str:
-    return re.sub(r" ms$", " (ms)", key.replace("_", " "))
+    return re.sub(r" (ms|s)$", r" (\1)", key.replace("_", " "))
 
 
 def renew(results: Mapping[str, Any], path: Path = PAGE) -> None:

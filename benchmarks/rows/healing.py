@@ -1,0 +1,146 @@
+"""Kill −9 of each part of a fleet: the seconds until environments are stepped again.
+
+A deck of its own with Ray on it, a trainer that takes every batch, and a fleet that the platform
+looks at once a second: a figure is the moment at which the fleet's own report shows it.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+from benchmarks import processes
+from benchmarks.bench import Bench, Figures, Row
+from benchmarks.deck import Deck
+from benchmarks.figures import Aim, Limit
+from benchmarks.fleet_on_deck import FleetOnDeck, Shape, fleet_on
+from benchmarks.rows.p7_fleet import WITH_RAY
+
+MOST_KILLS: Final = 3
+"""Of one part; with more, the breaker of env processes would open."""
+GIVE_UP_SECONDS: Final = 180.0
+LOOK_SECONDS: Final = 0.1
+SHAPE: Final = Shape(workers=2, envs=8, envs_in_worker=False)
+
+Worker = dict[str, Any]
+Workers = list[Worker]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a fleet."""
+
+    name: str
+    victim: Callable[[Deck, Workers], int]
+    """Returns the id of its process."""
+    steps_again: Callable[[Workers, Workers], bool]
+    """Judges by the workers before the kill and as they are now."""
+
+
+def _env_process_steps(before: Workers, now: Workers) -> bool:
+    """Whether a new process has ended an episode in the slot whose process was killed."""
+    old, new = before[0]["slots"][0], now[0]["slots"][0]
+    return bool(new["pid"]) and new["pid"] != old["pid"] and new["episodes"] > old["episodes"]
+
+
+def _worker_steps(before: Workers, now: Workers) -> bool:
+    return _is_another(before[0], now[0])
+
+
+def _fleet_steps(before: Workers, now: Workers) -> bool:
+    return all(map(_is_another, before, now))
+
+
+def _is_another(before: Worker, now: Worker) -> bool:
+    return bool(now["incarnation"] != before["incarnation"] and now["env_steps"] > 0)
+
+
+def _process_called(mark: str) -> Callable[[Deck, Workers], int]:
+    def find(deck: Deck, _: Workers) -> int:
+        lines = processes.descendants(deck.pid)
+        [found] = [pid for pid, line in lines.items() if mark in line]
+        return found
+
+    return find
+
+
+PARTS: Final = (
+    Part(
+        name="env_process",
+        victim=lambda _, workers: int(workers[0]["slots"][0]["pid"]),
+        steps_again=_env_process_steps,
+    ),
+    Part(
+        name="worker",
+        victim=lambda _, workers: int(workers[0]["pid"]),
+        steps_again=_worker_steps,
+    ),
+    Part(
+        name="manager",
+        victim=_process_called("ray::ManagerActor"),
+        steps_again=_fleet_steps,
+    ),
+    # The only node of the deck: its cluster begins anew, and the fleet is launched on it.
+    Part(name="raylet", victim=_process_called("raylet/raylet "), steps_again=_fleet_steps),
+)
+
+
+def take(bench: Bench) -> Figures:
+    """Kill each part a few times, one after the other."""
+    kills = 1 if bench.tiny else min(bench.pairs, MOST_KILLS)
+    figures: Figures = {"kills": kills}
+    medians: Figures = {}
+    with bench.deck(settings=WITH_RAY) as deck, fleet_on(deck, SHAPE) as fleet:
+        for part in PARTS:
+            taken = [_killed(deck, fleet, part) for _ in range(kills)]
+            bench.say(f"  {part.name}: {', '.join(f'{seconds:.1f}' for seconds in taken)} s")
+            figures[f"{part.name}_s"] = round(max(taken), 1)
+            medians[f"{part.name}_s"] = round(median(taken), 1)
+    return figures | {"median": medians}
+
+
+def _killed(deck: Deck, fleet: FleetOnDeck, part: Part) -> float:
+    """Kill a part of a fleet that steps; return the seconds until it steps again."""
+    before = _await(fleet, lambda workers: all(map(_steps, workers)))
+    os.kill(part.victim(deck, before), signal.SIGKILL)
+    began = time.monotonic()
+    _await(fleet, lambda workers: part.steps_again(before, workers))
+    return time.monotonic() - began
+
+
+def _await(fleet: FleetOnDeck, condition: Callable[[Workers], bool]) -> Workers:
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while True:
+        workers = fleet.workers()
+        if len(workers) == SHAPE.workers and condition(workers):
+            return workers
+        if time.monotonic() > deadline:
+            raise processes.NotStarted(f"the fleet did not heal within {GIVE_UP_SECONDS:.0f} s")
+        time.sleep(LOOK_SECONDS)
+
+
+def _steps(worker: Worker) -> bool:
+    is_whole = worker["state"] == "running" and worker["env_steps"] > 0
+    return bool(is_whole and all(slot["pid"] and slot["episodes"] for slot in worker["slots"]))
+
+
+ROW: Final = Row(
+    name="healing",
+    measure="kill −9 of a part of a fleet, until it steps again",
+    peer="–",
+    unit="s",
+    better="less",
+    mark=Aim(
+        words="env process ≤ 5 s; worker, raylet ≤ 30 s",
+        limits=(
+            Limit(figure="env_process_s", at_most=5.0),
+            Limit(figure="worker_s", at_most=30.0),
+            Limit(figure="raylet_s", at_most=30.0),
+        ),
+    ),
+    goal=None,
+    take=take,
+)
