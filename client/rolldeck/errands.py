@@ -36,6 +36,22 @@ class RestartOrder(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class CordonOrder(Struct, frozen=True, kw_only=True):
+    """Somebody wants one worker kept out: it drains, ends, and nobody takes its place."""
+
+    worker: int
+    reason: str = ""
+
+
+class StacksRequest(Struct, frozen=True, kw_only=True):
+    """Somebody wants to see what a worker's threads are at; answered as a log is, by its id."""
+
+    id: str
+    worker: int
+    incarnation: str
+    """The one that is meant; another one does not answer for it."""
+
+
 RECORDING_TYPE: Final = "application/vnd.rolldeck.recording+msgpack"
 MOST_RECORDED_BYTES: Final = 8 * 1024 * 1024
 """Largest recording of one episode, encoded."""

@@ -38,3 +38,23 @@ class FleetEvent(Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
     ending: WorkerEnding | None = None
     """Of the incarnation that it speaks of, where that is no more."""
+
+
+class SlotReport(Struct, frozen=True, kw_only=True):
+    """State of one env slot."""
+
+    slot: Count
+    state: Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
+    pid: LargeCount | None = None
+    episodes: LargeCount = 0
+    restarts: Count = 0
+    error: Note = ""
+
+
+class StageTiming(Struct, frozen=True, kw_only=True):
+    """Windowed time of one pipeline stage."""
+
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    count: LargeCount

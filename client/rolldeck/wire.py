@@ -14,11 +14,13 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from rolldeck.errands import LogRequest, RecordingOrder, RestartOrder
+from rolldeck.errands import CordonOrder, LogRequest, RecordingOrder, RestartOrder, StacksRequest
 from rolldeck.fleet_wire import Count as Count
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
 from rolldeck.fleet_wire import Name as Name
 from rolldeck.fleet_wire import Note as Note
+from rolldeck.fleet_wire import SlotReport as SlotReport
+from rolldeck.fleet_wire import StageTiming as StageTiming
 from rolldeck.fleet_wire import Step as Step
 from rolldeck.fleet_wire import WorkerEnding as WorkerEnding
 from rolldeck.weights_wire import LargeCount
@@ -247,26 +249,10 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     """Episodes that people want to see; each stays here until it is there or has failed."""
     restarts: list[RestartOrder] = []
     """Workers that people want replaced; each stays here until another incarnation is reported."""
-
-
-class SlotReport(Struct, frozen=True, kw_only=True):
-    """State of one env slot."""
-
-    slot: Count
-    state: Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
-    pid: LargeCount | None = None
-    episodes: LargeCount = 0
-    restarts: Count = 0
-    error: Note = ""
-
-
-class StageTiming(Struct, frozen=True, kw_only=True):
-    """Windowed time of one pipeline stage."""
-
-    mean_ms: float
-    p50_ms: float
-    p95_ms: float
-    count: LargeCount
+    cordons: list[CordonOrder] = []
+    """Workers that people want kept out; each stays here until they let it back in."""
+    stacks: list[StacksRequest] = []
+    """Workers whose threads people want to see; answered or too old, as `log_requests` are."""
 
 
 class WorkerReport(Struct, frozen=True, kw_only=True):
@@ -293,6 +279,10 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     stages: dict[str, StageTiming] = {}
     time_use: Note = ""
     """What takes most of its time, in a sentence."""
+    last_log: Annotated[str, Meta(max_length=300)] = ""
+    """The newest line of its log, cut."""
+    is_cordoned: bool = False
+    """It is kept out: it drains, or has ended and has no successor."""
     slots: list[SlotReport] = []
     shares: dict[str, float] = {}
     """Part of the time, 0 to 1, that each stage took, and each reason to wait."""

@@ -6,6 +6,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { LoginPage } from "@/pages/LoginPage";
 import { alertsSearch } from "@/pages/alerts/search";
 import { compareSearch } from "@/pages/compare/search";
+import { type FleetSearch, viewOf } from "@/pages/run/fleet/views";
 import { listSearch } from "@/pages/run/trajectories/search";
 import { viewerSearch } from "@/pages/viewer/search";
 import type { Asked } from "@/api/audit";
@@ -148,7 +149,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "fleet",
     component: lazyRouteComponent(() => import("@/pages/run/fleet/FleetTab"), "FleetTab"),
-    validateSearch: (search): { worker?: number } => ({ worker: whole(search.worker) }),
+    validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), view: viewOf(search.view) }),
   }),
   createRoute({
     getParentRoute: () => run,

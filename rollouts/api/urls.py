@@ -13,6 +13,7 @@ from rollouts.api import (
     recordings,
     verdicts,
     views,
+    workers,
 )
 
 urlpatterns = [
@@ -26,7 +27,15 @@ urlpatterns = [
     path("runs/<slug:run>/fleet/control", views.FleetControlView.as_view()),
     path("runs/<slug:run>/fleet/report", views.FleetReportView.as_view()),
     path("runs/<slug:run>/fleet/attempts", attempts.AttemptsView.as_view()),
-    path("runs/<slug:run>/fleet/workers/<small:worker>/restart", views.WorkerRestartView.as_view()),
+    path(
+        "runs/<slug:run>/fleet/workers/<small:worker>/restart", workers.WorkerRestartView.as_view()
+    ),
+    path("runs/<slug:run>/fleet/workers/<small:worker>/cordon", workers.WorkerCordonView.as_view()),
+    path(
+        "runs/<slug:run>/fleet/workers/<small:worker>/uncordon",
+        workers.WorkerUncordonView.as_view(),
+    ),
+    path("runs/<slug:run>/fleet/workers/<small:worker>/stacks", workers.WorkerStacksView.as_view()),
     path("runs/<slug:run>/fleet/logs", logs.FleetLogsView.as_view()),
     path("runs/<slug:run>/fleet/logs/<uuid:log_request>", logs.FleetLogAnswerView.as_view()),
     path("runs/<slug:run>/recordings", recordings.RecordingsView.as_view()),

@@ -12,11 +12,10 @@ from rest_framework.views import APIView
 from rolldeck.wire import FleetControl, FleetReport
 from rollouts import selectors, services
 from rollouts.api.queries import AFTER, LIMIT, page_of, wait_of
-from rollouts.wire import Episodes, EpisodeSummary, FleetState, Pipeline, WorkerRestart
+from rollouts.wire import Episodes, EpisodeSummary, FleetState, Pipeline
 from runs.api import bodies
-from runs.api.identity import identity_of
 from runs.api.openapi import problems
-from runs.api.permissions import Operators, Readers, scoped
+from runs.api.permissions import Readers, scoped
 from runs.api.waiting import WaitingView
 from runs.live.turns import Line
 from runs.selectors import run_named
@@ -36,27 +35,6 @@ class FleetView(APIView):
         """Return what is wanted of the fleet and what was last seen of it."""
         found = run_named(run)
         return bodies.answer(selectors.fleet_state(found.pk, now=timezone.now()))
-
-
-class WorkerRestartView(APIView):
-    """One worker of a fleet, to be replaced."""
-
-    permission_classes = [Operators]
-
-    @extend_schema(
-        operation_id="worker_restart",
-        request=WorkerRestart,
-        responses={202: FleetState, **problems(400, 401, 403, 404, 409)},
-        tags=["fleet"],
-    )
-    def post(self, request: Request, run: str, worker: int) -> HttpResponse:
-        """Have the fleet replace a worker; it sends what it can first."""
-        wanted = bodies.read(request, WorkerRestart)
-        run_id, now = run_named(run).pk, timezone.now()
-        services.restart_worker(
-            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
-        )
-        return bodies.answer(selectors.fleet_state(run_id, now=now), status=202)
 
 
 class PipelineView(APIView):

@@ -10,6 +10,8 @@ from typing import Final
 
 LINES_AT_MOST: Final = 1000
 LINE_CHARACTERS: Final = 2000
+NEWEST_CHARACTERS: Final = 240
+"""Of the one line that goes with every report."""
 TAIL_BYTES: Final = 1 << 18
 """Bytes of a log's end that are looked at, however long its lines are."""
 
@@ -40,6 +42,17 @@ def clean_all(lines: Iterable[str], *, most: int = LINES_AT_MOST) -> list[str]:
     """Return the last `most` of `lines`, each as :func:`clean` leaves it."""
     kept = list(lines)[-most:] if most > 0 else []
     return [clean(line) for line in kept]
+
+
+def newest(raw: bytes) -> str:
+    """Return the last line of a log's end that says anything, at most NEWEST_CHARACTERS of it."""
+    for line in reversed(raw.decode("utf-8", errors="replace").split("\n")):
+        shown = clean(line).strip()
+        if shown:
+            return (
+                shown if len(shown) <= NEWEST_CHARACTERS else f"{shown[: NEWEST_CHARACTERS - 1]}…"
+            )
+    return ""
 
 
 def last_lines(raw: bytes, *, lines: int, is_whole: bool) -> list[str]:

@@ -54,6 +54,10 @@ class WorkerActor:
         """Return the end of a log on this node."""
         return self._wrapper.read_log(slot, lines)
 
+    def read_stacks(self) -> LogLines:
+        """Return what every thread of this process is at."""
+        return self._wrapper.read_stacks()
+
     def stop(self) -> WorkerState:
         """End loops and environments; return how the worker was in the end."""
         return self._wrapper.stop()

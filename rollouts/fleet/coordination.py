@@ -159,6 +159,7 @@ class Coordination:
         if is_reporting:
             self._log.trim()
         return WorkerReport(
+            last_log=self._log.newest_line() if is_reporting else "",
             index=self.settings.index,
             incarnation=self.settings.incarnation,
             state=state,

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rolldeck.errands import LogLines, LogRequest, RecordingOrder
+from rolldeck.errands import LogLines, LogRequest, RecordingOrder, StacksRequest
 from rolldeck.errors import RolldeckError
 from rolldeck.wire import FleetControl
 from rollouts.fleet import log_files
@@ -22,6 +22,7 @@ from rollouts.fleet.member import Member
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.roster import Roster
 from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.stack_errands import StackErrands
 from rollouts.fleet.workers import WorkerSource, cause_of
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class Errands:
         self._asked = threading.Event()
         self._wanted: list[LogRequest] = []
         self._to_film: list[RecordingOrder] = []
+        self._stacks_wanted: list[StacksRequest] = []
+        self._stacks = StackErrands(api=api, roster=roster)
         self._filming: dict[str, tuple[int, str]] = {}
         """Worker and incarnation by order."""
         self._under_way: dict[str, _Reading] = {}
@@ -78,7 +81,8 @@ class Errands:
     def hear(self, control: FleetControl) -> None:
         """Take the platform's orders; never waits."""
         self._wanted, self._to_film = control.log_requests, control.recordings
-        if control.log_requests or control.recordings:
+        self._stacks_wanted = control.stacks
+        if control.log_requests or control.recordings or control.stacks:
             self._asked.set()
 
     def wake(self) -> None:
@@ -87,9 +91,11 @@ class Errands:
 
     def turn(self) -> None:
         """Begin what is new, answer what is ready; wait while there is neither."""
-        self._asked.wait(LOOK_SECONDS if self._under_way else 1.0)
+        is_busy = bool(self._under_way) or self._stacks.is_waiting
+        self._asked.wait(LOOK_SECONDS if is_busy else 1.0)
         self._asked.clear()
         self._assign_films(self._to_film)
+        self._stacks.turn(self._stacks_wanted)
         for request in self._wanted:
             if request.id not in self._seen:
                 self._remember(request.id)

@@ -8,12 +8,15 @@ import selectors
 import threading
 from typing import Final
 
+from rollouts.core import log_text
 from rollouts.fleet import log_files
 from rollouts.fleet.log_files import RingFile
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
 
 FORMAT: Final = "%(asctime)s %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 READ_BYTES: Final = 1 << 16
+NEWEST_BYTES: Final = 2048
+"""Of a log's end that are looked at for its newest line."""
 
 
 class ActorLog:
@@ -38,6 +41,10 @@ class ActorLog:
     def trim(self) -> None:
         """Keep the file in its bounds, whatever wrote to it."""
         self._ring.trim()
+
+    def newest_line(self) -> str:
+        """Return the line that was written last, whoever wrote it, cut."""
+        return log_text.newest(self._ring.end(NEWEST_BYTES))
 
     def close(self) -> None:
         """Take no further records."""

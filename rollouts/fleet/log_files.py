@@ -64,6 +64,13 @@ class RingFile:
         with self._lock, contextlib.suppress(OSError):
             self._trim()
 
+    def end(self, most_bytes: int) -> bytes:
+        """Return the newest bytes of the file; none once it is closed, or cannot be read."""
+        with self._lock, contextlib.suppress(OSError):
+            size = os.fstat(self._file).st_size
+            return os.pread(self._file, most_bytes, max(0, size - most_bytes))
+        return b""
+
     def close(self) -> None:
         """Close this descriptor."""
         with self._lock:

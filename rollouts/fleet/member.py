@@ -2,17 +2,16 @@
 
 import secrets
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from rolldeck.errands import RecordingOrder, RestartOrder
-from rolldeck.wire import EpisodeWindow, WorkerEnding, WorkerReport
+from rolldeck.errands import CordonOrder, RecordingOrder, RestartOrder
+from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.core import admission
-from rollouts.core.backoff import RestartBudget, RestartRule
 from rollouts.core.reports import NEVER_SPAWNED
-from rollouts.fleet import log_files
+from rollouts.fleet import endings, log_files
+from rollouts.fleet.cordon import Cordon
 from rollouts.fleet.farewell import Farewell
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.member_reports import (
@@ -22,29 +21,16 @@ from rollouts.fleet.member_reports import (
     with_measurements,
 )
 from rollouts.fleet.messages import Orders, WorkerState, ending_of
+from rollouts.fleet.patience import Call, Patience
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.succession import Succession
 from rollouts.fleet.weights import WeightsOffer
 from rollouts.fleet.weights_delivery import WeightsDelivery
 from rollouts.fleet.workers import WorkerHandle, WorkerSource, cause_of
 
-RESPAWN_RULE: Final = RestartRule(
-    most_crashes=10, window_seconds=300.0, first_seconds=0.2, most_seconds=20.0
-)
-ANSWER_SECONDS: Final = 15.0
-"""How long a worker may owe an answer before it counts as hung."""
-START_SECONDS: Final = 90.0
-"""How long its first answer may take, where nothing is in the way of starting it."""
+SMALLER: Final = "the fleet became smaller"
 LEAVE_SECONDS: Final = 60.0
 """How long a worker that is leaving may take to send what it has; the rest is left to others."""
-SAY_WAITING_AFTER_SECONDS: Final = 2.0
-LOOK_FOR_OBSTACLES_EVERY_SECONDS: Final = 1.0
-
-
-@dataclass(slots=True)
-class _Call:
-    future: Future[Any]
-    since: float
-    credits: int = 0
 
 
 class Member:
@@ -65,12 +51,12 @@ class Member:
         self._pace = admission.Pace()
         self._source = source
         self._events = events
-        self._budget = RestartBudget(RESPAWN_RULE)
+        self._succession = Succession()
+        self._cordon = Cordon()
         self._handle: WorkerHandle | None = None
         self._incarnation = NEVER_SPAWNED
-        self._spawn_at: float | None = 0.0
         self._spawned_at = 0.0
-        self._exchange: _Call | None = None
+        self._exchange: Call | None = None
         self._delivery = WeightsDelivery(index, events)
         self._leaving_since: float | None = None
         self._restart_reason: str | None = None
@@ -81,11 +67,13 @@ class Member:
         self._measured: WorkerReport | None = None
         self._accepted_before = 0
         self._lost_steps = 0
-        self._is_given_up = self._is_hopeless = False
         self._reason = ""
-        self._look_at = 0.0
-        self.obstacle = ""
+        self._patience = Patience()
+
+    @property
+    def obstacle(self) -> str:
         """What keeps the cluster from starting it, if anything does."""
+        return self._patience.obstacle
 
     @property
     def is_leaving(self) -> bool:
@@ -98,6 +86,16 @@ class Member:
         return self.is_leaving and self._has_ended
 
     @property
+    def is_out(self) -> bool:
+        """Whether it is cordoned, and nobody is there any more."""
+        return self._cordon.is_up and self._handle is None
+
+    @property
+    def is_winding_down(self) -> bool:
+        """Whether the worker that is there finishes what it has begun, and begins nothing."""
+        return self.is_leaving or self._cordon.is_draining
+
+    @property
     def incarnation(self) -> str:
         """Of the worker that is there now."""
         return self._incarnation
@@ -105,12 +103,12 @@ class Member:
     @property
     def is_given_up(self) -> bool:
         """Whether it crashed in a loop and is left alone."""
-        return self._is_given_up
+        return self._succession.is_given_up
 
     @property
     def is_hopeless(self) -> bool:
         """Whether it was given up for what no successor could do better."""
-        return self.is_given_up and self._is_hopeless
+        return self.is_given_up and self._succession.is_hopeless
 
     @property
     def refusal(self) -> str:
@@ -120,10 +118,13 @@ class Member:
     @property
     def is_idle(self) -> bool:
         """Whether nothing of the worker remains to be waited for in a drain."""
-        return self.is_given_up or (
-            self._state is not None
-            and self._state.is_drained
-            and self._state.report.state in {"draining", "failed"}
+        return self.is_given_up or self.is_out or self._has_nothing_left
+
+    @property
+    def _has_nothing_left(self) -> bool:
+        state = self._state
+        return (
+            state is not None and state.is_drained and state.report.state in {"draining", "failed"}
         )
 
     @property
@@ -148,7 +149,7 @@ class Member:
         A worker that does not act with version `policy_step` yet wants none: room that came with
         a version is for what that version samples, anything older would be too old in the end.
         """
-        if self._state is None or self._exchange is not None or self.is_leaving:
+        if self._state is None or self._exchange is not None or self.is_winding_down:
             return 0
         report, unspent = self._state.report, self._state.unspent
         pace = self._pace.per_second
@@ -156,43 +157,61 @@ class Member:
             return 0
         return admission.wanted(at_once=self._items_at_once, unspent=unspent, per_second=pace)
 
-    def waits_since(self, now: float) -> float:
-        """Return for how many seconds it has been starting; 0 if it is not."""
-        is_starting = self._handle is not None and self._state is None
-        return now - self._spawned_at if is_starting else 0.0
-
     def turn(self, now: float) -> None:
         """Spawn what is due and take what came back."""
         if self._handle is None:
             if self.is_leaving:
                 self._has_ended = True
-            elif self._spawn_at is not None and now >= self._spawn_at:
+            elif self._succession.is_due(now) and not self._cordon.is_up:
                 self._spawn(now)
             return
         self._take_state(now)
         if self._handle is not None:
             self._delivery.take_answer(now, has_started=self._state is not None)
+        self._end_if_due(now)
+
+    def _end_if_due(self, now: float) -> None:
         if self._leaving_since is not None:
-            self._leave(self._leaving_since, now)
-        elif self._restart_reason is not None and self._farewell.is_over(now):
+            if self._has_wound_down(now, is_overdue=now - self._leaving_since > LEAVE_SECONDS):
+                self.kill()
+                ending = ending_of(self.index, self._incarnation, self._state, SMALLER)
+                endings.tell_of_leaving(self._events, ending, waiting=self.outstanding)
+            return
+        reason = self._why_to_end(now)
+        if reason:
             self._take_farewell()
-            self._bury(self._restart_reason, now)
+            self._bury(reason, now)
+
+    def _why_to_end(self, now: float) -> str:
+        """Return why people want the worker gone, once it has ended or had the time to."""
+        if self._restart_reason is not None:
+            return self._restart_reason if self._farewell.is_over(now) else ""
+        if self._cordon.is_draining:
+            is_overdue = self._cordon.is_overdue(now)
+            return "it was cordoned" if self._has_wound_down(now, is_overdue=is_overdue) else ""
+        return ""
 
     def restart(self, order: RestartOrder, now: float) -> None:
         """Replace this very incarnation by another; it sends what it can first.
 
         One that was given up gets another chance, and a new budget of crashes.
         """
-        if order.incarnation != self._incarnation or self.is_leaving:
+        if order.incarnation != self._incarnation or self.is_winding_down or self.is_out:
             return
         if self._handle is None:
-            if self._is_given_up:
-                self._budget = RestartBudget(RESPAWN_RULE, total=self._budget.total)
-                self._is_given_up = self._is_hopeless = False
-            self._spawn_at = now
+            self._succession.another_chance(now)
         elif self._restart_reason is None:
             self._restart_reason = order.reason or "somebody asked for another one"
             self._farewell.ask(self._handle, now)
+
+    def cordon(self, order: CordonOrder | None, now: float) -> None:
+        """Keep the worker out from now on, or (None) let one in again: with another chance."""
+        if not self._cordon.heed(order, now, has_worker=self._handle is not None):
+            return
+        if self._handle is None:
+            self._succession.another_chance(now)
+        text = f"Worker {self.index} is kept out: {self._cordon.reason}"
+        self._events.add("worker_cordoned", text, worker=self.index)
 
     def leave(self, now: float) -> None:
         """Send what the worker has, then end it; until then turns go on. There is no way back."""
@@ -200,11 +219,12 @@ class Member:
 
     def give(self, orders: Orders, now: float) -> None:
         """Pass orders on, unless the last ones are still under way."""
-        if self.is_leaving:
+        if self.is_winding_down:
             orders = replace(orders, desired="draining", credits=0)
-        if self._handle is not None and self._exchange is None and self._restart_reason is None:
+        is_ending = self._restart_reason is not None or self._farewell.is_asked
+        if self._handle is not None and self._exchange is None and not is_ending:
             future = self._handle.submit("exchange", orders)
-            self._exchange = _Call(future, now, credits=orders.credits)
+            self._exchange = Call(future, now, credits=orders.credits)
 
     def give_weights(self, offer: WeightsOffer, now: float) -> None:
         """Pass a version on, unless the worker knows of it or it is under way."""
@@ -224,16 +244,20 @@ class Member:
             return None
         return self._handle.submit("read_log", slot, lines)
 
+    def read_stacks(self) -> Future[Any] | None:
+        """Ask the worker what its threads are at; None when there is nobody to ask."""
+        return None if self._handle is None else self._handle.submit("read_stacks")
+
     def stop(self, now: float) -> Future[Any] | None:
         """Ask the worker to end; it is not spawned again."""
-        self._spawn_at = None
+        self._succession.nobody()
         if self._handle is None:
             return None
         return self._farewell.ask(self._handle, now)
 
     def kill(self) -> None:
         """End the worker at once; it is not spawned again."""
-        self._spawn_at = None
+        self._succession.nobody()
         self._take_farewell()
         self._has_ended = True
         handle, self._handle = self._handle, None
@@ -245,40 +269,39 @@ class Member:
         report = self._present(announced_step)
         if self._has_ended:
             last = self._state.report if self._state else None
-            report = final_report(self.index, self._incarnation, last, restarts=self._budget.total)
+            report = final_report(
+                self.index, self._incarnation, last, restarts=self._succession.restarts
+            )
+        else:
+            report = self._cordon.on(report, has_worker=self._handle is not None)
         return with_losses(report, self._lost_steps)
 
     def _present(self, announced_step: int) -> WorkerReport:
         if self._state is not None and self._handle is not None:
             return replace(
                 self._state.report,
-                restarts=self._budget.total,
+                restarts=self._succession.restarts,
                 outstanding=max(0, self.outstanding),
             )
         return absent_report(
             self.index,
             self._incarnation,
             is_given_up=self.is_given_up,
-            restarts=self._budget.total,
+            restarts=self._succession.restarts,
             reason=self.obstacle or self._reason,
             announced_step=announced_step,
         )
 
-    def _leave(self, since: float, now: float) -> None:
-        """Ask a worker that has sent everything, or had the time to, to end; then end it."""
-        if not self._farewell.is_asked:
-            # One that has never answered has nothing to send.
-            if self._state is None or self.is_idle or now - since > LEAVE_SECONDS:
-                self.stop(now)
-            return
-        if self._farewell.is_over(now):
-            self.kill()
-            self._events.add(
-                "worker_left",
-                f"Worker {self.index} has left; {self.outstanding} of its fragments wait",
-                ending=self._ending("the fleet became smaller"),
-                worker=self.index,
-            )
+    def _has_wound_down(self, now: float, *, is_overdue: bool) -> bool:
+        """Ask a worker that has nothing left, or had the time, to end; return whether it has."""
+        if self._handle is None:
+            return False
+        if self._farewell.is_asked:
+            return self._farewell.is_over(now)
+        # One that has never answered has nothing to send.
+        if self._state is None or self._has_nothing_left or is_overdue:
+            self._farewell.ask(self._handle, now)
+        return False
 
     def _take_farewell(self) -> None:
         last = self._farewell.take()
@@ -286,7 +309,7 @@ class Member:
             self._state = self._heard(last)
 
     def _spawn(self, now: float) -> None:
-        self._spawn_at = None
+        self._succession.nobody()
         # The manager itself may have been restarted: a counter could repeat.
         self._incarnation = f"{self._settings.incarnation}-{secrets.token_hex(3)}"
         settings = WorkerSettings(
@@ -315,11 +338,18 @@ class Member:
             return
         state = self._heard(state)
         if state.report.state == "failed":
-            self._is_hopeless = state.is_hopeless
+            self._succession.is_hopeless = state.is_hopeless
             self._bury(state.report.reason, now, last=state)
             return
         self._pace.note(state.report.fragments_cut, now)
         self._state = state
+
+    def _judge_silence(self, call: Call, now: float) -> None:
+        if self._handle is not None:
+            spawned_at = self._spawned_at if self._state is None else None
+            reason = self._patience.judge(call, self._handle, spawned_at=spawned_at, now=now)
+            if reason:
+                self._bury(reason, now)
 
     def _heard(self, state: WorkerState) -> WorkerState:
         """Pass on what an answer tells; return it with what was last measured."""
@@ -329,28 +359,10 @@ class Member:
         for event in state.events:
             details = {**event.details, "worker": self.index}
             self._events.pass_on(replace(event, details=details))
-        self.obstacle = ""
+        self._patience.obstacle = ""
         if self._measured is not None:
             state = replace(state, report=with_measurements(state.report, self._measured))
         return state
-
-    def _judge_silence(self, call: _Call, now: float) -> None:
-        if self._state is not None:
-            if now - call.since > ANSWER_SECONDS:
-                self._bury(f"it did not answer for {ANSWER_SECONDS:.0f} s", now)
-            return
-        self._look_for_obstacle(now)
-        if self.obstacle:
-            # Nothing is wrong with the worker: its time to start has not begun.
-            call.since = now
-        elif now - call.since > START_SECONDS:
-            self._bury(f"it did not start within {START_SECONDS:.0f} s", now)
-
-    def _look_for_obstacle(self, now: float) -> None:
-        is_due = self.waits_since(now) > SAY_WAITING_AFTER_SECONDS and now >= self._look_at
-        if is_due and self._handle is not None:
-            self._look_at = now + LOOK_FOR_OBSTACLES_EVERY_SECONDS
-            self.obstacle = self._handle.obstacle()
 
     def _bury(self, reason: str, now: float, *, last: WorkerState | None = None) -> None:
         """Let go of the worker; `last` is how it was where that is newer than what is known.
@@ -367,34 +379,21 @@ class Member:
         self._lost_steps += ending.lost_steps
         self._state = self._measured = self._exchange = None
         self._delivery.begin_anew()
-        self._reason, self.obstacle = reason, ""
+        self._reason, self._patience.obstacle = reason, ""
         if self.is_leaving:
-            text = f"Worker {self.index} is lost: {reason}"
-            self._events.add("worker_left", text, ending=ending, worker=self.index)
+            endings.tell_of_loss(self._events, ending)
             return
         self._farewell.take()
         if self._restart_reason is not None:
-            text = f"Worker {self.index} is replaced: {self._restart_reason}"
-            self._events.add("worker_restarted", text, ending=ending, worker=self.index)
-            self._restart_reason, self._spawn_at = None, now
-            self._budget.total += 1
-            return
-        wait = self._budget.crashed(now)
-        if self._is_hopeless:
-            wait = None
-        what = "given up" if wait is None else f"respawning in {wait:.1f} s"
-        self._events.add(
-            "worker_failed" if wait is None else "worker_respawned",
-            f"Worker {self.index} is lost, {what}: {reason}",
-            level="error" if wait is None else "warning",
-            ending=ending,
-            worker=self.index,
-            lost_steps=ending.lost_steps,
-            unsent_fragments=ending.unsent_fragments,
-            log=log_files.last_words(self._settings, worker=self.index),
-        )
-        self._spawn_at = None if wait is None else now + wait
-        self._is_given_up = wait is None
-
-    def _ending(self, reason: str) -> WorkerEnding:
-        return ending_of(self.index, self._incarnation, self._state, reason[:2000])
+            endings.tell_of_restart(self._events, ending, wanted=self._restart_reason)
+            self._restart_reason = None
+            self._succession.replaced(now)
+        elif self._cordon.is_draining:
+            endings.tell_of_cordon(self._events, ending, is_out=self._cordon.is_up)
+            self._cordon.ended()
+            self._succession.replaced(now)
+        else:
+            wait = self._succession.crashed(now)
+            log = log_files.last_words(self._settings, worker=self.index)
+            endings.tell_of_crash(self._events, ending, wait=wait, log=log)
+            self._succession.go_on(wait, now)

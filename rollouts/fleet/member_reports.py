@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rolldeck.wire import WorkerReport
 
 MEASURED: Final = (
-    *("stages", "time_use", "shares"),
+    *("stages", "time_use", "shares", "last_log"),
     *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes"),
 )
 """Fields that come once a second and hold until the next time."""

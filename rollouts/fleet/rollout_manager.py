@@ -141,6 +141,7 @@ class RolloutManager:
         if self._control is not None and self._control.num_workers:
             self._roster.resize(self._control.num_workers, now)
         if self._control is not None:
+            self._roster.cordon(self._control.cordons, now)
             self._roster.restart(self._control.restarts, now)
         self._roster.tend(now)
         self._order(now)
@@ -337,15 +338,17 @@ class RolloutManager:
         return self._state_of_workers()
 
     def _state_of_workers(self) -> tuple[FleetState, str]:
-        conditions = [member.condition for member in self._roster.staying]
+        conditions = [one.condition for one in self._roster.staying if not one.is_out]
         failed = conditions.count("failed")
         reason = self._obstacle
         if failed:
             reason = reason or self._why_given_up(failed, len(conditions))
         reason = reason or self._why_refused()
-        if failed == len(conditions):
-            return "failed", reason
         desired = self._control.desired if self._control else "running"
+        if not conditions and desired != "draining":
+            return "paused", "every worker is cordoned"
+        if conditions and failed == len(conditions):
+            return "failed", reason
         if desired == "draining":
             is_over = all(member.is_idle for member in self._roster.members)
             return ("drained" if is_over else "draining"), reason

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rolldeck.errands import RestartOrder
+from rolldeck.errands import CordonOrder, RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.member import Member
@@ -63,6 +63,12 @@ class Roster:
         for member in self.members:
             if member.index in by_index:
                 member.restart(by_index[member.index], now)
+
+    def cordon(self, orders: Iterable[CordonOrder], now: float) -> None:
+        """Keep out the workers that people want kept out, and let all others in."""
+        by_index = {order.worker: order for order in orders}
+        for member in self.members:
+            member.cordon(by_index.get(member.index), now)
 
     def tend(self, now: float) -> None:
         """Give every worker its turn, and part with those that have left."""

@@ -98,6 +98,9 @@ class SimulatedWorker:
     def read_log(self, *_: object) -> None:
         """Have nothing to show."""
 
+    def read_stacks(self) -> None:
+        """Have no threads to show."""
+
     def stop(self) -> None:
         """Do nothing: there is nothing to end."""
 

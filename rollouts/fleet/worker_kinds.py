@@ -23,6 +23,9 @@ class Wrapper(Protocol):
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of a log."""
 
+    def read_stacks(self) -> LogLines:
+        """Return what every thread of its process is at."""
+
     def stop(self) -> WorkerState:
         """End everything; return how the worker was in the end."""
 

@@ -15,6 +15,7 @@ from rollouts.fleet.messages import IDLE, Orders, WorkerState
 from rollouts.fleet.recordings import Recordings
 from rollouts.fleet.sender import Push
 from rollouts.fleet.settings import WorkerSettings
+from rollouts.fleet.stacks import read_stacks
 from rollouts.fleet.step_worker import PolicyFactory, StepRolloutWorker
 from rollouts.fleet.weights import Version, WeightsOffer
 
@@ -99,6 +100,10 @@ class RolloutWorkerWrapper:
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of the worker's log, or of the env process that holds `slot`."""
         return self._coordination.read_log(slot, lines)
+
+    def read_stacks(self) -> LogLines:
+        """Return what every thread of the worker's process is at."""
+        return read_stacks()
 
     def stop(self) -> WorkerState:
         """End all loops and every environment; what was not sent stays in the spool.

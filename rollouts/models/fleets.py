@@ -119,6 +119,12 @@ class FleetWorker(models.Model):
     stages = models.JSONField(default=dict, blank=True, help_text="Windowed stage timings, ms.")
     time_use = models.TextField(blank=True, help_text="Where the worker's time goes.")
     shares = models.JSONField(default=dict, blank=True, help_text="Part of the time by stage.")
+    last_log = models.TextField(
+        blank=True, default="", db_default="", help_text="Newest line of its log, cut."
+    )
+    is_cordoned = models.BooleanField(
+        default=False, db_default=False, help_text="Its manager keeps it out."
+    )
     # Its env processes included. Null: nobody measured.
     cpu_percent = models.FloatField(null=True, blank=True, help_text="Of one core.")
     memory_bytes = models.PositiveBigIntegerField(null=True, blank=True, help_text="Resident.")
@@ -138,6 +144,11 @@ class FleetWorker(models.Model):
         help_text="Incarnation that somebody wants replaced.",
     )
     restart_reason = models.TextField(blank=True, default="", db_default="")
+    cordoned_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since when somebody wants it kept out."
+    )
+    cordoned_by = models.CharField(max_length=200, blank=True, default="", db_default="")
+    cordon_reason = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
         constraints = [
@@ -152,6 +163,15 @@ class FleetWorker(models.Model):
     def is_to_restart(self) -> bool:
         """Whether somebody wants it replaced, and it is still there."""
         return self.restart_of == self.incarnation
+
+    @property
+    def cordon(self) -> str:
+        """How far the fleet is with what somebody wants; empty where nobody wants anything."""
+        if self.cordoned_at is None:
+            return "lifting" if self.is_cordoned else ""
+        if not self.is_cordoned:
+            return "requested"
+        return "out" if self.state == "stopped" else "draining"
 
 
 class EnvSlot(models.Model):
@@ -224,12 +244,24 @@ class EpisodeWindow(models.Model):
         return f"{self.count} episodes of run {self.run_id}"
 
 
+LOG_KINDS: Final = ("log", "stacks")
+
+
 class LogRequest(models.Model):
-    """A log of a fleet that somebody wants to read, and what its end was when last read."""
+    """A log of a fleet that somebody wants to read, and what its end was when last read.
+
+    Of kind ``stacks``: what the threads of a worker were at when it was last asked.
+    """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log_requests")
     worker = models.PositiveIntegerField(null=True, blank=True, help_text="Null: the manager.")
     slot = models.PositiveIntegerField(null=True, blank=True, help_text="Null: the worker's own.")
+    kind = models.CharField(
+        max_length=8, choices=[(s, s) for s in LOG_KINDS], default="log", db_default="log"
+    )
+    incarnation = models.CharField(
+        max_length=120, blank=True, default="", db_default="", help_text="Of the worker asked."
+    )
     # Of the newest request: an answer to an earlier one is refused.
     request = models.UUIDField(default=uuid.uuid4)
     lines = models.PositiveIntegerField()
@@ -243,8 +275,11 @@ class LogRequest(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["run", "worker", "slot"], nulls_distinct=False, name="log_request_is_one"
+                fields=["run", "kind", "worker", "slot"],
+                nulls_distinct=False,
+                name="log_request_is_one",
             ),
+            _known(LOG_KINDS, field="kind", name="log_request_kind_is_known"),
         ]
 
     def __str__(self) -> str:

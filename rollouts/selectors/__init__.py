@@ -7,8 +7,6 @@ from rollouts.selectors.curricula import (
     curriculum_of,
 )
 from rollouts.selectors.fleets import (
-    LOG_WANTED_FOR,
-    LOGS_AT_ONCE,
     RECORDINGS_AT_MOST,
     ROWS_AT_MOST,
     WINDOWS_AT_MOST,
@@ -65,6 +63,8 @@ from rollouts.selectors.moments import moment
 from rollouts.selectors.outlooks import fleet_outlooks
 from rollouts.selectors.pipelines import pipeline_of, verdict_of, verdicts
 from rollouts.selectors.series import AXES, TIMES, Asked, lines
+from rollouts.selectors.wanted import LOG_WANTED_FOR, LOGS_AT_ONCE
+from rollouts.selectors.worker_stacks import worker_stacks
 
 __all__ = [
     "AXES",
@@ -125,4 +125,5 @@ __all__ = [
     "verdict_of",
     "verdicts",
     "weights_transfers",
+    "worker_stacks",
 ]

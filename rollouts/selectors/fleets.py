@@ -7,11 +7,9 @@ from uuid import UUID
 
 from django.core.files import File
 from django.core.files.storage import default_storage
-from django.db.models import F, Q, Sum
-from django.db.models.functions import Now
+from django.db.models import Sum
 
 from buffer import selectors as buffer_selectors
-from rolldeck import errands
 from rolldeck.wire import FleetControl
 from rollouts.core import control
 from rollouts.core import episode_summary as episode_rules
@@ -25,6 +23,7 @@ from rollouts.models import (
     LogRequest,
     Recording,
 )
+from rollouts.selectors import wanted
 from rollouts.wire import (
     EpisodeMeans,
     EpisodeRow,
@@ -41,9 +40,6 @@ from runs.models import Run
 from runs.selectors import weights_orders
 
 ROWS_AT_MOST: Final = 2000
-LOG_WANTED_FOR: Final = timedelta(seconds=15)
-"""Age at which nobody waits for a log any more."""
-LOGS_AT_ONCE: Final = 64
 RECORDINGS_AT_MOST: Final = 100
 WINDOWS_AT_MOST: Final = 20_000
 PREVIEW_BYTES: Final = 8192
@@ -55,9 +51,11 @@ class NoFilm(LookupError):
 
 def control_of(run_id: int) -> FleetControl:
     """Return what the platform wants of the fleet of a run."""
-    logs, films, restarts = _logs_wanted(run_id), _films_wanted(run_id), _restarts_wanted(run_id)
-    wanted = ("status", "archived_at", "epoch", "policy_step", "num_workers")
-    run = Run.objects.only(*wanted).get(pk=run_id)
+    logs, films = wanted.logs_wanted(run_id), wanted.films_wanted(run_id)
+    restarts, cordons = wanted.restarts_wanted(run_id), wanted.cordons_wanted(run_id)
+    stacks = wanted.stacks_wanted(run_id)
+    fields = ("status", "archived_at", "epoch", "policy_step", "num_workers")
+    run = Run.objects.only(*fields).get(pk=run_id)
     weights = weights_orders.newest_order(run_id)
     orders: dict[str, Any] = {
         "desired": desired_of(_status_of(run)),
@@ -67,45 +65,19 @@ def control_of(run_id: int) -> FleetControl:
         "num_workers": run.num_workers or 0,
         "weights_order": weights.number if weights else 0,
     }
-    asked = [*(log.id for log in logs), *(film.id for film in films)]
+    asked = [*(log.id for log in logs), *(film.id for film in films), *(one.id for one in stacks)]
     asked += [restart.incarnation for restart in restarts]
+    asked += [f"cordon {cordon.worker}" for cordon in cordons]
     fingerprint = control.fingerprint(**orders, errands=asked)
     return FleetControl(
-        fingerprint=fingerprint, log_requests=logs, recordings=films, restarts=restarts, **orders
+        fingerprint=fingerprint,
+        log_requests=logs,
+        recordings=films,
+        restarts=restarts,
+        cordons=cordons,
+        stacks=stacks,
+        **orders,
     )
-
-
-def _logs_wanted(run_id: int) -> list[errands.LogRequest]:
-    """Return what people want to read and the fleet has not answered, of the last seconds."""
-    asked = LogRequest.objects.filter(
-        Q(answered_at=None) | Q(answered_at__lt=F("asked_at")),
-        run_id=run_id,
-        asked_at__gt=Now() - LOG_WANTED_FOR,
-    )
-    found = asked.order_by("pk").values_list("request", "worker", "slot", "lines")[:LOGS_AT_ONCE]
-    return [
-        errands.LogRequest(id=str(request), worker=worker, slot=slot, lines=lines)
-        for request, worker, slot, lines in found
-    ]
-
-
-def _restarts_wanted(run_id: int) -> list[errands.RestartOrder]:
-    """Return the workers that shall be replaced, of those that were not yet."""
-    asked = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
-    rows = asked.order_by("index").values_list("index", "incarnation", "restart_reason")
-    return [
-        errands.RestartOrder(worker=index, incarnation=incarnation, reason=reason)
-        for index, incarnation, reason in rows
-    ]
-
-
-def _films_wanted(run_id: int) -> list[errands.RecordingOrder]:
-    """Return the episodes that are to be filmed, or are being filmed."""
-    found = Recording.objects.filter(run_id=run_id, state__in=["requested", "recording"])
-    rows = found.order_by("requested_at", "pk").values_list("pk", "wanted_worker", "wanted_slot")
-    return [
-        errands.RecordingOrder(id=str(pk), worker=worker, slot=slot) for pk, worker, slot in rows
-    ]
 
 
 def recordings(run_id: int) -> list[RecordingRow]:

@@ -46,7 +46,9 @@ from rollouts.services.recordings import (
 )
 from rollouts.services.reports import accept_report
 from rollouts.services.run_checks import check_run
+from rollouts.services.worker_cordons import cordon_worker, uncordon_worker
 from rollouts.services.worker_restarts import WorkerNotFound, WorkerNotThere, restart_worker
+from rollouts.services.worker_stacks import ask_for_stacks
 
 __all__ = [
     "EvaluationLeaseLost",
@@ -66,8 +68,10 @@ __all__ = [
     "accept_report",
     "answer_log",
     "ask_for_log",
+    "ask_for_stacks",
     "begin_launch",
     "check_run",
+    "cordon_worker",
     "end_orphans",
     "forget_outcomes",
     "give_up_recordings",
@@ -88,5 +92,6 @@ __all__ = [
     "restart_worker",
     "steer_lesson",
     "take_outcome",
+    "uncordon_worker",
     "update_recording",
 ]

@@ -39,7 +39,11 @@ def ask_for_log(
     """
     _check_exists(run_id, worker, slot)
     row, _ = LogRequest.objects.get_or_create(
-        run_id=run_id, worker=worker, slot=slot, defaults={"lines": lines, "asked_at": now}
+        run_id=run_id,
+        kind="log",
+        worker=worker,
+        slot=slot,
+        defaults={"lines": lines, "asked_at": now},
     )
     row = LogRequest.objects.select_for_update().get(pk=row.pk)
     waits = row.answered_at is None or row.answered_at < row.asked_at

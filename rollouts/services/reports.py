@@ -8,6 +8,7 @@ import msgspec
 from django.db import transaction
 
 from rolldeck import wire
+from rollouts.core import log_text
 from rollouts.core import reports as rules
 from rollouts.core.deliveries import Steps
 from rollouts.core.returns import keep_recent, mean
@@ -75,6 +76,8 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     for worker in workers:
         values = msgspec.structs.asdict(worker)
         reported_slots = values.pop("slots")
+        # Whatever an environment printed: the fleet has cleaned it, or says so.
+        values["last_log"] = log_text.clean(worker.last_log)
         rows.append({**values, "fleet_id": fleet.pk, "heartbeat_at": now})
         # An index is no id yet: it is looked up when the slots are stored.
         slots += [
@@ -123,7 +126,15 @@ def _close_the_left(fleet: Fleet, present: set[int]) -> None:
     left = left.exclude(state="stopped")
     ids = list(left.values_list("pk", flat=True))
     if ids:
-        left.update(state="stopped", env_steps_per_second=0.0, to_send=0, outstanding=0)
+        # A seat that is no more is not kept free: who comes back to it is another worker.
+        left.update(
+            state="stopped",
+            env_steps_per_second=0.0,
+            to_send=0,
+            outstanding=0,
+            is_cordoned=False,
+            cordoned_at=None,
+        )
         EnvSlot.objects.filter(worker__in=ids).update(state="stopped", pid=None)
 
 

@@ -1,6 +1,7 @@
 """Have one worker of a fleet replaced by a new one."""
 
 from datetime import datetime
+from typing import Final
 
 from django.db import transaction
 from django.db.models import F
@@ -11,7 +12,10 @@ from runs.core.lifecycle import RunStatus
 from runs.live import announce
 from runs.services.events import record_event
 
-_WITH_FLEET = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
+WITH_FLEET: Final = (
+    *(RunStatus.STARTING, RunStatus.RUNNING),
+    *(RunStatus.PAUSED, RunStatus.DRAINING),
+)
 
 
 class WorkerNotFound(LookupError):
@@ -19,7 +23,7 @@ class WorkerNotFound(LookupError):
 
 
 class WorkerNotThere(Exception):
-    """The worker was replaced since, or its fleet is gone."""
+    """The worker was replaced or cordoned since, or its fleet is gone."""
 
 
 @transaction.atomic
@@ -32,14 +36,17 @@ def restart_worker(
 
     Raises:
         WorkerNotFound: If the fleet has no such worker.
-        WorkerNotThere: If the incarnation is not the one that is there, or no fleet runs.
+        WorkerNotThere: If the incarnation is not the one that is there, it is cordoned, or no
+            fleet runs.
     """
     worker = FleetWorker.objects.filter(fleet__run_id=run_id, index=index)
     there = worker.values_list("incarnation", flat=True).first()
     if there is None:
         raise WorkerNotFound(f"the fleet has no worker {index}")
-    mine = worker.filter(incarnation=wanted.incarnation, fleet__run__status__in=_WITH_FLEET)
+    mine = worker.filter(incarnation=wanted.incarnation, fleet__run__status__in=WITH_FLEET)
     mine = mine.exclude(fleet__incarnation="")
+    if mine.exclude(cordoned_at=None).exists():
+        raise WorkerNotThere(f"worker {index} is cordoned: lift the cordon, and another one comes")
     new = mine.exclude(restart_of=F("incarnation"))
     if new.update(restart_of=wanted.incarnation, restart_reason=wanted.reason):
         record_event(

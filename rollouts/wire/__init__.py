@@ -15,7 +15,6 @@ from rollouts.wire.fleets import (
     Recordings,
     SlotState,
     TaskEpisodes,
-    WorkerRestart,
     WorkerState,
 )
 from rollouts.wire.lessons import (
@@ -55,6 +54,13 @@ from rollouts.wire.pipelines import (
     PipelineStage,
     PipelineVerdict,
     VerdictList,
+)
+from rollouts.wire.workers import (
+    StacksWanted,
+    WorkerCordon,
+    WorkerRestart,
+    WorkerStacks,
+    WorkerUncordon,
 )
 
 __all__ = [
@@ -108,8 +114,12 @@ __all__ = [
     "Recordings",
     "RunCheck",
     "SlotState",
+    "StacksWanted",
     "TaskEpisodes",
     "VerdictList",
+    "WorkerCordon",
     "WorkerRestart",
+    "WorkerStacks",
     "WorkerState",
+    "WorkerUncordon",
 ]

@@ -148,14 +148,14 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     transfers: WeightsTransfers
     is_to_restart: bool = False
     """Somebody wants it replaced, and it is still there."""
-
-
-class WorkerRestart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/restart``."""
-
-    incarnation: Annotated[str, Meta(min_length=1, max_length=120)]
-    """The one that shall end, as the fleet's state names it: no other one will."""
-    reason: Annotated[str, Meta(max_length=2000)] = ""
+    last_log: str = ""
+    """The newest line of its log, cut; written by whatever it runs."""
+    cordon: Literal["", "requested", "draining", "out", "lifting"] = ""
+    """`requested`: somebody wants it kept out, its manager has not said so yet. `out`: it has
+    ended and has no successor. `lifting`: it is let in again, its manager has not said so yet."""
+    cordoned_at: datetime | None = None
+    cordoned_by: str = ""
+    cordon_reason: str = ""
 
 
 class RecordingRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -35,6 +35,12 @@ class HandPlayedFleet:
         self.workers = 2
         self._replacements: dict[int, int] = {}
         """How often each worker was replaced."""
+        self.kept_out: set[int] = set()
+        """Workers that have ended and are not replaced."""
+        self.last_logs: dict[int, str] = {}
+        """Newest line by worker."""
+        self.stacks: list[str] = []
+        """Told whoever asks; while it is empty nobody is told."""
         self.logs: dict[tuple[int | None, int | None], list[str]] = {}
         self.episodes: list[EpisodeWindow] = []
         self.control: FleetControl | None = None
@@ -148,6 +154,9 @@ class HandPlayedFleet:
         self.control = msgspec.json.decode(answer.content, type=FleetControl)
         for request in self.control.log_requests:
             self._answer_log(request)
+        for asked in self.control.stacks if self.stacks else []:
+            told = LogLines(lines=self.stacks, node="node-a", path=f"pid {100 + asked.worker}")
+            self._http.post(f"/fleet/logs/{asked.id}", content=msgspec.json.encode(told))
 
     def _answer_log(self, request: LogRequest) -> None:
         lines = self.logs.get((request.worker, request.slot), [])
@@ -160,7 +169,9 @@ class HandPlayedFleet:
         return WorkerReport(
             index=index,
             incarnation=f"{index}@{self._replacements.get(index, 0)}",
-            state="running",
+            state="stopped" if index in self.kept_out else "running",
+            is_cordoned=index in self.kept_out,
+            last_log=self.last_logs.get(index, ""),
             node="node-a",
             pid=100 + index,
             env_steps=made,

@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.deck import Deck, wait_until
 from tests.e2e.conftest import LEAVING, in_the_shell, sign_in
 from tests.e2e.hand_played import HandPlayedFleet, hand_played, window
+from tests.e2e.pages import barriers
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -206,6 +207,75 @@ def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
     events = run_page.get_by_label("Events, newest first").get_by_role("listitem")
     asked = events.filter(has_text="worker 1 is to be replaced").first
     expect(asked).to_contain_text("its returns drift")
+
+
+def test_a_worker_is_kept_out_and_let_in_again_and_shows_how_far_that_is(
+    run_page: Page, fleet: HandPlayedFleet
+) -> None:
+    run_page.goto(f"/runs/{fleet.name}/fleet?worker=1")
+    line = run_page.locator("[data-worker='1']")
+    run_page.get_by_role("button", name="Drain worker 1").click()
+    dialog = run_page.get_by_role("dialog", name="Drain worker 1")
+    expect(dialog).to_contain_text("Nobody takes its place")
+    dialog.get_by_label("Reason").fill("its node is hot")
+    dialog.get_by_role("button", name="Drain it").click()
+
+    expect(line.locator("[data-cordon='requested']")).to_contain_text("its node is hot")
+    wait_until(
+        lambda: fleet.control and [one.worker for one in fleet.control.cordons] == [1],
+        seconds=30,
+        what="the fleet is told",
+    )
+    fleet.kept_out = {1}
+    expect(line.locator("[data-cordon='out']")).to_be_visible()
+    expect(line.locator("[data-state='cordoned']")).to_be_visible()
+    run_page.get_by_role("button", name="Let worker 1 in again").click()
+    dialog = run_page.get_by_role("dialog", name="Let worker 1 in again")
+    dialog.get_by_role("button", name="Let it in").click()
+    expect(line.locator("[data-cordon='lifting']")).to_be_visible()
+    fleet.kept_out = set()
+    expect(line.locator("[data-cordon]")).to_have_count(0)
+
+
+def test_the_stacks_of_a_worker_are_asked_for_shown_as_text_and_taken_along(
+    run_page: Page, fleet: HandPlayedFleet
+) -> None:
+    run_page.goto(f"/runs/{fleet.name}/fleet?worker=0")
+    run_page.get_by_role("button", name="Stacks of worker 0").click()
+    drawer = run_page.get_by_role("dialog", name="Stacks of worker 0")
+    expect(drawer).to_contain_text("Nobody has asked yet")
+    drawer.get_by_label("Reason").fill("it hangs")
+    drawer.get_by_role("button", name="Take stacks now").click()
+    expect(drawer.locator("[data-stacks='requested']")).to_be_visible()
+
+    fleet.stacks = ["Thread rollout (0x1)", f"  a.py:1 in step {HOSTILE}"]
+
+    expect(drawer.locator("[data-stacks='answered']")).to_contain_text("pid 100")
+    expect(drawer.get_by_label("Stacks, thread by thread")).to_contain_text("<script>")
+    with run_page.expect_download() as download:
+        drawer.get_by_role("button", name="Download").click()
+    assert download.value.suggested_filename.endswith("stacks.txt")
+
+
+def test_workers_are_shown_as_tiles_and_the_address_says_so(
+    run_page: Page, fleet: HandPlayedFleet
+) -> None:
+    fleet.last_logs[0] = f"ready {HOSTILE}"
+    expect(run_page.locator("[data-worker='0'] [data-last-log]")).to_contain_text("<script>")
+
+    run_page.get_by_text("Grid", exact=True).click()
+
+    expect(run_page).to_have_url(re.compile("view=grid"))
+    tiles = run_page.locator("[data-tile]")
+    expect(tiles).to_have_count(fleet.workers)
+    tiles.first.focus()
+    run_page.keyboard.press("ArrowRight")
+    run_page.keyboard.press("Enter")
+    expect(run_page).to_have_url(re.compile(r"worker=\d"))
+    run_page.reload()
+    expect(run_page.locator("[data-tile][aria-pressed='true']")).to_have_count(1)
+    expect(run_page.locator("[data-worker]")).to_have_count(1)
+    assert barriers(run_page) == []
 
 
 def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(

@@ -977,6 +977,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/fleet/workers/{worker}/cordon": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * @description Drain a worker and keep it out.
+         *
+         *     It finishes what it has begun, sends it and ends; nobody takes its place before the
+         *     cordon is lifted, whatever fleet the run has by then.
+         */
+        post: operations["worker_cordon"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/fleet/workers/{worker}/restart": {
         parameters: {
             query?: never;
@@ -988,6 +1010,41 @@ export interface paths {
         put?: never;
         /** @description Have the fleet replace a worker; it sends what it can first. */
         post: operations["worker_restart"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/fleet/workers/{worker}/stacks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the newest question to a worker, and its answer as soon as it is here. */
+        get: operations["worker_stacks_show"];
+        put?: never;
+        /** @description Have a worker say what its Python threads are at; the answer is read with GET. */
+        post: operations["worker_stacks_ask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/fleet/workers/{worker}/uncordon": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Lift a worker's cordon: another one begins once the old one has ended. */
+        post: operations["worker_uncordon"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3201,6 +3258,15 @@ export interface components {
             pictures: components["schemas"]["Picture"][];
         };
         /**
+         * CordonOrder
+         * @description Somebody wants one worker kept out: it drains, ends, and nobody takes its place.
+         */
+        CordonOrder: {
+            worker: number;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * CreateRun
          * @description A run to create; `config` is laid over the preset, and `language` in it makes its kind.
          */
@@ -3777,6 +3843,10 @@ export interface components {
             recordings: components["schemas"]["RecordingOrder"][];
             /** @default [] */
             restarts: components["schemas"]["RestartOrder"][];
+            /** @default [] */
+            cordons: components["schemas"]["CordonOrder"][];
+            /** @default [] */
+            stacks: components["schemas"]["StacksRequest"][];
         };
         /**
          * FleetEvent
@@ -5640,6 +5710,24 @@ export interface components {
             };
         };
         /**
+         * StacksRequest
+         * @description Somebody wants to see what a worker's threads are at; answered as a log is, by its id.
+         */
+        StacksRequest: {
+            id: string;
+            worker: number;
+            incarnation: string;
+        };
+        /**
+         * StacksWanted
+         * @description Body of ``POST /api/runs/{run}/fleet/workers/{worker}/stacks``.
+         */
+        StacksWantedRequest: {
+            incarnation: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * StageTiming
          * @description Windowed time of one pipeline stage.
          */
@@ -5984,6 +6072,15 @@ export interface components {
             order: number;
         };
         /**
+         * WorkerCordon
+         * @description Body of ``POST /api/runs/{run}/fleet/workers/{worker}/cordon``.
+         */
+        WorkerCordonRequest: {
+            incarnation: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * WorkerEnding
          * @description What an incarnation of a worker was in the end, and why it is no more.
          */
@@ -6049,6 +6146,10 @@ export interface components {
             };
             /** @default  */
             time_use: string;
+            /** @default  */
+            last_log: string;
+            /** @default false */
+            is_cordoned: boolean;
             /** @default [] */
             slots: components["schemas"]["SlotReport"][];
             /** @default {} */
@@ -6103,6 +6204,29 @@ export interface components {
             active: components["schemas"]["ActiveJob"][] | null;
         };
         /**
+         * WorkerStacks
+         * @description What the Python threads of a worker's process were at when it was last asked.
+         */
+        WorkerStacks: {
+            /** @enum {unknown} */
+            state: "answered" | "never" | "requested" | "timeout";
+            worker: number;
+            /** @default  */
+            incarnation: string;
+            /** @default null */
+            asked_at: string | null;
+            /** @default null */
+            answered_at: string | null;
+            /** @default [] */
+            lines: string[];
+            /** @default  */
+            node: string;
+            /** @default  */
+            process: string;
+            /** @default  */
+            note: string;
+        };
+        /**
          * WorkerState
          * @description State of one rollout worker; `unknown` when it has not been heard of for 5 seconds.
          */
@@ -6144,6 +6268,27 @@ export interface components {
             transfers: components["schemas"]["WeightsTransfers"];
             /** @default false */
             is_to_restart: boolean;
+            /** @default  */
+            last_log: string;
+            /**
+             * @default
+             * @enum {unknown}
+             */
+            cordon: "" | "draining" | "lifting" | "out" | "requested";
+            /** @default null */
+            cordoned_at: string | null;
+            /** @default  */
+            cordoned_by: string;
+            /** @default  */
+            cordon_reason: string;
+        };
+        /**
+         * WorkerUncordon
+         * @description Body of ``POST /api/runs/{run}/fleet/workers/{worker}/uncordon``.
+         */
+        WorkerUncordonRequest: {
+            /** @default  */
+            reason: string;
         };
     };
     responses: never;
@@ -9430,6 +9575,72 @@ export interface operations {
             };
         };
     };
+    worker_cordon: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                worker: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WorkerCordonRequest"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetState"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     worker_restart: {
         parameters: {
             query?: never;
@@ -9487,6 +9698,176 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    worker_stacks_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                worker: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkerStacks"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    worker_stacks_ask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                worker: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StacksWantedRequest"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkerStacks"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    worker_uncordon: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+                worker: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["WorkerUncordonRequest"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetState"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -24,6 +24,7 @@ const LOOKS: Record<string, Look> = {
   locked: { tone: "quiet", sign: "◌", meaning: "Not sampled yet: what it requires is not learnt." },
   active: { tone: "good", sign: "●", meaning: "Sampled and evaluated." },
   graduated: { tone: "quiet", sign: "✓", meaning: "Learnt: not sampled any more, still evaluated." },
+  cordoned: { tone: "held", sign: "⊘", meaning: "Kept out by an operator: it has ended and nobody takes its place." },
   degraded: { tone: "held", sign: "▲", meaning: "Some of its workers are down." },
   up: { tone: "good", sign: "●", meaning: "It answers." },
   down: { tone: "bad", sign: "✕", meaning: "It does not answer, or refuses." },

@@ -185,6 +185,7 @@ class PlayedFleet:
             stages={name: _timing(part * 16) for name, part in STAGES.items()},
             shares=STAGES,
             time_use="Stepping environments takes 58 % of its time.",
+            last_log=self._log(index)[-1],
             slots=[_slot(slot, index, made) for slot in range(SLOTS)],
             cpu_percent=round(71 + 5 * index + float(self.random.normal(0, 2)), 1),
             memory_bytes=(310 + 12 * index) << 20,

@@ -26,6 +26,7 @@ from rollouts.fleet.language.checkpoints import CheckpointUnreadable
 from rollouts.fleet.language.tokenizers import TokenizerUnusable
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.settings import WorkerSettings, sequences_of
+from rollouts.fleet.stacks import read_stacks
 from rollouts.fleet.weights import Version, WeightsOffer
 
 BATCHES_IN_FLIGHT: Final = 2
@@ -111,6 +112,10 @@ class GroupWorkerWrapper:
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of the worker's log."""
         return self._coordination.read_log(slot, lines)
+
+    def read_stacks(self) -> LogLines:
+        """Return what every thread of the worker's process is at."""
+        return read_stacks()
 
     def stop(self) -> WorkerState:
         """End all loops and the engine within two seconds; what was not sent stays in the spool.

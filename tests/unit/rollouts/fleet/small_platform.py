@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rolldeck import safetensors
-from rolldeck.errands import LogLines, LogRequest, RestartOrder
+from rolldeck.errands import CordonOrder, LogLines, LogRequest, RestartOrder, StacksRequest
 from rolldeck.wire import (
     FleetControl,
     FleetEvent,
@@ -46,6 +46,8 @@ class SmallPlatform:
         self.log_requests: list[LogRequest] = []
         self.log_answers: dict[str, LogLines] = {}
         self.restarts: list[RestartOrder] = []
+        self.cordons: list[CordonOrder] = []
+        self.stacks: list[StacksRequest] = []
         self.gate = threading.Event()
         """Pushes are answered while it is open."""
         self.gate.set()
@@ -60,7 +62,9 @@ class SmallPlatform:
         asked = [one for one in self.log_requests if one.id not in self.log_answers]
         errands = "/".join(one.id for one in asked)
         orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{errands}"
-        orders += f"/{self.num_workers}/{self.restarts}/{self.weights_order}"
+        stacks = [one for one in self.stacks if one.id not in self.log_answers]
+        orders += f"/{self.num_workers}/{self.restarts}/{self.cordons}/{stacks}"
+        orders += f"/{self.weights_order}"
         return FleetControl(
             fingerprint=orders,
             desired=self.desired,  # type: ignore[arg-type]
@@ -71,6 +75,8 @@ class SmallPlatform:
             log_requests=asked,
             num_workers=self.num_workers,
             restarts=list(self.restarts),
+            cordons=list(self.cordons),
+            stacks=stacks,
         )
 
     def publish(self, step: int, *, epoch: int = 1, module: MlpPolicy | None = None) -> None:

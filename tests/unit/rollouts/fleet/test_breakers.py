@@ -17,9 +17,10 @@ from rollouts.core.backoff import RestartRule
 from rollouts.core.slot_queue import Slots
 from rollouts.fleet.env_crew import EnvCrew
 from rollouts.fleet.loops import EventLog
-from rollouts.fleet.member import RESPAWN_RULE, Member
+from rollouts.fleet.member import Member
 from rollouts.fleet.messages import Orders, WorkerState
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.succession import RESPAWN_RULE
 
 MakeSettings = Callable[..., FleetSettings]
 MakeWorkerSettings = Callable[..., WorkerSettings]

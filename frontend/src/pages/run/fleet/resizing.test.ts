@@ -29,6 +29,10 @@ describe("the size of a fleet now", () => {
     expect(sizeArrival(1, rows("running", "stopped"))?.state).toBe("applied");
   });
 
+  it("counts a seat that an operator keeps free", () => {
+    expect(sizeArrival(2, [{ state: "running" }, { state: "stopped", cordon: "out" }])?.state).toBe("applied");
+  });
+
   it("says nothing of a fleet that is not there yet", () => {
     expect(sizeArrival(2, [])).toBeNull();
   });

@@ -20,9 +20,10 @@ export function present(rows: readonly Pick<WorkerRow, "state">[]): number {
 }
 
 /** Say whether the fleet has become as large as was asked; null before it has any workers. */
-export function sizeArrival(wanted: number, rows: readonly Pick<WorkerRow, "state">[]): Arrival | null {
+export function sizeArrival(wanted: number, rows: readonly (Pick<WorkerRow, "state"> & Partial<Pick<WorkerRow, "cordon">>)[]): Arrival | null {
   if (rows.length === 0) return null;
-  const there = present(rows);
+  // A seat that is kept free is a seat.
+  const there = present(rows) + rows.filter(({ cordon }) => cordon === "out").length;
   if (there === wanted) return { state: "applied", text: "applied" };
   return { state: "requested", text: `requested: ${workers(wanted)}; there ${there === 1 ? "is" : "are"} ${there}` };
 }

@@ -1,0 +1,91 @@
+import { Button, Drawer, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { stacksQuery, useAskForStacks } from "@/api/fleet";
+import { useMayOperate } from "@/api/session";
+import type { WorkerRow, WorkerStacks } from "@/api/types";
+import { fileName, save } from "@/charts/save";
+import { Age } from "@/components/Age";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { utc, visible } from "@/format";
+import css from "./stacks.module.css";
+
+const STATES: Record<Exclude<WorkerStacks["state"], "never">, [sign: string, text: string]> = {
+  requested: ["◷", "requested: the worker has not answered yet"],
+  answered: ["✓", "answered"],
+  timeout: ["✕", "no answer within 15 s: the worker hangs in native code, or its fleet is not there. Its log may say more; replacing it does not need its answer."],
+};
+
+function textOf(run: string, found: WorkerStacks): string {
+  const head = `# ${run}, worker ${found.worker} (${found.incarnation}), ${found.node}, ${found.process}, ${utc(found.answered_at)}`;
+  return [head, "", ...found.lines.map(visible)].join("\n");
+}
+
+function Status({ found }: { found: WorkerStacks }) {
+  if (found.state === "never") return null;
+  const [sign, text] = STATES[found.state];
+  return (
+    <p className={`small ${found.state === "timeout" ? "held" : "soft"} anywhere`} role="status" data-stacks={found.state}>
+      <span aria-hidden="true">{sign}</span> {text}
+      {found.answered_at && (
+        <>
+          {" "}
+          <Age at={found.answered_at} suffix=" ago" /> by {visible(found.incarnation)} on {visible(found.node)}, {visible(found.process)}
+        </>
+      )}
+      {found.note && <span className="held"> · {visible(found.note)}</span>}
+    </p>
+  );
+}
+
+type Props = { run: string; worker: WorkerRow; onClose: () => void };
+
+/** What the Python threads of a worker are at, taken once when an operator asks. */
+export default function StacksDrawer({ run, worker, onClose }: Props) {
+  const mayOperate = useMayOperate();
+  const [reason, setReason] = useState("");
+  const { data, error } = useQuery(stacksQuery(run, worker.index));
+  const ask = useAskForStacks(run);
+  const waits = data?.state === "requested" || ask.isPending;
+  return (
+    <Drawer opened onClose={onClose} position="right" size="xl" title={`Stacks of worker ${worker.index}`} closeButtonProps={{ "aria-label": "Close" }}>
+      <form
+        className={css.tools}
+        onSubmit={(event) => {
+          event.preventDefault();
+          ask.mutate({ worker: worker.index, incarnation: worker.incarnation, reason });
+        }}
+      >
+        <TextInput label="Reason" size="xs" className={css.reason} description="Kept in the run's events." value={reason} maxLength={2000} onChange={(event) => setReason(event.currentTarget.value)} />
+        <Button type="submit" size="xs" disabled={!mayOperate || waits} title={mayOperate ? undefined : "This takes an operator."}>
+          {waits ? "Asking…" : "Take stacks now"}
+        </Button>
+        {data && data.lines.length > 0 && (
+          <Button size="xs" variant="default" onClick={() => save(new Blob([textOf(run, data)], { type: "text/plain" }), fileName(`${run} worker ${worker.index} stacks`, "txt"))}>
+            Download
+          </Button>
+        )}
+      </form>
+      {ask.error && <ErrorState title="The worker was not asked" error={ask.error} />}
+      {error && <ErrorState title="Stacks cannot be shown" error={error} />}
+      {data && <Status found={data} />}
+      {data?.state === "never" && (
+        <EmptyState title="Nobody has asked yet">
+          Taking stacks has the worker say where each of its Python threads is at that moment. It needs no rights on the node and costs the worker a few milliseconds.
+        </EmptyState>
+      )}
+      {data && data.lines.length > 0 && (
+        <pre className={css.stacks} tabIndex={0} aria-label="Stacks, thread by thread">
+          {data.lines.map((line, at) => (
+            // Lines have no name but their place.
+            <span key={at} className={line.startsWith("Thread ") ? css.thread : line.startsWith("    ") ? css.source : undefined}>
+              {visible(line)}
+              {"\n"}
+            </span>
+          ))}
+        </pre>
+      )}
+    </Drawer>
+  );
+}

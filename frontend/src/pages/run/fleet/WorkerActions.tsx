@@ -1,0 +1,35 @@
+import { Button, Tooltip } from "@mantine/core";
+import { lazy, Suspense, useState } from "react";
+import { useMayOperate } from "@/api/session";
+import type { RunDetail, WorkerRow } from "@/api/types";
+import { WorkerCordon } from "@/pages/run/fleet/WorkerCordon";
+import { WorkerRestart } from "@/pages/run/fleet/WorkerRestart";
+import { isOver } from "@/theme/chips";
+import css from "./fleet.module.css";
+
+const StacksDrawer = lazy(() => import("@/pages/run/fleet/StacksDrawer"));
+
+/** What may be done about one worker. */
+export function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerRow }) {
+  const mayOperate = useMayOperate();
+  const [looks, setLooks] = useState(false);
+  if (isOver(run.status)) return null;
+  return (
+    <div className={css.actions}>
+      {!worker.cordon && <WorkerRestart run={run.name} worker={worker} />}
+      <WorkerCordon run={run.name} worker={worker} />
+      {worker.state !== "stopped" && (
+        <Tooltip label={mayOperate ? "See what each of its Python threads is at; it goes on meanwhile." : "You may look at stacks that were taken; taking them is for operators."}>
+          <Button size="compact-xs" variant="default" onClick={() => setLooks(true)}>
+            Stacks of worker {worker.index}
+          </Button>
+        </Tooltip>
+      )}
+      {looks && (
+        <Suspense fallback={null}>
+          <StacksDrawer run={run.name} worker={worker} onClose={() => setLooks(false)} />
+        </Suspense>
+      )}
+    </div>
+  );
+}

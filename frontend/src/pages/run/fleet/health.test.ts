@@ -1,0 +1,78 @@
+import { describe, expect, it } from "vitest";
+import type { WorkerRow } from "@/api/types";
+import { healthOf, medianSpeed, standings, tally, worstOf } from "@/pages/run/fleet/health";
+import { shownView } from "@/pages/run/fleet/views";
+
+const AT = "2026-03-01T12:00:00Z";
+const NOW = Date.parse(AT);
+const worker = (index: number, given: Partial<WorkerRow> = {}): WorkerRow =>
+  ({
+    index,
+    state: "running",
+    heartbeat_at: AT,
+    reason: "",
+    restarts: 0,
+    announced_step: 7,
+    active_step: 7,
+    env_steps_per_second: 100,
+    cordon: "",
+    cordon_reason: "",
+    slots: [],
+    ...given,
+  }) as WorkerRow;
+const word = (given: Partial<WorkerRow>, now = NOW) => healthOf(worker(0, given), { now, median: 100 }).word;
+
+describe("how a worker is", () => {
+  it("is well when there is nothing to say", () => {
+    expect(healthOf(worker(0), { now: NOW, median: 100 })).toMatchObject({ word: "well", why: "", badness: 0 });
+  });
+
+  it("is not claimed for longer than its heartbeat proves it", () => {
+    expect(word({}, NOW + 4_000)).toBe("well");
+    expect(word({}, NOW + 60_000)).toBe("not heard of");
+  });
+
+  it("names what is wrong with one that runs", () => {
+    expect(word({ slots: [{ state: "failed" }, { state: "stepping" }] as WorkerRow["slots"] })).toBe("slots failed");
+    expect(word({ active_step: 4 })).toBe("weights late");
+    expect(word({ env_steps_per_second: 10 })).toBe("slow");
+    expect(word({ reason: "waiting for room in the buffer" })).toBe("waiting");
+  });
+
+  it("is no fault where an operator keeps it out", () => {
+    expect(healthOf(worker(0, { state: "stopped", cordon: "out", cordon_reason: "hot" }), { now: NOW, median: 1 })).toMatchObject({ word: "cordoned", why: "hot" });
+  });
+});
+
+describe("the workers of a fleet", () => {
+  const fleet = [worker(0), worker(1, { state: "failed", reason: "no luck" }), worker(2, { active_step: 1 }), worker(3)];
+
+  it("come worst first, then by number", () => {
+    expect(standings(fleet, NOW).map((one) => one.worker.index)).toEqual([1, 2, 0, 3]);
+  });
+
+  it("have a worst one with a reason, or none where nobody stands out", () => {
+    expect(worstOf(standings(fleet, NOW))).toMatchObject({ why: "no luck" });
+    expect(worstOf(standings([worker(0), worker(1)], NOW))).toBeNull();
+    expect(worstOf(standings([worker(0, { state: "failed" })], NOW))).toBeNull();
+  });
+
+  it("keep the one that was pinned while no other is worse", () => {
+    const equals = standings([worker(0, { active_step: 1 }), worker(1, { active_step: 1 }), worker(2)], NOW);
+    expect(worstOf(equals, 1)?.worker.index).toBe(1);
+    expect(worstOf(standings(fleet, NOW), 2)?.worker.index).toBe(1);
+  });
+
+  it("are counted by how they are", () => {
+    expect(tally(standings(fleet, NOW)).map(({ word: one, count }) => [one, count])).toEqual([["failed", 1], ["weights late", 1], ["well", 2]]);
+  });
+
+  it("have a median that those who do not run have no part in", () => {
+    expect(medianSpeed([worker(0), worker(1, { state: "failed", env_steps_per_second: 0 }), worker(2, { env_steps_per_second: 50 })])).toBe(50);
+    expect(medianSpeed([])).toBe(0);
+  });
+
+  it("are shown as tiles where they are many, unless the address says otherwise", () => {
+    expect([shownView(undefined, 20), shownView(undefined, 2000), shownView("table", 2000)]).toEqual(["table", "grid", "table"]);
+  });
+});

@@ -1,0 +1,124 @@
+"""Let operators steer one worker of a fleet, and see what it is at."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts import selectors, services
+from rollouts.wire import (
+    FleetState,
+    StacksWanted,
+    WorkerCordon,
+    WorkerRestart,
+    WorkerStacks,
+    WorkerUncordon,
+)
+from runs.api import bodies
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators, Readers
+from runs.selectors import run_named
+
+
+class WorkerRestartView(APIView):
+    """One worker of a fleet, to be replaced."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="worker_restart",
+        request=WorkerRestart,
+        responses={202: FleetState, **problems(400, 401, 403, 404, 409)},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Have the fleet replace a worker; it sends what it can first."""
+        wanted = bodies.read(request, WorkerRestart)
+        run_id, now = run_named(run).pk, timezone.now()
+        services.restart_worker(
+            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
+        )
+        return bodies.answer(selectors.fleet_state(run_id, now=now), status=202)
+
+
+class WorkerCordonView(APIView):
+    """One worker of a fleet, to be kept out."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="worker_cordon",
+        request=WorkerCordon,
+        responses={202: FleetState, **problems(400, 401, 403, 404, 409)},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Drain a worker and keep it out.
+
+        It finishes what it has begun, sends it and ends; nobody takes its place before the
+        cordon is lifted, whatever fleet the run has by then.
+        """
+        wanted = bodies.read(request, WorkerCordon)
+        run_id, now = run_named(run).pk, timezone.now()
+        services.cordon_worker(
+            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
+        )
+        return bodies.answer(selectors.fleet_state(run_id, now=now), status=202)
+
+
+class WorkerUncordonView(APIView):
+    """One worker of a fleet, to be let in again."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="worker_uncordon",
+        request=WorkerUncordon,
+        responses={202: FleetState, **problems(400, 401, 403, 404)},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Lift a worker's cordon: another one begins once the old one has ended."""
+        wanted = bodies.read(request, WorkerUncordon)
+        run_id, now = run_named(run).pk, timezone.now()
+        services.uncordon_worker(
+            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
+        )
+        return bodies.answer(selectors.fleet_state(run_id, now=now), status=202)
+
+
+class WorkerStacksView(APIView):
+    """What the threads of one worker are at."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return who may look, and who may ask."""
+        return [Readers() if self.request.method == "GET" else Operators()]
+
+    @extend_schema(
+        operation_id="worker_stacks_show",
+        responses={200: WorkerStacks, **problems(401, 403, 404)},
+        tags=["fleet"],
+    )
+    def get(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Return the newest question to a worker, and its answer as soon as it is here."""
+        del request
+        found = selectors.worker_stacks(run_named(run).pk, worker, now=timezone.now())
+        return bodies.answer(found)
+
+    @extend_schema(
+        operation_id="worker_stacks_ask",
+        request=StacksWanted,
+        responses={202: WorkerStacks, **problems(400, 401, 403, 404, 409)},
+        tags=["fleet"],
+    )
+    def post(self, request: Request, run: str, worker: int) -> HttpResponse:
+        """Have a worker say what its Python threads are at; the answer is read with GET."""
+        wanted = bodies.read(request, StacksWanted)
+        run_id, now = run_named(run).pk, timezone.now()
+        services.ask_for_stacks(
+            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
+        )
+        return bodies.answer(selectors.worker_stacks(run_id, worker, now=now), status=202)

@@ -1,0 +1,185 @@
+"""Operators keep one worker of a fleet out, and see what its threads are at."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from rest_framework.test import APIClient
+
+from rolldeck.errands import LogLines
+from rollouts import selectors, services
+from rollouts.models import FleetWorker
+from runs.core.lifecycle import RunVerb
+from runs.models import Run, RunEvent
+from tests.factories import bearer
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import NOON, accept, ask, report, rolling, worker
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run() -> Run:
+    return rolling(FakeCluster())
+
+
+def post(verb: str, index: int = 0, **body: Any) -> Any:
+    return APIClient().generic(
+        "POST",
+        f"/api/runs/pole/fleet/workers/{index}/{verb}",
+        msgspec.json.encode(body),
+        content_type="application/json",
+        headers=bearer("admin"),
+    )
+
+
+def cordon(run: Run) -> list[str]:
+    return [one.cordon for one in selectors.fleet_state(run.pk, now=NOON).workers]
+
+
+def orders(run: Run) -> list[tuple[int, str]]:
+    return [(one.worker, one.reason) for one in selectors.control_of(run.pk).cordons]
+
+
+def test_a_cordon_is_requested_then_drains_then_is_applied_then_lifted(run: Run) -> None:
+    before = selectors.control_of(run.pk).fingerprint
+
+    answer = post("cordon", incarnation="a", reason="its node is hot")
+
+    assert answer.status_code == 202, answer.content
+    [shown] = answer.json()["workers"]
+    assert (shown["cordon"], shown["cordon_reason"]) == ("requested", "its node is hot")
+    assert shown["cordoned_by"]
+    assert orders(run) == [(0, "its node is hot")]
+    assert selectors.control_of(run.pk).fingerprint != before
+    accept(run, report(run, worker(state="draining", is_cordoned=True), sequence=1))
+    assert cordon(run) == ["draining"]
+    accept(run, report(run, worker(state="stopped", is_cordoned=True), sequence=2))
+    assert cordon(run) == ["out"]
+
+    assert post("uncordon", reason="it is cold").status_code == 202
+    assert cordon(run) == ["lifting"]
+    assert orders(run) == []
+    assert selectors.control_of(run.pk).fingerprint == before
+    accept(run, report(run, worker(incarnation="b"), sequence=3))
+    assert cordon(run) == [""]
+
+
+def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> None:
+    for reason in ("hot", "again"):
+        assert post("cordon", incarnation="a", reason=reason).status_code == 202
+    for reason in ("cold", "again"):
+        assert post("uncordon", reason=reason).status_code == 202
+
+    told = RunEvent.objects.filter(kind__contains="cordon").order_by("id")
+    assert [(event.kind, event.reason) for event in told] == [
+        ("worker_cordon_asked", "hot"),
+        ("worker_uncordon_asked", "cold"),
+    ]
+    assert all(event.actor for event in told)
+
+
+def test_another_incarnation_is_not_cordoned_unseen(run: Run) -> None:
+    accept(run, report(run, worker(incarnation="b"), sequence=1))
+
+    answer = post("cordon", incarnation="a")
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
+    assert orders(run) == []
+
+
+def test_a_cordon_holds_for_the_worker_that_came_in_between(run: Run) -> None:
+    post("cordon", incarnation="a")
+
+    accept(run, report(run, worker(incarnation="b"), sequence=1))
+
+    assert orders(run) == [(0, "")]
+    assert cordon(run) == ["requested"]
+
+
+def test_a_cordoned_worker_is_not_replaced(run: Run) -> None:
+    post("cordon", incarnation="a")
+
+    answer = post("restart", incarnation="a")
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
+    assert "lift the cordon" in answer.json()["detail"]
+
+
+def test_a_seat_that_is_no_more_is_not_kept_free(run: Run) -> None:
+    accept(run, report(run, worker(), worker(1, incarnation="c"), sequence=1))
+    post("cordon", 1, incarnation="c")
+
+    accept(run, report(run, worker(), sequence=2))
+
+    assert orders(run) == []
+    assert FleetWorker.objects.get(index=1).cordoned_at is None
+
+
+def test_without_a_fleet_there_is_nobody_to_keep_out_or_to_ask(run: Run) -> None:
+    ask(run, RunVerb.KILL, reason="over")
+
+    for verb in ("cordon", "stacks"):
+        answer = post(verb, incarnation="a")
+        assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
+
+
+@pytest.mark.parametrize("verb", ["cordon", "stacks"])
+def test_bad_requests_name_what_is_wrong(run: Run, verb: str) -> None:
+    assert post(verb, 7, incarnation="a").status_code == 404
+    nameless = post(verb, incarnation="")
+    assert nameless.status_code == 400
+    assert nameless.json()["errors"][0]["field"] == "incarnation"
+    assert post("uncordon", 7).status_code == 404
+
+
+def test_a_newest_log_line_is_stored_without_what_could_do_harm(run: Run) -> None:
+    accept(run, report(run, worker(last_log="\x1b[31mred\x00\x07 dead"), sequence=1))
+
+    [shown] = selectors.fleet_state(run.pk, now=NOON).workers
+    assert shown.last_log == "red\ufffd\ufffd dead"
+
+
+def stacks(run: Run) -> Any:
+    return APIClient().get("/api/runs/pole/fleet/workers/0/stacks", headers=bearer("admin")).json()
+
+
+def test_stacks_are_asked_for_and_answered_through_the_channel_of_reports(run: Run) -> None:
+    assert stacks(run)["state"] == "never"
+
+    assert post("stacks", incarnation="a", reason="it hangs").json()["state"] == "requested"
+
+    [request] = selectors.control_of(run.pk).stacks
+    assert (request.worker, request.incarnation) == (0, "a")
+    lines = LogLines(lines=["Thread one", "  a.py:1 in \x1b[31mred"], node="n", path="pid 7")
+    asked_at = stacks(run)["asked_at"]
+    services.answer_log(
+        run_id=run.pk,
+        request=request.id,  # type: ignore[arg-type] # as a URL gives it
+        answer=lines,
+        now=msgspec.convert(asked_at, type=type(NOON)),
+    )
+
+    found = stacks(run)
+    assert (found["state"], found["lines"]) == ("answered", ["Thread one", "  a.py:1 in red"])
+    assert (found["node"], found["process"]) == ("n", "pid 7")
+    assert selectors.control_of(run.pk).stacks == []
+    [event] = RunEvent.objects.filter(kind="worker_stacks_asked")
+    assert event.reason == "it hangs"
+
+
+def test_stacks_that_nobody_tells_are_given_up(run: Run) -> None:
+    post("stacks", incarnation="a")
+    asked_at = msgspec.convert(stacks(run)["asked_at"], type=type(NOON))
+
+    found = selectors.worker_stacks(run.pk, 0, now=asked_at + selectors.LOG_WANTED_FOR * 2)
+
+    assert found.state == "timeout"
+
+
+def test_the_log_of_a_worker_and_its_stacks_do_not_answer_for_each_other(run: Run) -> None:
+    post("stacks", incarnation="a")
+
+    services.ask_for_log(run_id=run.pk, worker=0, slot=None, lines=10, now=NOON)
+
+    assert stacks(run)["state"] == "requested"

@@ -1,0 +1,140 @@
+"""People keep a worker out, and nothing is lost or doubled over it."""
+
+from collections.abc import Callable
+
+import pytest
+from small_platform import SmallPlatform, served
+
+from rolldeck.errands import CordonOrder
+from rolldeck.wire import WorkerReport
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.member import Member
+from rollouts.fleet.messages import Orders
+from rollouts.fleet.rollout_manager import RolloutManager
+from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.simulated_workers import SimulatedWorkers
+from runs.core.simulated_fleet import Simulation
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., FleetSettings]
+
+
+def workers(platform: SmallPlatform) -> list[WorkerReport]:
+    return [worker for report in platform.reports[-1:] for worker in report.workers]
+
+
+def states(platform: SmallPlatform) -> list[tuple[str, bool]]:
+    return [(one.state, one.is_cordoned) for one in workers(platform)]
+
+
+def test_a_cordoned_worker_sends_what_it_has_begun_ends_and_is_not_replaced(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    # Nothing is full before somebody drains it.
+    with (
+        served(platform) as url,
+        LocalFleet(make_settings(url=url, num_workers=2, fragment_length=4000)),
+    ):
+        eventually(lambda: [one.env_steps > 50 for one in workers(platform)] == [True, True])
+        old = [one.incarnation for one in workers(platform)]
+        platform.cordons = [CordonOrder(worker=0, reason="its node is hot")]
+
+        eventually(lambda: states(platform) == [("stopped", True), ("running", False)])
+
+        assert workers(platform)[0].reason == "kept out: its node is hot"
+        assert "worker_lost" not in workers(platform)[0].dropped_steps
+        assert {slot.rsplit("@")[-1] for slot, _ in platform.fragments} == {old[0]}
+        assert platform.reports[-1].state == "running"
+        platform.cordons = []
+        eventually(lambda: states(platform) == [("running", False), ("running", False)])
+        assert workers(platform)[0].incarnation != old[0]
+        assert workers(platform)[1].incarnation == old[1]
+
+    kinds = platform.events()
+    assert (kinds.count("worker_cordoned"), kinds.count("worker_out")) == (1, 1)
+    assert kinds.count("worker_respawned") == 0
+    assert platform.messages("worker_out") == [
+        "Worker 0 has ended and is not replaced: it was cordoned"
+    ]
+    assert platform.duplicates == 0
+
+
+def test_a_fleet_whose_every_worker_is_kept_out_is_paused_and_can_be_drained(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    platform.cordons = [CordonOrder(worker=0)]
+    with served(platform) as url, LocalFleet(make_settings(url=url)):
+        eventually(lambda: states(platform) == [("stopped", True)])
+        eventually(lambda: platform.reports[-1].state == "paused")
+        assert platform.reports[-1].reason == "every worker is cordoned"
+
+        platform.desired = "draining"
+
+        eventually(lambda: platform.reports[-1].state == "drained")
+
+
+def test_simulated_workers_are_kept_out_alike(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        settings = make_settings(url=url, num_workers=3)
+        manager = RolloutManager(settings, SimulatedWorkers(Simulation()))
+        try:
+            eventually(lambda: [one.state for one in workers(platform)] == ["running"] * 3)
+            platform.cordons = [CordonOrder(worker=1, reason="look at it")]
+
+            eventually(lambda: states(platform)[1] == ("stopped", True))
+
+            assert [state for state, _ in states(platform)] == ["running", "stopped", "running"]
+        finally:
+            manager.shutdown()
+
+
+@pytest.fixture
+def member(make_settings: MakeSettings) -> Member:
+    source = SimulatedWorkers(Simulation(), clock=lambda: 0.0)
+    found = Member(0, settings=make_settings(), source=source, events=EventLog())
+    found.turn(0.0)
+    return found
+
+
+def heard(member: Member, *, now: float) -> str:
+    """Give orders and take the answer; return the worker's state."""
+    member.give(Orders(desired="running", epoch=1, policy_step=0), now)
+    member.turn(now)
+    return member.condition
+
+
+def test_a_cordon_that_is_lifted_while_the_worker_drains_lets_a_successor_in(
+    member: Member,
+) -> None:
+    heard(member, now=1.0)
+    before = member.incarnation
+    member.cordon(CordonOrder(worker=0), 2.0)
+    assert heard(member, now=2.0) == "draining"
+
+    member.cordon(None, 2.1)
+    for tenths in range(22, 30):
+        heard(member, now=tenths / 10)
+
+    assert member.incarnation != before
+    assert not member.report(0).is_cordoned
+
+
+def test_whoever_is_kept_out_stays_away_however_long_it_takes(member: Member) -> None:
+    member.cordon(CordonOrder(worker=0), 1.0)
+    before = member.incarnation
+
+    for tenths in range(10, 400):
+        heard(member, now=tenths / 10)
+
+    assert member.is_out
+    assert member.incarnation == before
+    assert member.report(0).state == "stopped"

@@ -1,0 +1,95 @@
+"""Workers say what their threads are at."""
+
+import threading
+from collections.abc import Callable
+
+from small_platform import SmallPlatform, served
+
+from rolldeck.errands import StacksRequest
+from rollouts.core.log_text import LINES_AT_MOST
+from rollouts.fleet.local import LocalFleet
+from rollouts.fleet.settings import FleetSettings
+from rollouts.fleet.stacks import read_stacks
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., FleetSettings]
+
+
+def wait_here_for(gate: threading.Event) -> None:
+    gate.wait()
+
+
+def test_every_other_thread_is_told_with_its_name_and_its_innermost_call_last() -> None:
+    gate = threading.Event()
+    thread = threading.Thread(target=wait_here_for, args=(gate,), name="the patient \x1b[31mone")
+    thread.start()
+    try:
+        found = read_stacks()
+    finally:
+        gate.set()
+        thread.join()
+
+    [begin] = [at for at, line in enumerate(found.lines) if "the patient" in line]
+    stack = found.lines[begin : found.lines.index("", begin)]
+    assert "\x1b" not in stack[0]
+    assert any("in wait_here_for" in line for line in stack)
+    assert any(line.strip() == "gate.wait()" for line in stack)
+    assert "in wait" in [line for line in stack if " in " in line][-1]
+    assert found.path.startswith("pid ")
+
+
+def test_a_stack_without_end_is_cut_at_its_outer_calls() -> None:
+    gate, deep = threading.Event(), threading.Event()
+
+    def dig(depth: int) -> None:
+        if depth:
+            dig(depth - 1)
+        else:
+            deep.set()
+            gate.wait()
+
+    threads = [threading.Thread(target=dig, args=(300,)) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    deep.wait()
+    try:
+        found = read_stacks()
+    finally:
+        gate.set()
+        for thread in threads:
+            thread.join()
+
+    assert any("outer calls left out" in line for line in found.lines)
+    assert len(found.lines) == LINES_AT_MOST
+    assert "lines left out" in found.note
+
+
+def test_a_fleet_answers_for_the_worker_that_is_meant_and_for_no_other(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url, LocalFleet(make_settings(url=url)):
+        eventually(lambda: bool(platform.reports and platform.reports[-1].workers[0].pid))
+        there = platform.reports[-1].workers[0].incarnation
+        platform.stacks = [
+            StacksRequest(id="mine", worker=0, incarnation=there),
+            StacksRequest(id="gone", worker=0, incarnation="another"),
+        ]
+
+        eventually(lambda: {"mine", "gone"} <= set(platform.log_answers))
+
+    assert any("rollout" in line for line in platform.log_answers["mine"].lines)
+    assert platform.log_answers["gone"].lines == []
+    assert platform.log_answers["gone"].note == "the worker is not there any more"
+
+
+def test_a_worker_says_its_newest_log_line_with_its_report(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url, LocalFleet(make_settings(url=url)):
+        eventually(
+            lambda: any(one.last_log for report in platform.reports for one in report.workers)
+        )
