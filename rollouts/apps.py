@@ -19,7 +19,7 @@ class RolloutsConfig(AppConfig):
         from buffer.selectors import token_text as buffer_token_text
         from rollouts import jobs, selectors
         from rollouts.selectors import conditions as seen
-        from rollouts.selectors import token_text
+        from rollouts.selectors import rules, token_text
         from rollouts.wire import FleetState, PipelineVerdict
         from runs import live
         from runs.core.alerts import AlertKind
@@ -45,6 +45,7 @@ class RolloutsConfig(AppConfig):
         conditions.register({AlertKind.WORKERS_DOWN}, seen.fleets_short_of_workers)
         conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)
         conditions.register({AlertKind.LESSON_REGRESSED}, seen.regressed_lessons)
+        conditions.register({AlertKind.RULE}, rules.broken_rules)
         changes.subscribe(jobs.nudge)
         config_checks.register(selectors.check_language)
         buffer_selectors.count_running_with(selectors.running_fragments)

@@ -1,6 +1,7 @@
 """Register the app and tell the live pages what it can show."""
 
 from django.apps import AppConfig
+from django.utils import timezone
 
 
 class RunsConfig(AppConfig):
@@ -18,11 +19,16 @@ class RunsConfig(AppConfig):
         from runs.selectors import alerts
         from runs.selectors import conditions as seen
         from runs.services import conditions
+        from runs.wire.alerts import AlertSummary
 
         live.register_part("run", selectors.run_part)
         live.register_series("events", selectors.event_series)
         live.register_deck_part("runs", selectors.deck_runs)
-        live.register_deck_part("alerts", alerts.alert_summary, topic=ALERTS)
+
+        def alerts_part() -> AlertSummary:
+            return alerts.alert_summary(now=timezone.now())
+
+        live.register_deck_part("alerts", alerts_part, topic=ALERTS)
         conditions.register({AlertKind.RUN_FAILED}, seen.failed_runs)
         conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_that_do_not_start)
         conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)

@@ -8,7 +8,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from runs import services
-from runs.services import conditions, webhooks
+from runs.services import alert_retention, conditions, webhooks
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +42,15 @@ def watch_conditions() -> int:
     return conditions.watch(now=timezone.now())
 
 
+@shared_task(name="runs.jobs.forget_alerts")
+def forget_alerts() -> int:
+    """Forget alerts that have been over for long; return how many."""
+    return alert_retention.forget_alerts(now=timezone.now())
+
+
 @shared_task(name="runs.jobs.send_webhooks")
 def send_webhooks() -> int:
-    """Tell webhooks what became of alerts; return how many have heard it."""
+    """Tell webhooks and mailboxes what became of alerts; return how many have heard it."""
     return webhooks.send_due(clock=timezone.now)
 
 

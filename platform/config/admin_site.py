@@ -19,6 +19,8 @@ _GROUPS: Final = (
         (
             ("Runs", "list", "runs.run"),
             ("Alerts", "notifications", "runs.alert"),
+            ("Alert rules", "rule", "runs.alertrule"),
+            ("Silences", "notifications_off", "runs.alertsilence"),
             ("Events", "history", "runs.runevent"),
             ("Environments", "public", "runs.environment"),
             ("Trainers", "model_training", "runs.trainer"),

@@ -38,14 +38,19 @@ from runs import selectors
 from runs.api.bodies import InvalidBody
 from runs.api.sessions import LoginFailed, TooManyLogins
 from runs.core import run_filter
+from runs.core.alert_rules import InvalidRule
 from runs.core.lifecycle import MoveNotAllowed
 from runs.core.places import InvalidPlace
 from runs.core.run_config import InvalidRunConfig
+from runs.core.silences import InvalidSilence
 from runs.core.tags import InvalidTag
 from runs.core.webhooks import SAMPLE_AGAIN_AFTER
+from runs.selectors.alert_rules import RuleNotFound
 from runs.selectors.alerts import AlertNotFound
 from runs.selectors.run_table import UnknownSort
+from runs.selectors.silences import SilenceNotFound
 from runs.services import (
+    alert_rules,
     alerts,
     environment_settings,
     lifecycle,
@@ -107,6 +112,11 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
         429, "too_many_requests", "Too many failed sign-ins", retry_after_seconds=60
     ),
     selectors.RunNotFound: ApiError(404, "not_found", "Not found"),
+    InvalidRule: ApiError(400, "invalid", "Invalid request"),
+    InvalidSilence: ApiError(400, "invalid", "Invalid request"),
+    RuleNotFound: ApiError(404, "not_found", "Not found"),
+    SilenceNotFound: ApiError(404, "not_found", "Not found"),
+    alert_rules.TooManyRules: ApiError(409, "too_many_rules", "No room for another rule"),
     AlertNotFound: ApiError(404, "not_found", "Not found"),
     alerts.AlertResolved: ApiError(409, "alert_resolved", "The alert is over"),
     webhooks.WebhookNotFound: ApiError(404, "not_found", "Not found"),

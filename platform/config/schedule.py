@@ -54,6 +54,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
+    "forget alerts": {
+        "task": "runs.jobs.forget_alerts",
+        "schedule": 3600.0,
+        "options": {"expires": 3600.0},
+    },
     "end orphans": {
         "task": "rollouts.jobs.end_orphans",
         "schedule": 60.0,

@@ -11,6 +11,7 @@ from rollouts.api import (
     logs,
     metrics,
     recordings,
+    rules,
     verdicts,
     views,
     workers,
@@ -63,6 +64,7 @@ urlpatterns = [
     path("runs/<slug:run>/metrics/lines", metrics.RunLinesView.as_view()),
     path("runs/<slug:run>/metrics/moment", metrics.MomentView.as_view()),
     path("metrics/lines", metrics.LinesView.as_view()),
+    path("alert-rules/preview", rules.RulePreviewView.as_view()),
     path(
         "runs/<slug:run>/evaluations/<uuid:evaluation>/lease",
         lessons.EvaluationLeaseView.as_view(),

@@ -122,6 +122,13 @@ def last_samples(series_ids: Sequence[int]) -> dict[str, Sample]:
     return {name: Sample(*sample) for _, name, *sample in rows if sample[0] is not None}
 
 
+def newest_samples(series_ids: Sequence[int]) -> dict[int, Sample]:
+    """Return the newest sample of each series that has one, by the series."""
+    with storage.cursor() as cursor:
+        rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
+    return {pk: Sample(*sample) for pk, _, *sample in rows if sample[0] is not None}
+
+
 def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSamples:
     """Return samples of one name in the order of arrival, but for the first `after`.
 

@@ -89,10 +89,18 @@ def lines(
     blocks = _blocks_of({pk: begins.get(run_id, 0) for (run_id, _), pk in ids.items()}, asked)
     nothing = np.empty(0, BLOCK)
     return [
-        _line(run, name, blocks.get(ids.get((run_id, name), -1), nothing), asked)
+        drawn(run, name, blocks.get(ids.get((run_id, name), -1), nothing), asked)
         for run, run_id in run_ids
         for name in names
     ]
+
+
+def blocks_of_series(series_ids: Sequence[int], asked: Asked) -> dict[int, Blocks]:
+    """Return by series what lies in a range of its own axis (not `elapsed`), in order of arrival.
+
+    A series without samples there has no blocks.
+    """
+    return _blocks_of(dict.fromkeys(series_ids, 0), asked)
 
 
 def as_kept(asked: Asked, run_id: int) -> Asked:
@@ -151,7 +159,8 @@ def _parts(found: Iterable[bytes | None], asked: Asked) -> Iterable[Blocks]:
         yield blocks_of(x[inside], np.frombuffer(numbers, ">f8").astype(np.float64)[inside])
 
 
-def _line(run: str, name: str, found: Blocks, asked: Asked) -> MetricLine:
+def drawn(run: str, name: str, found: Blocks, asked: Asked) -> MetricLine:
+    """Return blocks of a series as a line of a chart."""
     blocks, width = condensed(found, at_most=asked.at_most)
     unit = 1e6 if asked.axis in TIMES else 1.0
     gaps = blocks["nans"] + blocks["infinities"]

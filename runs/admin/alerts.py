@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
-from runs.models import Alert, AlertDelivery
+from runs.models import Alert, AlertDelivery, AlertRule, AlertSilence
 
 
 @admin.register(Alert)
@@ -29,7 +29,7 @@ class AlertAdmin(ReadOnlyAdmin):
 
 @admin.register(AlertDelivery)
 class AlertDeliveryAdmin(ReadOnlyAdmin):
-    """What webhooks were told of alerts, and what they answered."""
+    """What webhooks and mailboxes were told of alerts, and what they answered."""
 
     list_display = (
         "created_at",
@@ -45,5 +45,49 @@ class AlertDeliveryAdmin(ReadOnlyAdmin):
     dashboard = "/alerts"
     run_lookup = "alert__run"
     search_fields: tuple[str, ...] = ("target", "alert__message")
-    search_help_text = "A webhook's host, or a part of an alert's message"
+    search_help_text = "A webhook's host, a mail address, or a part of an alert's message"
+    ordering = ("-id",)
+
+
+@admin.register(AlertRule)
+class AlertRuleAdmin(ReadOnlyAdmin):
+    """Rules that people made; they are changed on the dashboard, where that is audited."""
+
+    list_display = (
+        "name",
+        "metric",
+        "comparator",
+        "threshold",
+        "for_seconds",
+        "severity",
+        "is_enabled",
+        "run_link",
+        "run_filter",
+        "changed_by",
+    )
+    list_select_related = ("run",)
+    list_filter = ("is_enabled", "severity", RUN_FILTER)
+    search_fields: tuple[str, ...] = ("name", "metric")
+    search_help_text = "A part of a rule's name or metric"
+    dashboard = "/alerts?view=rules"
+    ordering = ("name",)
+
+
+@admin.register(AlertSilence)
+class AlertSilenceAdmin(ReadOnlyAdmin):
+    """Which alerts tell nobody, until when and why."""
+
+    list_display = (
+        "kind",
+        "rule",
+        "run_link",
+        "until",
+        "reason",
+        "created_by",
+        "ended_at",
+        "ended_by",
+    )
+    list_select_related = ("run", "rule")
+    list_filter = ("kind", RUN_FILTER)
+    dashboard = "/alerts?view=silences"
     ordering = ("-id",)

@@ -19,7 +19,7 @@ from runs.wire import Ask
 from runs.wire.alerts import AlertDetail, AlertList
 
 CHOICES = {
-    "state": ["unresolved", *map(str, AlertState), "all"],
+    "state": ["unresolved", *map(str, AlertState), "silenced", "all"],
     "severity": [str(each) for each in Severity],
     "kind": [str(each) for each in AlertKind],
 }
@@ -50,7 +50,11 @@ class AlertsView(APIView):
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=most)
         before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
         asked = {name: _word(request, name) for name in QUESTIONS}
-        return answer(selectors.alert_page(asked=asked, before=before, limit=limit or most))
+        return answer(
+            selectors.alert_page(
+                asked=asked, before=before, limit=limit or most, now=timezone.now()
+            )
+        )
 
 
 class AlertView(APIView):
@@ -65,7 +69,7 @@ class AlertView(APIView):
     )
     def get(self, request: Request, alert: int) -> HttpResponse:
         """Return an alert with what is known of it, and which webhooks have heard of it."""
-        return answer(selectors.alert_detail(selectors.alert_of(alert)))
+        return answer(selectors.alert_detail(selectors.alert_of(alert), now=timezone.now()))
 
 
 class AcknowledgeView(APIView):
@@ -84,7 +88,7 @@ class AcknowledgeView(APIView):
             reason=read(request, Ask).reason,
             now=timezone.now(),
         )
-        return answer(selectors.alert_detail(changed))
+        return answer(selectors.alert_detail(changed, now=timezone.now()))
 
 
 class ResolveView(APIView):
@@ -101,7 +105,7 @@ class ResolveView(APIView):
             reason=read(request, Ask).reason,
             now=timezone.now(),
         )
-        return answer(selectors.alert_detail(changed))
+        return answer(selectors.alert_detail(changed, now=timezone.now()))
 
 
 def _word(request: Request, name: str) -> str:

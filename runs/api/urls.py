@@ -3,6 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter
 
+from runs.api.alert_rules import AlertRulesView, AlertRuleView, EndSilenceView, SilencesView
 from runs.api.alerts import AcknowledgeView, AlertsView, AlertView, ResolveView
 from runs.api.run_lists import (
     FilterValuesView,
@@ -77,6 +78,10 @@ urlpatterns = [
     path("alerts/<large:alert>", AlertView.as_view()),
     path("alerts/<large:alert>/acknowledge", AcknowledgeView.as_view()),
     path("alerts/<large:alert>/resolve", ResolveView.as_view()),
+    path("alert-rules", AlertRulesView.as_view()),
+    path("alert-rules/<large:rule>", AlertRuleView.as_view()),
+    path("alert-silences", SilencesView.as_view()),
+    path("alert-silences/<large:silence>/end", EndSilenceView.as_view()),
     path("webhooks", WebhooksView.as_view()),
     path("webhooks/<slug:webhook>/test", WebhookTestView.as_view()),
     path("run-config-schema", RunConfigSchemaView.as_view()),

@@ -52,6 +52,8 @@ class AlertKind(StrEnum):
     LEDGER_UNBALANCED = "ledger_unbalanced"
     QUEUE_FULL = "queue_full"
     DISK_LOW = "disk_low"
+    RULE = "rule"
+    """A rule that people have made is broken; the alert's subject is the rule's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,12 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
         title="The disk is nearly full",
         severity=Severity.ERROR,
         advice="Make room, or keep payloads for a shorter time.",
+    ),
+    # Each rule has a name, a severity and a text of its own, which take the place of these.
+    AlertKind.RULE: KindNote(
+        title="A rule is broken",
+        severity=Severity.WARNING,
+        advice="Look at the metric, and at whoever made the rule.",
     ),
 }
 

@@ -98,6 +98,11 @@ def signature(secret: str, body: bytes, *, at_seconds: int) -> str:
     return f"{told},v1={signed.hexdigest()}"
 
 
+def chat_text(text: str) -> str:
+    """Return text as chat systems want it, where `<…>` is a link or a call to everybody."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def wait_after(attempts: int) -> timedelta | None:
     """Return how long to wait after so many failed attempts; None to give up."""
     if attempts >= ATTEMPTS:

@@ -1,5 +1,6 @@
 """What the platform remembers about runs, and about those who ask for them."""
 
+from runs.models.alert_rules import AlertRule, AlertSilence
 from runs.models.alerts import Alert, AlertDelivery
 from runs.models.calls import ApiCall
 from runs.models.events import RunEvent
@@ -22,6 +23,8 @@ __all__ = [
     "AdvantageRule",
     "Alert",
     "AlertDelivery",
+    "AlertRule",
+    "AlertSilence",
     "ApiCall",
     "ApiToken",
     "DeckPart",

@@ -43,6 +43,9 @@ class Alert(models.Model):
     resolved_at = models.DateTimeField(null=True, blank=True)
     resolved_by = models.CharField(max_length=200, blank=True)
     resolved_reason = models.TextField(blank=True)
+    is_held_back = models.BooleanField(
+        default=False, db_default=False, help_text="Silenced when it was raised; nobody was told."
+    )
 
     class Meta:
         constraints = [
@@ -69,9 +72,9 @@ class Alert(models.Model):
 
 
 class AlertDelivery(models.Model):
-    """A change of an alert on its way to one webhook; its body is the same at every attempt.
+    """A change of an alert on its way to one channel; its body is the same at every attempt.
 
-    Or a sample, which somebody has sent to see whether the webhook hears: it is of no alert.
+    Or a sample, which somebody has sent to see whether the channel hears: it is of no alert.
     """
 
     alert = models.ForeignKey(
@@ -82,7 +85,9 @@ class AlertDelivery(models.Model):
         choices=[(word, word) for word in ("raised", "acknowledged", "resolved", "test")],
     )
     # The address itself is often a secret: it stays in the settings.
-    target = models.CharField(max_length=260, help_text="Scheme and host of the webhook.")
+    target = models.CharField(
+        max_length=260, help_text="Scheme and host of a webhook, or a mail address."
+    )
     target_fingerprint = models.CharField(max_length=16)
     body = models.TextField()
     state = models.CharField(

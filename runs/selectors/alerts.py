@@ -1,6 +1,7 @@
 """Read what is wrong, or was, and whom it was told."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -8,9 +9,11 @@ from django.conf import settings
 from django.db.models import Case, Count, Q, QuerySet, When
 
 from runs.core.alerts import KINDS, AlertKind, AlertState, Severity
-from runs.core.webhooks import fingerprint, label
+from runs.core.silences import Silence
 from runs.models import Alert, AlertDelivery
-from runs.selectors.watching import token_names
+from runs.selectors.channels import channels
+from runs.selectors.silences import silenced_ids, silences, until_of
+from runs.selectors.watching import shown_name, token_names
 from runs.wire.alerts import (
     AlertDeliveryRow,
     AlertDetail,
@@ -25,39 +28,44 @@ ALERTS_AT_MOST: Final = 200
 NEWEST: Final = 8
 DELIVERIES_AT_MOST: Final = 100
 UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
-_FROM_KIND: Final = frozenset({"title", "advice"})
+_WORKED_OUT: Final = frozenset({"title", "advice", "metric", "silenced_until"})
 
 
 class AlertNotFound(LookupError):
     """There is no such alert."""
 
 
-def alert_page(*, asked: Mapping[str, str], before: int | None, limit: int) -> AlertList:
+def alert_page(
+    *, asked: Mapping[str, str], before: int | None, limit: int, now: datetime
+) -> AlertList:
     """Return alerts, newest first.
 
     Args:
-        asked: Any of `state` (a state, `unresolved` or `all`), `severity`, `kind`, `run` (whole),
-            `text` (a part of the message).
+        asked: Any of `state` (a state, `unresolved`, `silenced` or `all`), `severity`, `kind`,
+            `run` (whole), `text` (a part of the message).
         before: Only alerts with a smaller id.
         limit: Rows at most.
+        now: Decides what is silenced.
     """
-    found = _asked(asked)
+    found = _asked(asked, now=now)
     if before is not None:
         found = found.filter(pk__lt=before)
     rows = list(found.select_related("run").order_by("-pk")[: limit + 1])
     rest, rows = rows[limit:], rows[:limit]
     return AlertList(
-        results=_rows(rows),
+        results=_rows(rows, now=now),
         next_before=rows[-1].pk if rest else None,
-        summary=alert_summary(),
+        summary=alert_summary(now=now),
     )
 
 
-def _asked(asked: Mapping[str, str]) -> QuerySet[Alert]:
+def _asked(asked: Mapping[str, str], *, now: datetime) -> QuerySet[Alert]:
     found = Alert.objects.all()
     state = asked.get("state") or "unresolved"
     if state == "unresolved":
         found = found.filter(UNRESOLVED)
+    elif state == "silenced":
+        found = found.filter(pk__in=silenced_ids(now=now))
     elif state != "all":
         found = found.filter(state=state)
     for name, column in {"severity": "severity", "kind": "kind", "run": "run__name"}.items():
@@ -68,24 +76,34 @@ def _asked(asked: Mapping[str, str]) -> QuerySet[Alert]:
     return found
 
 
-def alert_summary() -> AlertSummary:
-    """Return how much needs attention, and the newest of it, errors first."""
-    counted = unresolved_counts()
+def alert_summary(*, now: datetime) -> AlertSummary:
+    """Return how much needs attention, and the newest of it, errors first.
+
+    What is silenced needs none for now; it is counted by itself.
+    """
+    still = silenced_ids(now=now)
+    counted = unresolved_counts(besides=still)
     errors_first = Case(When(severity=Severity.ERROR, then=0), default=1)
-    newest = Alert.objects.filter(state=AlertState.OPEN).select_related("run")
+    opened = Alert.objects.filter(state=AlertState.OPEN)
+    newest = opened.exclude(pk__in=still).select_related("run")
     return AlertSummary(
         errors=counted[AlertState.OPEN, Severity.ERROR],
         warnings=counted[AlertState.OPEN, Severity.WARNING],
         acknowledged=sum(counted[AlertState.ACKNOWLEDGED, each] for each in Severity),
-        newest=_rows(list(newest.order_by(errors_first, "-pk")[:NEWEST])),
+        silenced=opened.filter(pk__in=still).count() if still else 0,
+        newest=_rows(list(newest.order_by(errors_first, "-pk")[:NEWEST]), now=now),
     )
 
 
-def unresolved_counts() -> dict[tuple[str, str], int]:
-    """Return how many alerts are not resolved, by state and severity; a number for every pair."""
+def unresolved_counts(*, besides: Sequence[int] = ()) -> dict[tuple[str, str], int]:
+    """Return how many alerts are not resolved, by state and severity; a number for every pair.
+
+    Open ones of these ids are left out.
+    """
     states = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
     counts: dict[tuple[str, str], int] = {(state, each): 0 for state in states for each in Severity}
-    rows = Alert.objects.filter(UNRESOLVED).order_by().values_list("state", "severity")
+    found = Alert.objects.filter(UNRESOLVED).exclude(state=AlertState.OPEN, pk__in=besides)
+    rows = found.order_by().values_list("state", "severity")
     return counts | {(state, each): number for state, each, number in rows.annotate(Count("pk"))}
 
 
@@ -101,12 +119,12 @@ def alert_of(alert_id: int) -> Alert:
     return alert
 
 
-def alert_detail(alert: Alert) -> AlertDetail:
+def alert_detail(alert: Alert, *, now: datetime) -> AlertDetail:
     """Return an alert with what is known of it, and whom it told, the newest first."""
     deliveries = alert.deliveries.order_by("-pk")[:DELIVERIES_AT_MOST]
     names = token_names([alert.acknowledged_by, alert.resolved_by])
     return AlertDetail(
-        **msgspec.structs.asdict(alert_row(alert, names=names)),
+        **msgspec.structs.asdict(alert_row(alert, names=names, known=silences(now=now))),
         details=alert.details,
         deliveries=[delivery_row(row) for row in deliveries],
     )
@@ -120,46 +138,58 @@ def delivery_row(row: AlertDelivery) -> AlertDeliveryRow:
 
 
 def webhooks() -> WebhookList:
-    """Return the webhooks that are set, each with the newest sample that was sent to it."""
-    urls = settings.ROLLDECK_ALERT_WEBHOOKS
+    """Return the channels that are set, each with the newest sample that was sent to it."""
+    known = channels()
     tests = AlertDelivery.objects.filter(change="test").order_by("target_fingerprint", "-pk")
     newest = {
         row.target_fingerprint: delivery_row(row)
-        for row in tests.filter(target_fingerprint__in=map(fingerprint, urls)).distinct(
+        for row in tests.filter(target_fingerprint__in=[one.fingerprint for one in known]).distinct(
             "target_fingerprint"
         )
     }
     return WebhookList(
         results=[
             WebhookRow(
-                id=fingerprint(url),
-                target=label(url),
-                is_signed=bool(settings.ROLLDECK_ALERT_WEBHOOK_SECRET),
-                least_severity=settings.ROLLDECK_ALERT_WEBHOOK_LEVEL,  # type: ignore[arg-type]
-                last_test=newest.get(fingerprint(url)),
+                id=one.fingerprint,
+                channel="email" if one.is_mail else "webhook",
+                target=one.label,
+                is_signed=bool(settings.ROLLDECK_ALERT_WEBHOOK_SECRET) and not one.is_mail,
+                least_severity=str(one.least),  # type: ignore[arg-type]
+                last_test=newest.get(one.fingerprint),
             )
-            for url in urls
+            for one in known
         ]
     )
 
 
-def _rows(alerts: list[Alert]) -> list[AlertRow]:
+def _rows(alerts: list[Alert], *, now: datetime) -> list[AlertRow]:
     names = token_names(
         one for alert in alerts for one in (alert.acknowledged_by, alert.resolved_by)
     )
-    return [alert_row(alert, names=names) for alert in alerts]
+    known = silences(now=now)
+    return [alert_row(alert, names=names, known=known) for alert in alerts]
 
 
-def alert_row(alert: Alert, *, names: Mapping[str, str]) -> AlertRow:
-    """Return an alert as lists show it; `names` are those of tokens, by identity."""
+def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence] = ()) -> AlertRow:
+    """Return an alert as lists show it; `names` are those of tokens, by identity.
+
+    A rule's alert has the name of the rule and its runbook, as they were when it was last seen.
+    """
     note = KINDS[AlertKind(alert.kind)]
-    own = set(AlertRow.__struct_fields__) - _FROM_KIND
+    own = set(AlertRow.__struct_fields__) - _WORKED_OUT
     given: dict[str, Any] = {name: getattr(alert, name) for name in own}
     given["run"] = alert.run.name if alert.run else None
     for name in ("acknowledged_by", "resolved_by"):
-        given[name] = _person(given[name], names)
-    return AlertRow(**given, title=note.title, advice=note.advice)
+        given[name] = shown_name(given[name], names)
+    told = alert.details if alert.kind == AlertKind.RULE else {}
+    return AlertRow(
+        **given,
+        title=told.get("title") or note.title,
+        advice=told.get("runbook") or note.advice,
+        metric=told.get("metric", ""),
+        silenced_until=_silenced_until(alert, known),
+    )
 
 
-def _person(identity: str, names: Mapping[str, str]) -> str:
-    return names.get(identity) or identity.partition(":")[2] or identity
+def _silenced_until(alert: Alert, known: Sequence[Silence]) -> datetime | None:
+    return until_of(alert, list(known)) if known else None

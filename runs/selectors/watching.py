@@ -1,5 +1,6 @@
 """Read what clients were answered, and what anybody changed."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.db.models import Count, Max, Q, QuerySet, Sum
@@ -51,6 +52,11 @@ def token_names(identities: Any) -> dict[str, str]:
     ]
     found = ApiToken.objects.filter(pk__in=numbers).values_list("pk", "name")
     return {f"token:{pk}": name for pk, name in found}
+
+
+def shown_name(identity: str, names: Mapping[str, str]) -> str:
+    """Return what people call whoever did something; `names` are those of tokens, by identity."""
+    return names.get(identity) or identity.partition(":")[2] or identity
 
 
 def audit(*, asked: dict[str, str], before: int | None, limit: int) -> AuditList:

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from runs.core.alerts import SEEN_AT_MOST, AlertKind, Condition, compare
 from runs.models import Alert
-from runs.services import alerts
+from runs.services import alerts, webhooks
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ def watch(*, now: datetime) -> int:
                 changed += _settle(kinds, look(now), now=now)
         except Exception:
             logger.exception("%s cannot be looked at", ", ".join(sorted(kinds)))
+    webhooks.tell_held_back(now=now)
     return changed
 
 

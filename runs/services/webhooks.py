@@ -1,4 +1,4 @@
-"""Tell webhooks what became of alerts, and try again until they have heard it.
+"""Tell webhooks and mailboxes what became of alerts, and try again until they have heard it.
 
 What is to be told is written down in the transaction that changes the alert, so it is told exactly
 when the change is there. Sending is a job of its own: whoever sends has claimed the delivery and
@@ -16,10 +16,13 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from runs.core import webhooks as rules
-from runs.core.alerts import Severity
-from runs.live import posting
+from runs.core.alerts import AlertState
+from runs.live import mailing, posting
 from runs.models import Alert, AlertDelivery
 from runs.selectors.alerts import alert_row
+from runs.selectors.channels import MAIL, Channel, channel_of, channels
+from runs.selectors.silences import silences, until_of
+from runs.services.alert_mail import letter
 from runs.services.events import record_event
 from runs.wire.alerts import AlertMessage, AlertRow
 
@@ -29,7 +32,6 @@ SEND_FOR: Final = timedelta(seconds=20)
 """How long one pass begins further deliveries."""
 # Longer than a job may take: nobody else takes the delivery while this one is at it.
 CLAIMED_FOR: Final = timedelta(seconds=90)
-_WEIGHTS: Final = list(Severity)
 _SAMPLE_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.webhook'), hashtext(%s))"
 
 
@@ -42,16 +44,34 @@ class SampleSentJustNow(Exception):
 
 
 def tell(alert: Alert, change: str, *, now: datetime) -> int:
-    """Write down that each webhook is to hear of a change; return how many there are."""
-    urls = settings.ROLLDECK_ALERT_WEBHOOKS
-    least = Severity(settings.ROLLDECK_ALERT_WEBHOOK_LEVEL)
-    if not urls or _WEIGHTS.index(Severity(alert.severity)) < _WEIGHTS.index(least):
+    """Write down that each channel is to hear of a change; return how many there are.
+
+    Of what is silenced nobody hears. What was raised so is held back: it is told when the silence
+    is over, if it is still open then, and its end is not told to those who never heard of it.
+    """
+    is_silenced = until_of(alert, silences(now=now)) is not None
+    if is_silenced and change == "raised":
+        Alert.objects.filter(pk=alert.pk).update(is_held_back=True)
+    if is_silenced or alert.is_held_back:
         return 0
+    hearing = [one for one in channels() if one.hears_of(alert.severity)]
     message = _message(alert_row(alert, names={}), change, now=now)
     deliveries = AlertDelivery.objects.bulk_create(
-        _delivery(url, message, alert=alert, now=now) for url in urls
+        _delivery(one, message, alert=alert, now=now) for one in hearing
     )
     return len(deliveries)
+
+
+def tell_held_back(*, now: datetime) -> int:
+    """Tell of what is open, was silenced when it was raised, and is not any more."""
+    known = silences(now=now)
+    waiting = Alert.objects.select_related("run").filter(is_held_back=True, state=AlertState.OPEN)
+    told = [alert for alert in waiting if until_of(alert, known) is None]
+    for alert in told:
+        Alert.objects.filter(pk=alert.pk).update(is_held_back=False)
+        alert.is_held_back = False
+        tell(alert, "raised", now=now)
+    return len(told)
 
 
 @transaction.atomic
@@ -64,8 +84,8 @@ def send_sample(*, webhook: str, actor: str, reason: str = "", now: datetime) ->
         WebhookNotFound: If none of this fingerprint is set.
         SampleSentJustNow: If somebody has sent one a moment ago.
     """
-    urls = {rules.fingerprint(url): url for url in settings.ROLLDECK_ALERT_WEBHOOKS}
-    if webhook not in urls:
+    channel = channel_of(webhook)
+    if channel is None:
         raise WebhookNotFound(f"there is no webhook {webhook}")
     with connection.cursor() as cursor:
         cursor.execute(_SAMPLE_LOCK, [webhook])
@@ -78,12 +98,12 @@ def send_sample(*, webhook: str, actor: str, reason: str = "", now: datetime) ->
         seconds = rules.SAMPLE_AGAIN_AFTER.total_seconds()
         raise SampleSentJustNow(f"a sample was sent to it within the last {seconds:.0f} seconds")
     message = _message(_sample_row(now=now), "test", now=now)
-    delivery = _delivery(urls[webhook], message, alert=None, now=now)
+    delivery = _delivery(channel, message, alert=None, now=now)
     delivery.save()
     record_event(
         run_id=None,
         kind="webhook_tested",
-        message=f"sent a sample to the webhook {delivery.target}",
+        message=f"sent a sample to {delivery.target}",
         actor=actor,
         reason=reason,
         details={"delivery": delivery.pk, "webhook": webhook},
@@ -103,7 +123,8 @@ def _sample_row(*, now: datetime) -> AlertRow:
         state="resolved",
         run=None,
         subject="",
-        message="this is a test of the webhook, nothing is wrong",
+        metric="",
+        message="this is a test, nothing is wrong",
         first_seen_at=now,
         last_seen_at=now,
         times_seen=1,
@@ -114,17 +135,18 @@ def _sample_row(*, now: datetime) -> AlertRow:
         resolved_at=now,
         resolved_by="",
         resolved_reason="",
+        silenced_until=None,
     )
 
 
 def _delivery(
-    url: str, message: AlertMessage, *, alert: Alert | None, now: datetime
+    channel: Channel, message: AlertMessage, *, alert: Alert | None, now: datetime
 ) -> AlertDelivery:
     return AlertDelivery(
         alert=alert,
         change=message.change,
-        target=rules.label(url),
-        target_fingerprint=rules.fingerprint(url),
+        target=channel.label,
+        target_fingerprint=channel.fingerprint,
         body=msgspec.json.encode(message).decode(),
         created_at=now,
         next_attempt_at=now,
@@ -138,7 +160,7 @@ def _message(row: AlertRow, change: str, *, now: datetime) -> AlertMessage:
         change=change,  # type: ignore[arg-type]
         at=now,
         deck=deck,
-        text=f"[{where}] {row.severity} {change}: {row.message}",
+        text=rules.chat_text(f"[{where}] {row.severity} {change}: {row.message}"),
         url=f"{deck}/alerts?alert={row.id}" if row.id else f"{deck}/settings",
         alert=row,
     )
@@ -170,33 +192,43 @@ def _claim(*, now: datetime) -> AlertDelivery | None:
 
 
 def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetime]) -> bool:
-    url = _url_of(delivery)
-    if url is None:
-        return _settle(delivery, "given up", error="no such webhook is set any more", now=now)
-    body = delivery.body.encode()
-    signature = rules.signature(
-        settings.ROLLDECK_ALERT_WEBHOOK_SECRET, body, at_seconds=int(now.timestamp())
-    )
-    headers = {"X-Rolldeck-Delivery": str(delivery.pk), "X-Rolldeck-Signature": signature}
+    channel = channel_of(delivery.target_fingerprint)
+    if channel is None:
+        return _settle(delivery, "given up", error="it is not in the settings any more", now=now)
+    status: int | None = None  # mail servers say no more than that they have taken it
     try:
-        status = posting.post(
-            url,
-            body,
-            headers=headers,
-            may_be_private=settings.ROLLDECK_ALERT_PRIVATE_WEBHOOKS,
-        )
+        if channel.is_mail:
+            _mail(delivery, channel)
+        else:
+            status = _post(delivery, channel, now=now)
     except posting.AddressNotPublic as error:
         return _settle(delivery, "given up", error=str(error), now=clock())
     except posting.NotHeard as error:
         return _put_off(delivery, error=str(error), begun_at=now, now=clock())
-    if 200 <= status < 300:
+    if status is None or 200 <= status < 300:
         return _settle(delivery, "delivered", status=status, begun_at=now, now=clock())
     return _put_off(delivery, error="", status=status, begun_at=now, now=clock())
 
 
-def _url_of(delivery: AlertDelivery) -> str | None:
-    urls = settings.ROLLDECK_ALERT_WEBHOOKS
-    return next((u for u in urls if rules.fingerprint(u) == delivery.target_fingerprint), None)
+def _post(delivery: AlertDelivery, channel: Channel, *, now: datetime) -> int:
+    body = delivery.body.encode()
+    signature = rules.signature(
+        settings.ROLLDECK_ALERT_WEBHOOK_SECRET, body, at_seconds=int(now.timestamp())
+    )
+    return posting.post(
+        channel.address,
+        body,
+        headers={"X-Rolldeck-Delivery": str(delivery.pk), "X-Rolldeck-Signature": signature},
+        may_be_private=settings.ROLLDECK_ALERT_PRIVATE_WEBHOOKS,
+    )
+
+
+def _mail(delivery: AlertDelivery, channel: Channel) -> None:
+    told = msgspec.json.decode(delivery.body, type=AlertMessage)
+    mailing.mail(
+        channel.address.removeprefix(MAIL),
+        letter(told, delivery=delivery.pk, place=settings.ROLLDECK_DEPLOYMENT),
+    )
 
 
 def _settle(

@@ -21,6 +21,7 @@ Kind = Literal[
     "ledger_unbalanced",
     "queue_full",
     "disk_low",
+    "rule",
 ]
 Severity = Literal["warning", "error"]
 State = Literal["open", "acknowledged", "resolved"]
@@ -41,7 +42,10 @@ class AlertRow(Struct, frozen=True, kw_only=True):
     run: str | None
     """Null for what concerns the whole deck."""
     subject: str
-    """Which part of the run it is about: a batch, a lesson; empty for the run itself."""
+    """Which part of the run it is about: a batch, a lesson, or the id of the rule that is broken;
+    empty for the run itself."""
+    metric: str
+    """The one that broke a rule; empty for what is no rule."""
     message: str
     first_seen_at: datetime
     last_seen_at: datetime
@@ -55,16 +59,20 @@ class AlertRow(Struct, frozen=True, kw_only=True):
     resolved_at: datetime | None
     resolved_by: str
     resolved_reason: str
+    silenced_until: datetime | None
+    """Until then nobody is told of it; null where it is not silenced."""
 
 
 class AlertSummary(Struct, frozen=True, kw_only=True):
     """How much needs attention, and the newest of it: errors first."""
 
     errors: int
-    """Open alerts of this severity."""
+    """Open alerts of this severity that are not silenced."""
     warnings: int
     acknowledged: int
     """Alerts that somebody is at, of either severity."""
+    silenced: int
+    """Open alerts that nobody is told of for a while, of either severity."""
     newest: list[AlertRow]
 
 
@@ -77,12 +85,12 @@ class AlertList(Struct, frozen=True, kw_only=True):
 
 
 class AlertDeliveryRow(Struct, frozen=True, kw_only=True):
-    """A change of an alert on its way to one webhook."""
+    """A change of an alert on its way to one channel."""
 
     id: int
     change: Change
     target: str
-    """Scheme and host; the rest of the address may be a secret."""
+    """Scheme and host of a webhook, the rest of which may be a secret; or ``mailto:`` somebody."""
     state: Literal["waiting", "delivered", "given up"]
     created_at: datetime
     attempts: int
@@ -109,7 +117,8 @@ class AlertMessage(Struct, frozen=True, kw_only=True):
     deck: str
     """Address of the deck."""
     text: str
-    """All of it in one line, under the name that chat systems read."""
+    """All of it in one line, under the name that chat systems read: `&`, `<` and `>` are escaped as
+    they want it."""
     url: str
     alert: AlertRow
     """Of a test: one that stands nowhere, under id 0 and resolved."""
@@ -120,9 +129,11 @@ class WebhookRow(Struct, frozen=True, kw_only=True):
 
     id: str
     """Tells it from the others, and not what it is."""
+    channel: Literal["webhook", "email"]
     target: str
-    """Scheme and host; the rest of the address may be a secret."""
+    """Scheme and host of a webhook, the rest of which may be a secret; or ``mailto:`` somebody."""
     is_signed: bool
+    """Of a webhook; mail is not signed."""
     least_severity: Severity
     """Of the alerts that it is told of."""
     last_test: AlertDeliveryRow | None

@@ -118,3 +118,59 @@ def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
     seeded_deck.post(f"/api/alerts/{int(alert.split()[-1])}/resolve", {"reason": "was a test"})
     expect(bell).to_have_attribute("data-open-alerts", str(before), timeout=40_000)
     assert lost, "no frame was lost, so nothing was tried"
+
+
+def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
+    signed_in: Page, deck: Deck
+) -> None:
+    page, run = signed_in, "ruled-run"
+    deck.post("/api/runs", {"name": run, "kind": "outside", "start": True})
+    deck.post(f"/api/runs/{run}/trainers")
+    for step, value in enumerate([1.0, 1.0, 8.0, 9.0]):
+        sample = {"name": "kl", "step": step, "value": value}
+        deck.post(f"/api/runs/{run}/metrics", {"samples": [sample]})
+    page.goto(f"/runs/{run}/metrics")
+    page.get_by_role("button", name="Options of kl").click()
+    page.get_by_role("menuitem", name="Alert when").click()
+    dialog = page.get_by_role("dialog", name="New alert rule")
+    expect(dialog.get_by_label("Metric")).to_have_value("kl")
+    expect(dialog.get_by_role("textbox", name="Run", exact=True)).to_have_value(run)
+    # A height that is clicked becomes the threshold, and the preview follows.
+    chart = dialog.locator(".u-over")
+    box = chart.bounding_box()
+    assert box is not None
+    chart.click(position={"x": box["width"] / 2, "y": box["height"] / 2})
+    expect(dialog.get_by_role("textbox", name="Threshold")).to_have_value(
+        re.compile(r"^[456](\.\d+)?$")
+    )
+    expect(dialog.get_by_text("it would have fired once")).to_be_visible()
+    dialog.get_by_label("Name").fill("KL runs away")
+    dialog.get_by_label("What to do").fill("Lower the learning rate.")
+    dialog.get_by_role("button", name="Make the rule").click()
+    expect(dialog).to_have_count(0)
+
+    # Its alert comes by itself, with what was said of it, and leads to the chart.
+    page.goto(f"/alerts?run={run}&kind=rule")
+    page.get_by_role("button", name=re.compile("^kl of ruled-run is above")).click(timeout=60_000)
+    drawer = page.get_by_role("dialog", name="KL runs away")
+    expect(drawer.get_by_text("Lower the learning rate.")).to_be_visible()
+    drawer.get_by_role("button", name="Silence…").click()
+    silence = page.get_by_role("dialog", name="Silence alerts")
+    silence.get_by_label("Reason").fill("we know of it")
+    silence.get_by_role("button", name="Silence them").click()
+    expect(drawer.locator("[data-alert=silenced]")).to_be_visible()
+    page.goto("/alerts?view=silences")
+    row = page.get_by_role("row").filter(has_text="KL runs away")
+    expect(row.locator("[data-silence=lasting]")).to_be_visible()
+
+    page.goto("/alerts?view=rules")
+    row = page.get_by_role("row").filter(has_text="KL runs away")
+    expect(row.locator("[data-rule-state=firing]")).to_be_visible()
+    row.get_by_role("button", name="Do something with KL runs away").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    confirm = page.get_by_role("dialog", name="Delete KL runs away?")
+    confirm.get_by_label("Reason").fill("was a test")
+    confirm.get_by_role("button", name="Delete it").click()
+    expect(row).to_have_count(0)
+    (event, *_) = deck.get("/api/audit?kind=alert_rule_deleted")["results"]
+    assert (event["actor"], event["reason"]) == ("user:ada", "was a test")

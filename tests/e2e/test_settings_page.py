@@ -85,7 +85,7 @@ def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
 ) -> None:
     sign_in(page, OPERATOR)
     page.goto("/settings")
-    row = page.get_by_role("table", name="Webhooks").locator("[data-webhook]")
+    row = page.get_by_role("table", name="Whom alerts are told").locator("[data-webhook]")
     expect(row).to_contain_text("errors and warnings, signed")
     expect(row).not_to_contain_text("a-secret-path")
     row.get_by_role("button", name="Test").click()

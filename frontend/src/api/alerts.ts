@@ -13,7 +13,7 @@ export type AlertSummary = Schemas["AlertSummary"];
 export type AlertKind = AlertRow["kind"];
 export type Severity = AlertRow["severity"];
 
-export const STATES = ["unresolved", "open", "acknowledged", "resolved", "all"] as const;
+export const STATES = ["unresolved", "open", "acknowledged", "silenced", "resolved", "all"] as const;
 export type AskedState = (typeof STATES)[number];
 export type AskedAlerts = { state?: AskedState; severity?: Severity; kind?: AlertKind; run?: string; text?: string };
 
@@ -34,6 +34,7 @@ export const KINDS: Record<AlertKind, string> = {
   ledger_unbalanced: "A ledger does not balance",
   queue_full: "A queue is full",
   disk_low: "The disk is nearly full",
+  rule: "A rule of people",
 };
 
 const REREAD_MS = 5_000;

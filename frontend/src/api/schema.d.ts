@@ -21,6 +21,95 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/alert-rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List the rules by name, each with how many of its alerts hold. */
+        get: operations["alert_rules_list"];
+        put?: never;
+        /** @description Make a rule; it is watched within seconds. */
+        post: operations["alert_rules_make"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/alert-rules/{rule}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return a rule. */
+        get: operations["alert_rules_show"];
+        /** @description Set all of a rule; switched off, it is kept and not watched. */
+        put: operations["alert_rules_set"];
+        post?: never;
+        /** @description Delete a rule and its silences; its alerts are over within seconds. */
+        delete: operations["alert_rules_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/alert-rules/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return when a rule would have raised alerts, with the curves; nothing is stored. */
+        get: operations["alert_rules_preview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/alert-silences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List the silences that last, then the newest of those that are over. */
+        get: operations["alert_silences_list"];
+        put?: never;
+        /** @description Let alerts of a kind or a rule tell nobody until a moment. */
+        post: operations["alert_silences_make"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/alert-silences/{silence}/end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Let what was silenced speak again; what holds by then is told. */
+        post: operations["alert_silences_end"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/alerts": {
         parameters: {
             query?: never;
@@ -2649,7 +2738,7 @@ export interface components {
         };
         /**
          * AlertDeliveryRow
-         * @description A change of an alert on its way to one webhook.
+         * @description A change of an alert on its way to one channel.
          */
         AlertDeliveryRow: {
             id: number;
@@ -2673,7 +2762,7 @@ export interface components {
         AlertDetail: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -2682,6 +2771,7 @@ export interface components {
             state: "acknowledged" | "open" | "resolved";
             run: string | null;
             subject: string;
+            metric: string;
             message: string;
             first_seen_at: string;
             last_seen_at: string;
@@ -2693,6 +2783,7 @@ export interface components {
             resolved_at: string | null;
             resolved_by: string;
             resolved_reason: string;
+            silenced_until: string | null;
             details: Record<string, unknown>;
             deliveries: components["schemas"]["AlertDeliveryRow"][];
         };
@@ -2712,7 +2803,7 @@ export interface components {
         AlertRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -2721,6 +2812,7 @@ export interface components {
             state: "acknowledged" | "open" | "resolved";
             run: string | null;
             subject: string;
+            metric: string;
             message: string;
             first_seen_at: string;
             last_seen_at: string;
@@ -2732,6 +2824,40 @@ export interface components {
             resolved_at: string | null;
             resolved_by: string;
             resolved_reason: string;
+            silenced_until: string | null;
+        };
+        /**
+         * AlertRuleList
+         * @description All rules, by name.
+         */
+        AlertRuleList: {
+            results: components["schemas"]["AlertRuleRow"][];
+            at_most: number;
+        };
+        /**
+         * AlertRuleRow
+         * @description A rule that somebody made.
+         */
+        AlertRuleRow: {
+            id: number;
+            name: string;
+            metric: string;
+            /** @enum {unknown} */
+            comparator: "above" | "at_least" | "at_most" | "below" | "not_finite";
+            threshold: number | null;
+            for_seconds: number;
+            /** @enum {unknown} */
+            severity: "error" | "warning";
+            runbook: string;
+            run: string | null;
+            filter: string;
+            is_enabled: boolean;
+            words: string;
+            created_at: string;
+            created_by: string;
+            changed_at: string;
+            changed_by: string;
+            firing: number;
         };
         /**
          * AlertSummary
@@ -2741,6 +2867,7 @@ export interface components {
             errors: number;
             warnings: number;
             acknowledged: number;
+            silenced: number;
             newest: components["schemas"]["AlertRow"][];
         };
         /**
@@ -3823,6 +3950,15 @@ export interface components {
             remedy: string;
         };
         /**
+         * FiredSpell
+         * @description One alert that there would have been.
+         */
+        FiredSpell: {
+            began_at: string;
+            raised_at: string;
+            ended_at: string | null;
+        };
+        /**
          * FleetControl
          * @description What the platform wants of a fleet: answer of control long-polls and of reports.
          */
@@ -4658,6 +4794,20 @@ export interface components {
             published_at: string;
         };
         /**
+         * NewSilence
+         * @description Which alerts are to tell nobody, until when, and why.
+         */
+        NewSilenceRequest: {
+            /** @enum {unknown} */
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            /** @default null */
+            rule: number | null;
+            /** @default null */
+            run: string | null;
+            until: string;
+            reason: string;
+        };
+        /**
          * NextBatch
          * @description How long to wait for a batch, and which shard of it is wanted.
          *
@@ -4893,6 +5043,19 @@ export interface components {
             padding: number | null;
             oldest_at: string | null;
             newest_at: string | null;
+        };
+        /**
+         * PreviewedRun
+         * @description What a rule would have told of one run.
+         */
+        PreviewedRun: {
+            run: string;
+            is_watched: boolean;
+            began_at: string;
+            ended_at: string;
+            line: components["schemas"]["MetricLine"];
+            accuracy_seconds: number;
+            fired: components["schemas"]["FiredSpell"][];
         };
         /**
          * PrioritiesUpdated
@@ -5264,6 +5427,16 @@ export interface components {
             reason: string;
             /** @default 0 */
             wait_seconds: number;
+        };
+        /**
+         * RulePreview
+         * @description What a rule would have told.
+         */
+        RulePreview: {
+            words: string;
+            runs: number;
+            measured: number;
+            results: components["schemas"]["PreviewedRun"][];
         };
         /**
          * RunCheck
@@ -5646,6 +5819,35 @@ export interface components {
             results: components["schemas"]["BrowserRow"][];
         };
         /**
+         * SetAlertRule
+         * @description All of a rule, as it is to be.
+         */
+        SetAlertRuleRequest: {
+            name: string;
+            metric: string;
+            /** @enum {unknown} */
+            comparator: "above" | "at_least" | "at_most" | "below" | "not_finite";
+            /** @default null */
+            threshold: number | null;
+            /** @default 0 */
+            for_seconds: number;
+            /**
+             * @default warning
+             * @enum {unknown}
+             */
+            severity: "error" | "warning";
+            /** @default  */
+            runbook: string;
+            /** @default null */
+            run: string | null;
+            /** @default  */
+            filter: string;
+            /** @default true */
+            is_enabled: boolean;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * SetTags
          * @description The tags that a run is to have, instead of those it has.
          */
@@ -5661,6 +5863,32 @@ export interface components {
         SignInRequest: {
             username: string;
             password: string;
+        };
+        /**
+         * SilenceList
+         * @description Silences that last, then those that are over, newest first.
+         */
+        SilenceList: {
+            results: components["schemas"]["SilenceRow"][];
+        };
+        /**
+         * SilenceRow
+         * @description Alerts that tell nobody for a while.
+         */
+        SilenceRow: {
+            id: number;
+            /** @enum {unknown} */
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            rule: number | null;
+            rule_name: string;
+            run: string | null;
+            until: string;
+            reason: string;
+            created_at: string;
+            created_by: string;
+            ended_at: string | null;
+            ended_by: string;
+            is_lasting: boolean;
         };
         /**
          * SlotReport
@@ -5989,6 +6217,8 @@ export interface components {
          */
         WebhookRow: {
             id: string;
+            /** @enum {unknown} */
+            channel: "email" | "webhook";
             target: string;
             is_signed: boolean;
             /** @enum {unknown} */
@@ -6318,18 +6548,460 @@ export interface operations {
             };
         };
     };
+    alert_rules_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertRuleList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alert_rules_make: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetAlertRuleRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertRuleRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alert_rules_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertRuleRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alert_rules_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rule: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetAlertRuleRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertRuleRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alert_rules_delete: {
+        parameters: {
+            query?: {
+                /** @description Why, for the audit; at most 2,000 letters. */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                rule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alert_rules_preview: {
+        parameters: {
+            query: {
+                comparator: "above" | "at_least" | "at_most" | "below" | "not_finite";
+                /** @description Else: the runs that this filter asks for. */
+                filter?: string;
+                /** @description How long it may be so; 0 if absent. */
+                for_seconds?: number;
+                /** @description 1 to 720; 24 if absent. */
+                hours?: number;
+                metric: string;
+                /** @description The one run that it is about. */
+                run?: string;
+                /** @description Absent for `not_finite`. */
+                threshold?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RulePreview"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alert_silences_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SilenceList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alert_silences_make: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSilenceRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SilenceRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    alert_silences_end: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                silence: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AskRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SilenceRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     alerts_list: {
         parameters: {
             query?: {
                 /** @description Only alerts with a smaller id. */
                 before?: number;
-                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
                 /** @description 1 to 200. */
                 limit?: number;
                 /** @description Its whole name. */
                 run?: string;
                 severity?: "error" | "warning";
-                state?: "acknowledged" | "all" | "open" | "resolved" | "unresolved";
+                state?: "acknowledged" | "all" | "open" | "resolved" | "silenced" | "unresolved";
                 /** @description A part of the message. */
                 text?: string;
             };

@@ -13,6 +13,9 @@ import { number } from "@/format";
 
 export type { Line } from "@/charts/plot";
 
+/** An entry of a chart's menu; it is told where the cursor was last, null before it was anywhere. */
+export type ChartDeed = { label: string; act: (index: number | null) => void };
+
 export type ChartProps = Omit<Plotted, "isLog"> & {
   /** What the chart shows, for those who cannot see it. */
   name: string;
@@ -22,6 +25,10 @@ export type ChartProps = Omit<Plotted, "isLog"> & {
   onZoom?: (span: View | null) => void;
   /** Somebody chose a point, by its place in `x`: with a click, or with the keyboard. */
   onPick?: (index: number) => void;
+  /** Somebody chose a height, in the unit of the y axis, with a click. */
+  onValue?: (value: number) => void;
+  /** What else can be done with the chart, for its menu. */
+  deeds?: readonly ChartDeed[];
   empty: string;
   /** Choices that the page keeps; without it the chart keeps them while it is seen. */
   isLog?: Kept<boolean>;
@@ -64,7 +71,7 @@ export function Chart(chart: ChartProps) {
   const { plotted, left } = useMemo(() => seenOf(chart, isLog.value, hidden.value), [chart, isLog.value, hidden.value]);
   const shown = plotted.lines.filter((line) => isShown(line, hidden.value));
   const hasPoints = shown.some((line) => line.values.some((value) => typeof value === "number"));
-  const { place, plot, width, tip, lastIndex, nearest } = usePlot({ plotted, hidden: hidden.value, hasPoints, onZoom: chart.onZoom, onPick: chart.onPick });
+  const { place, plot, width, tip, lastIndex, nearest } = usePlot({ plotted, hidden: hidden.value, hasPoints, onZoom: chart.onZoom, onPick: chart.onPick, onValue: chart.onValue });
   const hasLegend = chart.hasLegend ?? new Set(chart.lines.map(entryOf)).size > 1;
   const isHidden = shown.length < chart.lines.length && x.length > 0;
 
@@ -78,9 +85,9 @@ export function Chart(chart: ChartProps) {
     plot.current?.setCursor(at === undefined ? { left: -10, top: -10 } : { left: plot.current.valToPos(at, "x"), top: 1 });
   };
   return (
-    <div className="chart-box" data-pickable={chart.onPick ? true : undefined}>
+    <div className="chart-box" data-pickable={chart.onPick ? true : undefined} data-levels={chart.onValue ? true : undefined}>
       <div className="chart-plot">
-        <div ref={place} className="chart" style={{ height }} role="img" aria-label={summary(chart)} data-points={x.length}>
+        <div ref={place} className="chart" style={{ height }} role="img" aria-label={summary(chart)} data-points={x.length} data-marks={chart.marks?.length}>
           {!hasPoints && (
             <div className="chart-none" style={{ height }}>
               {emptyWords({ left, isHidden, empty: chart.empty })}

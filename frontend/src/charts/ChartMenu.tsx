@@ -13,10 +13,11 @@ type Props = {
   onPicture: () => void;
   onFile: () => void;
   onCopy: () => void;
+  deeds?: readonly { label: string; act: () => void }[];
 };
 
 /** All that can be done with a chart, out of the way until it is wanted. */
-export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onPicture, onFile, onCopy }: Props) {
+export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onPicture, onFile, onCopy, deeds = [] }: Props) {
   return (
     <Menu opened={isOpen} onChange={setIsOpen} position="bottom-end" shadow="md">
       <Menu.Target>
@@ -33,6 +34,10 @@ export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onP
         <Menu.Item disabled={cursor === null} rightSection={<span className="faint tiny">Ctrl C</span>} onClick={onCopy}>
           {cursor === null ? "Copy values under the cursor" : `Copy values at ${cursor}`}
         </Menu.Item>
+        {deeds.length > 0 && <Menu.Divider />}
+        {deeds.map(({ label, act }) => (
+          <Menu.Item key={label} onClick={act}>{label}</Menu.Item>
+        ))}
       </Menu.Dropdown>
     </Menu>
   );

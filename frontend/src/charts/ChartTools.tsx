@@ -50,6 +50,7 @@ export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy }: Pr
         onPicture={picture}
         onFile={() => save(new Blob([csvText(rows())], { type: "text/csv" }), fileName(name, "csv"))}
         onCopy={() => index !== null && onCopy(index)}
+        deeds={chart.deeds?.map(({ label, act }) => ({ label, act: () => act(lastIndex.current) }))}
       />
       {sheet && <SheetDialog name={name} sheet={sheet} isTime={chart.isTime} onClose={() => setSheet(null)} />}
     </>

@@ -1,11 +1,12 @@
+import type { Mark } from "@/charts/marks";
 import { MANY_LINES } from "@/charts/plot";
 import { Swatch } from "@/charts/Swatch";
 import { valueAt } from "@/charts/sheet";
 import type { ChartProps } from "@/charts/Chart";
 import { momentName } from "@/charts/ticks";
-import { elapsed, number, timeZone } from "@/format";
+import { elapsed, number, timeZone, visible } from "@/format";
 
-export type Tip = { index: number; left: number };
+export type Tip = { index: number; left: number; marks?: readonly Mark[] };
 type Props = { tip: Tip; chart: ChartProps; width: number; nearest: string | null };
 
 /** A place on the x axis in words. */
@@ -25,6 +26,11 @@ export function TipBox({ tip, chart, width, nearest }: Props) {
   return (
     <div className="chart-tip" style={{ top: 8, ...side }} aria-hidden="true">
       <div className="faint">{placeName(chart, place)}</div>
+      {tip.marks?.map((mark) => (
+        <div key={`${mark.x} ${mark.text}`} className="chart-tip-mark">
+          {mark.role === "note" ? "⚑" : "·"} {visible(mark.text)}
+        </div>
+      ))}
       {rows.map(({ line, value, isNearest }) => (
         <div key={line.label} className="chart-tip-row" data-nearest={isNearest || undefined}>
           <Swatch look={line} />

@@ -23,6 +23,17 @@ export function onClickedPoint(plot: uPlot, choose: (index: number) => void): vo
   });
 }
 
+/** Call `choose` with the height that was clicked, in the unit of the y axis; drags choose none. */
+export function onClickedValue(plot: uPlot, choose: (value: number) => void): void {
+  let pressedAt = 0;
+  plot.over.addEventListener("mousedown", (event) => {
+    pressedAt = event.clientX;
+  });
+  plot.over.addEventListener("click", (event) => {
+    if (Math.abs(event.clientX - pressedAt) <= SLIP_PX) choose(plot.posToVal(event.clientY - plot.over.getBoundingClientRect().top, "y"));
+  });
+}
+
 type Props = {
   name: string;
   points: number;

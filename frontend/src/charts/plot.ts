@@ -3,6 +3,7 @@
 import uPlot from "uplot";
 import type { Column } from "@/charts/columns";
 import { type Look, SHAPES } from "@/charts/looks";
+import { drawMarks, drawThreshold, type Marked } from "@/charts/marks";
 import { aloneIn, indexAt } from "@/charts/sheet";
 import { CLOCK_STEPS, DAY_STEPS, momentTicks } from "@/charts/ticks";
 import { count, elapsed, number, timeZone } from "@/format";
@@ -21,7 +22,7 @@ export type Line = {
   entry?: string;
 };
 
-export type Plotted = {
+export type Plotted = Marked & {
   isTime: boolean;
   /** Places are seconds since something, not since 1970. */
   isDuration?: boolean;
@@ -104,8 +105,11 @@ function atLeastSeconds(_u: uPlot, low: number | null, high: number | null): uPl
   return [low, Math.max(high, low + LEAST_SECONDS)];
 }
 
-function rangeOf({ floor, isLog, least = LEAST_COUNT }: Plotted): uPlot.Range.Function {
-  return (_u, low, high) => {
+function rangeOf({ floor, isLog, least = LEAST_COUNT, threshold }: Plotted): uPlot.Range.Function {
+  return (_u, lowest, highest) => {
+    // A level that nothing has reached is seen all the same.
+    const low = lowest === null || threshold === undefined ? lowest : Math.min(lowest, threshold);
+    const high = highest === null || threshold === undefined ? highest : Math.max(highest, threshold);
     if (isLog) return low === null || high === null || low <= 0 ? [0.1, 1] : uPlot.rangeLog(low, high, 10, false);
     const bottom = floor === undefined ? low : Math.min(floor, low);
     if (bottom === null || high === null) return [0, 1];
@@ -173,7 +177,9 @@ export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Op
     hooks: {
       setCursor: [watch.onCursor],
       setSeries: areMany ? [(_u, at) => watch.onNearest(at === null ? null : at - first)] : [],
+      drawAxes: [(u) => drawThreshold(u, props, uPlot.pxRatio)],
       drawSeries: [(u, at) => drawMarkers(u, at, lines[at - first], at - first)],
+      draw: [(u) => drawMarks(u, props.marks ?? [], uPlot.pxRatio)],
     },
     // Room for half of the last tick's label.
     padding: [8, isTime || props.isDuration ? 26 : 12, 0, 0],

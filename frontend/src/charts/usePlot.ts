@@ -3,7 +3,8 @@
 import { useComputedColorScheme } from "@mantine/core";
 import { type RefObject, useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
-import { onClickedPoint } from "@/charts/picking";
+import { marksAt } from "@/charts/marks";
+import { onClickedPoint, onClickedValue } from "@/charts/picking";
 import { columnsOf, HEIGHT, MANY_LINES, optionsOf, type Plotted } from "@/charts/plot";
 import { isShown, type View } from "@/charts/sheet";
 import type { Tip } from "@/charts/TipBox";
@@ -25,6 +26,7 @@ type Asked = {
   hasPoints: boolean;
   onZoom?: (span: View | null) => void;
   onPick?: (index: number) => void;
+  onValue?: (value: number) => void;
 };
 
 function useWidth(): [RefObject<HTMLDivElement | null>, number] {
@@ -41,9 +43,9 @@ function useWidth(): [RefObject<HTMLDivElement | null>, number] {
 
 /** What of a chart, if it changes, has its plot built anew. */
 function shapeOf({ plotted, hidden }: Asked): string {
-  const { isTime, isDuration, steps, band, isLog, lines } = plotted;
+  const { isTime, isDuration, steps, band, isLog, lines, marks, threshold, stretches } = plotted;
   const looks = lines.map((line) => [line.label, line.role, line.dash, line.dashed, line.marker, line.thin, isShown(line, hidden)]);
-  return JSON.stringify([isTime, isDuration, steps, !!band, isLog, looks]);
+  return JSON.stringify([isTime, isDuration, steps, !!band, isLog, looks, marks, threshold, stretches]);
 }
 
 /** Of many lines only the chart that one looks at says them; the others show where it is. */
@@ -60,6 +62,8 @@ export function usePlot(asked: Asked): Living {
   zoom.current = asked.onZoom;
   const pick = useRef(asked.onPick);
   pick.current = asked.onPick;
+  const value = useRef(asked.onValue);
+  value.current = asked.onValue;
   const [tip, setTip] = useState<Tip | null>(null);
   const [nearest, setNearest] = useState<number | null>(null);
   const [zoomed, setZoomed] = useState(false);
@@ -73,7 +77,7 @@ export function usePlot(asked: Asked): Living {
     const onCursor = (u: uPlot) => {
       const { idx, left = -1 } = u.cursor;
       const isAway = idx === null || idx === undefined || left < 0 || !isLookedAt(place.current, lines.length);
-      setTip(isAway ? null : { index: idx, left });
+      setTip(isAway ? null : { index: idx, left, marks: marksAt(plotted.marks ?? [], left, (x) => u.valToPos(x, "x")) });
       if (!isAway) lastIndex.current = idx;
     };
     const built = new uPlot(optionsOf(plotted, width, { onCursor, onNearest: setNearest }), columns, place.current);
@@ -91,6 +95,7 @@ export function usePlot(asked: Asked): Living {
       zoom.current?.(null);
     });
     onClickedPoint(built, (index) => pick.current?.(index));
+    onClickedValue(built, (level) => value.current?.(level));
     plot.current = built;
     return () => {
       built.destroy();

@@ -3,7 +3,7 @@ import type { AlertRow } from "@/api/alerts";
 import { alertLook } from "@/components/alertLooks";
 
 /** How severe an alert is, or what was done about it. */
-export function AlertChip({ alert }: { alert: Pick<AlertRow, "severity" | "state"> }) {
+export function AlertChip({ alert }: { alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "silenced_until">> }) {
   const { tone, sign, word, meaning } = alertLook(alert);
   return (
     <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>

@@ -19,3 +19,9 @@ it("says how many there are of each severity", () => {
   expect(spoken({ errors: 1, warnings: 2 })).toBe("Alerts: 1 error, 2 warnings");
   expect(spoken({ errors: 0, warnings: 0 })).toBe("Alerts: none is open");
 });
+
+it("says of a silenced alert that nobody is told, and leads from a rule to its metric", () => {
+  expect(alertLook({ severity: "error", state: "open", silenced_until: "2026-03-01T12:00:00Z" }).word).toBe("silenced");
+  expect(alertLook({ severity: "error", state: "acknowledged", silenced_until: "2026-03-01T12:00:00Z" }).word).toBe("acknowledged");
+  expect(placeOf({ kind: "rule", run: "pole", subject: "3", metric: "train/loss" })).toBe("/runs/pole/metrics?pin=train%2Floss&x=time");
+});

@@ -9,14 +9,15 @@ const OPEN: Record<AlertRow["severity"], Look> = {
 };
 
 /** The word and the look of an alert: its severity while it is open, then what was done about it. */
-export function alertLook(alert: Pick<AlertRow, "severity" | "state">): Look & { word: string } {
+export function alertLook(alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "silenced_until">>): Look & { word: string } {
+  if (alert.state === "open" && alert.silenced_until) return { tone: "quiet", sign: "☾", meaning: `It holds (${alert.severity}), and nobody is told of it for a while.`, word: "silenced" };
   if (alert.state === "open") return { ...OPEN[alert.severity], word: alert.severity };
   if (alert.state === "acknowledged") return { tone: "busy", sign: "◔", meaning: "Somebody has seen it and is at it.", word: "acknowledged" };
   return { tone: "quiet", sign: "✓", meaning: "It is over, or somebody says so.", word: "resolved" };
 }
 
 /** The address of what an alert is about, within the dashboard; null for what has no page. */
-export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject">): string | null {
+export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject"> & Partial<Pick<AlertRow, "metric">>): string | null {
   if (!alert.run) return null;
   const run = `/runs/${encodeURIComponent(alert.run)}`;
   const subject = encodeURIComponent(alert.subject);
@@ -39,6 +40,8 @@ export function placeOf(alert: Pick<AlertRow, "kind" | "run" | "subject">): stri
     case "lesson_stalled":
     case "lesson_regressed":
       return `${run}/evaluations?lesson=${subject}`;
+    case "rule":
+      return `${run}/metrics?pin=${encodeURIComponent(alert.metric ?? "")}&x=time`;
     default:
       return run;
   }

@@ -6,7 +6,8 @@ from config.seed import texts
 from config.seed.scale import ACTOR, PREFIX
 from runs.core.alerts import AlertKind, Condition
 from runs.models import Alert, Run
-from runs.services import alerts, conditions
+from runs.services import alert_rules, alerts, conditions, silences
+from runs.wire.alert_rules import NewSilence, SetAlertRule
 
 
 def write(*, now: datetime) -> None:
@@ -16,6 +17,7 @@ def write(*, now: datetime) -> None:
     solved, reason = at + timedelta(hours=1), "the disk was replaced"
     alerts.resolve(alert_id=alert_id, actor=ACTOR, reason=reason, now=solved)
     _corrupt("hostile-text", f"{texts.MARKUP} {texts.DECEIT}", at=now - timedelta(minutes=30))
+    _rule(now=now)
     conditions.watch(now=now)
     failed = Alert.objects.filter(kind=AlertKind.RUN_FAILED, run__name__startswith=PREFIX).first()
     if failed is not None:
@@ -27,3 +29,26 @@ def _corrupt(name: str, message: str, *, at: datetime) -> int:
     run = Run.objects.current().get(name=f"{PREFIX}{name}")
     condition = Condition(kind=AlertKind.ITEMS_CORRUPT, run_id=run.pk, message=message)
     return alerts.raise_alert(condition, now=at)
+
+
+def _rule(*, now: datetime) -> None:
+    """Watch a number that stays as it should, and let a known trouble be still for a week."""
+    name = f"{PREFIX}cartpole-live"
+    wanted = SetAlertRule(
+        name="Value loss is not a number",
+        metric="value_loss",
+        comparator="not_finite",
+        severity="error",
+        runbook="Stop the run, and start it again from the last weights with half the rate.",
+        run=name,
+        reason="it diverged twice last month",
+    )
+    rule = alert_rules.make_rule(wanted=wanted, actor=ACTOR, now=now)
+    silence = NewSilence(
+        kind="rule",
+        rule=rule.pk,
+        run=name,
+        until=now + timedelta(days=7),
+        reason="the new optimiser is being tried out",
+    )
+    silences.silence(wanted=silence, actor=ACTOR, now=now)

@@ -11,8 +11,10 @@ from config.settings.connections import (
     celery_broker,
     database,
     inference_servers,
+    mail_addresses,
     payload_storage,
     runtime_env,
+    smtp,
     webhooks,
 )
 
@@ -155,6 +157,19 @@ ROLLDECK_ALERT_WEBHOOK_LEVEL = env.choice(
 )
 # Whether they may be on this machine or in its network, where much is trusted that is not public.
 ROLLDECK_ALERT_PRIVATE_WEBHOOKS = env.flag("ROLLDECK_ALERT_PRIVATE_WEBHOOKS", default=False)
+# People who are told by mail, of how much, and through which server.
+ROLLDECK_ALERT_EMAILS = mail_addresses(env.words("ROLLDECK_ALERT_EMAILS"))
+ROLLDECK_ALERT_EMAIL_LEVEL = env.choice(
+    "ROLLDECK_ALERT_EMAIL_LEVEL", "warning", of=("warning", "error")
+)
+DEFAULT_FROM_EMAIL = env.text("ROLLDECK_ALERT_EMAIL_FROM", "Rolldeck <rolldeck@localhost>")
+_mail = smtp(env.text("ROLLDECK_SMTP_URL", "smtp://localhost:25"))
+EMAIL_HOST, EMAIL_PORT = _mail.host, _mail.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.is_upgraded, _mail.is_encrypted
+EMAIL_TIMEOUT = 5
+# How long alerts are kept that are over; 0: for ever.
+ROLLDECK_ALERT_RETENTION_DAYS = env.integer("ROLLDECK_ALERT_RETENTION_DAYS", 90)
 # How long nothing may move in a running run; 0: for ever.
 ROLLDECK_STALLED_SECONDS = env.integer("ROLLDECK_STALLED_SECONDS", 600)
 

@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from psycopg.conninfo import conninfo_to_dict
 
 from config.env import InvalidSetting
@@ -128,3 +130,56 @@ def webhooks(urls: list[str]) -> list[str]:
         return [check_url(url) for url in dict.fromkeys(urls)]
     except InvalidWebhook as error:
         raise InvalidSetting(f"ROLLDECK_ALERT_WEBHOOKS: {error}") from None
+
+
+class MailServer(NamedTuple):
+    """Where mail is handed in."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    is_encrypted: bool
+    """From the first byte on."""
+    is_upgraded: bool
+    """By STARTTLS."""
+
+
+def smtp(url: str) -> MailServer:
+    """Return the mail server of ``smtp[s]://[user:password@]host[:port][?starttls=1]``.
+
+    Raises:
+        InvalidSetting: If it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        port, options = parts.port, dict(parse_qsl(parts.query))
+    except ValueError as error:
+        raise InvalidSetting(f"ROLLDECK_SMTP_URL: {error}") from None
+    if parts.scheme not in {"smtp", "smtps"} or not parts.hostname or set(options) - {"starttls"}:
+        raise InvalidSetting("ROLLDECK_SMTP_URL must be smtp[s]://[user:password@]host[:port]")
+    is_encrypted = parts.scheme == "smtps"
+    return MailServer(
+        host=parts.hostname,
+        port=port or (465 if is_encrypted else 25),
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        is_encrypted=is_encrypted,
+        is_upgraded=not is_encrypted and options.get("starttls") == "1",
+    )
+
+
+def mail_addresses(addresses: list[str]) -> list[str]:
+    """Return the mail addresses that alerts are told to, each once.
+
+    Raises:
+        InvalidSetting: If one of them is none.
+    """
+    found = list(dict.fromkeys(addresses))
+    for address in found:
+        try:
+            validate_email(address)
+        except ValidationError:
+            said = f"ROLLDECK_ALERT_EMAILS: {address!r} is no mail address"
+            raise InvalidSetting(said) from None
+    return found

@@ -36,6 +36,7 @@ def test_a_deck_lists_the_webhooks_that_are_set_and_none_of_their_secrets(olga: 
     (row,) = answer.json()["results"]
     assert row == {
         "id": fingerprint(URL),
+        "channel": "webhook",
         "target": "https://hooks.example.org",
         "is_signed": True,
         "least_severity": "warning",

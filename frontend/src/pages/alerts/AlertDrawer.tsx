@@ -1,5 +1,7 @@
 import { Button, Drawer, Group, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
 import { type AlertDelivery, type AlertDetail, alertQuery, type Deed, useDeed } from "@/api/alerts";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
@@ -10,7 +12,8 @@ import { ErrorState } from "@/components/ErrorState";
 import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
-import { number, visible } from "@/format";
+import { clock, number, visible } from "@/format";
+import { SilenceDialog } from "@/pages/alerts/silences/SilenceDialog";
 import css from "./alerts.module.css";
 
 type Moment = { at: string | null; what: string; who?: string; why?: string };
@@ -45,13 +48,13 @@ function History({ alert }: { alert: AlertDetail }) {
 }
 
 function Deliveries({ rows }: { rows: AlertDelivery[] }) {
-  if (rows.length === 0) return <p className="faint small">No webhook was set when it changed.</p>;
+  if (rows.length === 0) return <p className="faint small">Nobody was told when it changed: no webhook and no mailbox is set, or it was silenced.</p>;
   return (
     <div className="table-scroll">
-      <table className="table" aria-label="Webhooks">
+      <table className="table" aria-label="Whom it was told">
         <thead>
           <tr>
-            <th scope="col">Webhook</th>
+            <th scope="col">Whom</th>
             <th scope="col">Told</th>
             <th scope="col">Outcome</th>
             <th scope="col" className="num">Attempts</th>
@@ -75,7 +78,7 @@ function Deliveries({ rows }: { rows: AlertDelivery[] }) {
 }
 
 /** What a person does about an alert, with a reason. */
-function Decide({ alert }: { alert: AlertDetail }) {
+function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => void }) {
   const deed = useDeed();
   const mayOperate = useMayOperate();
   const [reason, setReason] = useDraft(`alert:${alert.id}`);
@@ -92,6 +95,9 @@ function Decide({ alert }: { alert: AlertDetail }) {
             disabled={!mayOperate} value={reason} onChange={(event) => setReason(event.currentTarget.value)}
           />
           <Group justify="flex-end" mt="sm">
+            <Button variant="subtle" color="gray" disabled={!mayOperate} onClick={onSilence} title={why ?? "Tell nobody of such alerts for a while."}>
+              Silence…
+            </Button>
             <Button
               variant="default" disabled={!mayOperate} loading={doing("resolve")} onClick={() => act("resolve")}
               title={why ?? "It is over, or need not be told: it is not raised again while it holds."}
@@ -113,9 +119,10 @@ function Decide({ alert }: { alert: AlertDetail }) {
 /** One alert: what to do about it, what was done, and whom it was told. */
 export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }) {
   const { data: alert, error } = useQuery(alertQuery(id));
+  const [isSilencing, setSilencing] = useState(false);
   const place = alert && placeOf(alert);
   return (
-    <Drawer opened onClose={onClose} position="right" size="lg" title={alert?.title ?? "Alert"} closeButtonProps={{ "aria-label": "Close" }}>
+    <Drawer opened onClose={onClose} position="right" size="lg" title={visible(alert?.title ?? "Alert")} closeButtonProps={{ "aria-label": "Close" }}>
       {error && <ErrorState title="This alert cannot be shown" error={error} />}
       {!alert && !error && <Skeletons heights={[90, 140]} />}
       {alert && (
@@ -123,16 +130,19 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
           <p className={css.lead}>
             <AlertChip alert={alert} /> <span className="anywhere">{visible(alert.message)}</span>
           </p>
-          <p className="soft">{alert.advice}</p>
+          <p className={`soft ${css.advice}`}>{visible(alert.advice)}</p>
           {place && <PlaceLink to={place} className={css.look}>Look at it →</PlaceLink>}
+          {alert.kind === "rule" && <Link to="/alerts" search={{ view: "rules", rule: Number(alert.subject) }} className={css.look}>The rule →</Link>}
+          {alert.silenced_until && <p className="small held">Silenced: nobody is told of it until {clock(alert.silenced_until)}. <Link to="/alerts" search={{ view: "silences" }}>All silences</Link></p>}
           {alert.state === "resolved" && !alert.cleared_at && (
             <p className="small held">It still holds. It is told again only when it has gone and come back.</p>
           )}
-          <Decide alert={alert} />
+          <Decide alert={alert} onSilence={() => setSilencing(true)} />
           <h3>History</h3>
           <History alert={alert} />
-          <h3>Webhooks</h3>
+          <h3>Whom it was told</h3>
           <Deliveries rows={alert.deliveries} />
+          {isSilencing && <SilenceDialog start={{ kind: alert.kind, rule: alert.kind === "rule" ? Number(alert.subject) : null, run: alert.run }} onClose={() => setSilencing(false)} />}
         </>
       )}
     </Drawer>

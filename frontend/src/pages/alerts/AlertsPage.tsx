@@ -1,142 +1,49 @@
-import { SegmentedControl, Select, TextInput } from "@mantine/core";
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { type AlertRow, alertsQuery, type AskedAlerts, type AskedState, KINDS, useAlertSummary } from "@/api/alerts";
-import { Age } from "@/components/Age";
-import { AlertChip } from "@/components/AlertChip";
+import { SegmentedControl } from "@mantine/core";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+import { useAlertSummary } from "@/api/alerts";
 import { many } from "@/components/alertLooks";
-import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
-import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { number, visible } from "@/format";
-import { AlertDrawer } from "@/pages/alerts/AlertDrawer";
+import { number } from "@/format";
+import { AlertList } from "@/pages/alerts/AlertList";
 import type { AlertsSearch } from "@/pages/alerts/search";
-import css from "./alerts.module.css";
 
-const TABS: { value: AskedState; label: string }[] = [
-  { value: "unresolved", label: "Unresolved" },
-  { value: "acknowledged", label: "Acknowledged" },
-  { value: "resolved", label: "Resolved" },
-  { value: "all", label: "All" },
-];
-const KIND_OPTIONS = Object.entries(KINDS).map(([value, label]) => ({ value, label }));
-const SEVERITIES = [
-  { value: "error", label: "Errors" },
-  { value: "warning", label: "Warnings" },
+const RulesPanel = lazy(async () => ({ default: (await import("@/pages/alerts/rules/RulesPanel")).RulesPanel }));
+const SilencesPanel = lazy(async () => ({ default: (await import("@/pages/alerts/silences/SilencesPanel")).SilencesPanel }));
+
+const ALERTS = "alerts";
+const PARTS = [
+  { value: ALERTS, label: "Alerts" },
+  { value: "rules", label: "Rules" },
+  { value: "silences", label: "Silences" },
 ];
 
-function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
-  const over = alert.cleared_at ?? alert.resolved_at;
-  return (
-    <tr data-row data-alert-id={alert.id} className="opens">
-      <td className="wide-only"><AlertChip alert={alert} /></td>
-      <td className={`anywhere ${css.what}`}>
-        <div className="narrow-only"><AlertChip alert={alert} /></div>
-        <button type="button" className="row-open" data-open onClick={onOpen}>{visible(alert.message)}</button>
-        <div className="small soft">
-          {alert.title}
-          {alert.state === "acknowledged" && ` · ${visible(alert.acknowledged_by)} is at it`}
-          {alert.acknowledged_reason && alert.state === "acknowledged" && `: “${visible(alert.acknowledged_reason)}”`}
-        </div>
-      </td>
-      <td className={`wide-only ${css.run}`}>
-        {alert.run ? <Link to="/runs/$name" params={{ name: alert.run }} className="strong run-name">{alert.run}</Link> : <span className="faint">the deck</span>}
-      </td>
-      <td className="num soft"><Age at={alert.first_seen_at} suffix=" ago" /></td>
-      <td className="num soft wide-only">{over ? <Age at={over} suffix=" ago" /> : <span className="faint">not yet</span>}</td>
-      <td className="num wide-only">{number(alert.times_seen)}</td>
-    </tr>
-  );
-}
-
-function Filters({ asked, onAsk }: { asked: AskedAlerts; onAsk: (changes: AlertsSearch) => void }) {
-  return (
-    <div className={css.boxes}>
-      <TextInput
-        size="xs" label="Text" placeholder="in the message" data-filter
-        value={asked.text ?? ""} onChange={(event) => onAsk({ text: event.currentTarget.value })}
-      />
-      <TextInput
-        size="xs" label="Run" placeholder="its whole name"
-        value={asked.run ?? ""} onChange={(event) => onAsk({ run: event.currentTarget.value })}
-      />
-      <Select
-        size="xs" label="Kind" placeholder="any" clearable searchable data={KIND_OPTIONS}
-        value={asked.kind ?? null} onChange={(kind) => onAsk({ kind: (kind as AskedAlerts["kind"]) ?? undefined })}
-      />
-      <Select
-        size="xs" label="Severity" placeholder="any" clearable data={SEVERITIES}
-        value={asked.severity ?? null} onChange={(severity) => onAsk({ severity: (severity as AskedAlerts["severity"]) ?? undefined })}
-      />
-    </div>
-  );
-}
-
-function Nothing({ asked }: { asked: AskedAlerts }) {
-  const isFiltered = Object.values(asked).some(Boolean);
-  return isFiltered ? (
-    <EmptyState title="No such alert">Take a word out of the boxes above, or look at <Link to="/alerts" search={{ state: "all" }}>all of them</Link>.</EmptyState>
-  ) : (
-    <EmptyState title="Nothing is wrong" command="ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck make serve">
-      A run that fails, a silent fleet, a quarantined batch, a full disk: each shows here within seconds, and goes when it
-      is over. Have a webhook told as well:
-    </EmptyState>
-  );
-}
-
-/** What is wrong, who is at it, and what was. */
+/** What is wrong and who is at it; what raises alerts, and what keeps them still. */
 export function AlertsPage() {
-  const { alert: opened, ...asked } = useSearch({ from: "/shell/alerts" });
+  const { alert: opened, view, rule, ...asked } = useSearch({ from: "/shell/alerts" });
   const navigate = useNavigate({ from: "/alerts" });
-  const pages = useInfiniteQuery(alertsQuery(asked));
   const summary = useAlertSummary();
-  const rows = pages.data?.pages.flatMap(({ results }) => results) ?? [];
   const look = (changes: AlertsSearch, replace = true) =>
     void navigate({ search: (now) => Object.fromEntries(Object.entries({ ...now, ...changes }).filter(([, value]) => value)), replace });
+  const show = (part: string) => void navigate({ search: part === ALERTS ? {} : { view: part as AlertsSearch["view"] } });
   return (
     <>
       <div className="page-title">
         <h1>Alerts</h1>
-        <span className="soft small">What is wrong, said once. It goes by itself when it is over.</span>
+        <SegmentedControl size="xs" aria-label="Part of the page" data={PARTS} value={view ?? ALERTS} onChange={show} />
         <span className="spacer" />
         {summary && (
           <span className="soft small" data-summary>
             {many(summary.errors, "error")}, {many(summary.warnings, "warning")} open · {number(summary.acknowledged)} acknowledged
+            {summary.silenced > 0 && ` · ${number(summary.silenced)} silenced`}
           </span>
         )}
       </div>
-      <section className="panel" aria-label="Alerts, newest first">
-        <div className={css.states}>
-          <SegmentedControl
-            size="xs" aria-label="State" data={TABS} value={asked.state ?? "unresolved"}
-            onChange={(state) => look({ state: state === "unresolved" ? undefined : (state as AskedState) })}
-          />
-        </div>
-        <Filters asked={asked} onAsk={look} />
-        {pages.isPending && <Skeletons heights={[260]} />}
-        {pages.isError && <ErrorState title="The alerts cannot be shown" error={pages.error} onRetry={() => void pages.refetch()} />}
-        {pages.isSuccess && rows.length === 0 && <Nothing asked={asked} />}
-        {rows.length > 0 && (
-          <div className="table-scroll">
-            <table className="table">
-              <thead>
-                <tr>
-                  <th scope="col" className="wide-only">State</th>
-                  <th scope="col">What</th>
-                  <th scope="col" className="wide-only">Run</th>
-                  <th scope="col" className="num">Since</th>
-                  <th scope="col" className="num wide-only">Over</th>
-                  <th scope="col" className="num wide-only" title="How often it happened; what holds on counts once">Times</th>
-                </tr>
-              </thead>
-              <tbody>{rows.map((row) => <Line key={row.id} alert={row} onOpen={() => look({ alert: row.id }, false)} />)}</tbody>
-            </table>
-          </div>
-        )}
-        <ShowMore pages={pages} />
-      </section>
-      {opened !== undefined && <AlertDrawer key={opened} id={opened} onClose={() => look({ alert: undefined }, false)} />}
+      <Suspense fallback={<Skeletons heights={[260]} />}>
+        {view === "rules" && <RulesPanel opened={rule} onOpen={(next) => look({ rule: next }, false)} />}
+        {view === "silences" && <SilencesPanel />}
+      </Suspense>
+      {view === undefined && <AlertList asked={asked} opened={opened} look={look} />}
     </>
   );
 }

@@ -7,3 +7,10 @@ it("keeps what can be asked, and nothing else", () => {
   });
   expect(alertsSearch({ state: "unresolved", severity: "loud", kind: "nothing", run: "", alert: "-1" })).toEqual({});
 });
+
+it("knows which part of the page is shown, and of the rules which is open", () => {
+  expect(alertsSearch({ view: "rules", rule: "new" })).toMatchObject({ view: "rules", rule: "new" });
+  expect(alertsSearch({ view: "rules", rule: "4" })).toMatchObject({ view: "rules", rule: 4 });
+  expect(alertsSearch({ view: "silences", rule: 4 })).toEqual({ view: "silences" });
+  expect(alertsSearch({ view: "moon", rule: 4 })).toEqual({});
+});

@@ -2,7 +2,13 @@
 
 import { type AskedAlerts, KINDS, STATES } from "@/api/alerts";
 
+export const VIEWS = ["rules", "silences"] as const;
+
 export type AlertsSearch = AskedAlerts & {
+  /** What of the page is shown; absent: the alerts. */
+  view?: (typeof VIEWS)[number];
+  /** The rule that is open in its dialog; of the rules. */
+  rule?: number | "new";
   /** The alert that is open in the drawer. */
   alert?: number;
 };
@@ -13,12 +19,16 @@ const text = (value: unknown): string | undefined =>
 /** Whatever the address holds, only what can be asked comes out. */
 export function alertsSearch(search: Record<string, unknown>): AlertsSearch {
   const alert = Number(search.alert);
+  const view = VIEWS.find((each) => each === search.view);
+  const rule = Number(search.rule);
   return {
     state: STATES.find((state) => state === search.state && state !== "unresolved"),
     severity: search.severity === "error" || search.severity === "warning" ? search.severity : undefined,
     kind: (Object.keys(KINDS) as (keyof typeof KINDS)[]).find((kind) => kind === search.kind),
     run: text(search.run),
     text: text(search.text),
+    view,
+    rule: view !== "rules" ? undefined : search.rule === "new" ? "new" : Number.isSafeInteger(rule) && rule > 0 ? rule : undefined,
     alert: Number.isSafeInteger(alert) && alert > 0 ? alert : undefined,
   };
 }

@@ -13,7 +13,9 @@ import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import css from "./settings.module.css";
 
-const COMMAND = "ROLLDECK_ALERT_WEBHOOKS=https://… make serve";
+const COMMAND = "ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck ROLLDECK_ALERT_EMAILS=ops@example.org make serve";
+
+const signed = ({ channel, is_signed }: Webhook): string => (channel === "email" ? "by mail" : is_signed ? "signed" : "not signed");
 
 function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const test = useWebhookTest();
@@ -27,7 +29,7 @@ function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
       onClose={onClose}
     >
       <p className={css.line}>
-        It gets one made-up alert, {webhook.is_signed ? "signed like a real one" : "unsigned like every one of this deck: no secret is set"}, whose text says
+        It gets one made-up alert{webhook.channel === "webhook" && (webhook.is_signed ? ", signed like a real one" : ", unsigned like every one of this deck: no secret is set")}, whose text says
         that it is a test. It is sent once and not repeated.
       </p>
     </ReasonDialog>
@@ -41,7 +43,7 @@ function Row({ webhook, mayTest, onTest }: { webhook: Webhook; mayTest: boolean;
       <td className="anywhere">
         {visible(webhook.target)}
         <div className="faint small">
-          {webhook.least_severity === "error" ? "errors only" : "errors and warnings"}, {webhook.is_signed ? "signed" : "not signed"}
+          {webhook.least_severity === "error" ? "errors only" : "errors and warnings"}, {signed(webhook)}
         </div>
       </td>
       <td aria-live="polite">
@@ -51,7 +53,7 @@ function Row({ webhook, mayTest, onTest }: { webhook: Webhook; mayTest: boolean;
       <td className="num">
         <Button
           size="compact-sm" variant="default" aria-label={`Test ${visible(webhook.target)}`} disabled={!mayTest} onClick={onTest}
-          title={mayTest ? "Send a signed sample now and see what it answers" : "Operators and administrators do this"}
+          title={mayTest ? "Send a sample now and see whether it arrives" : "Operators and administrators do this"}
         >
           Test
         </Button>
@@ -66,17 +68,17 @@ export function Webhooks() {
   const mayOperate = useMayOperate();
   const [asking, setAsking] = useState<Webhook | null>(null);
   return (
-    <Panel title="Webhooks" note="told of alerts">
-      {error && <ErrorState title="The webhooks cannot be shown" error={error} />}
+    <Panel title="Webhooks and mail" note="told of alerts">
+      {error && <ErrorState title="Whom alerts are told cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[60]} />}
       {data?.length === 0 && (
         <EmptyState title="Nobody is told" command={COMMAND}>
-          Every alert that is raised, acknowledged or resolved can be posted to a chat or a pager. The server's environment names where to.
+          Every alert that is raised, acknowledged or resolved can be posted to a chat or a pager, or mailed. The server's environment names where to.
         </EmptyState>
       )}
       {data && data.length > 0 && (
         <div className="table-scroll">
-          <table className="table" aria-label="Webhooks">
+          <table className="table" aria-label="Whom alerts are told">
             <thead>
               <tr>
                 <th scope="col">Address</th>

@@ -9,16 +9,17 @@ import type { Kept } from "@/charts/kept";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
 import { number, visible } from "@/format";
+import { levelWord, type RuleStart } from "@/pages/alerts/rules/drafts";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import classes from "./metrics.module.css";
 
 export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Span; smooth: number; isLive: boolean };
-type Props = { metric: MetricKey; look: Look; isLog: Kept<boolean>; isPinned: Kept<boolean>; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void };
+type Props = { metric: MetricKey; look: Look; isLog: Kept<boolean>; isPinned: Kept<boolean>; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void; onAlert: (start: RuleStart) => void };
 
 const POINTS = 600;
 const CHART_HEIGHT = 170;
 
-function Body({ metric, look, isLog, onZoom, onPick }: Omit<Props, "isPinned">) {
+function Body({ metric, look, isLog, onZoom, onPick, onAlert }: Omit<Props, "isPinned">) {
   const { runs, axis, span, smooth, isLive, xLabel } = look;
   const { data, isPending } = useQuery(metricLinesQuery({ runs, name: metric.name, axis, span, points: POINTS, isLive }));
   const lines = data ?? [];
@@ -28,6 +29,10 @@ function Body({ metric, look, isLog, onZoom, onPick }: Omit<Props, "isPinned">) 
   const pick = (index: number) => {
     const stretch = stretchAt(lines[0], shown.x[index] ?? 0);
     if (stretch) onPick({ metric: metric.name, ...stretch });
+  };
+  const alertWhen = (index: number | null) => {
+    const value = index === null ? metric.value : shown.last[0]?.[index];
+    onAlert({ metric: metric.name, run: runs[0], threshold: typeof value === "number" ? Number(levelWord(value)) : undefined });
   };
   return (
     <>
@@ -45,6 +50,7 @@ function Body({ metric, look, isLog, onZoom, onPick }: Omit<Props, "isPinned">) 
         onPick={pick}
         empty={isPending ? "Asking for the line…" : "No sample in this range."}
         isLog={isLog}
+        deeds={[{ label: "Alert when…", act: alertWhen }]}
         sheet={() => bucketSheet(lines, axis)}
       />
       <div className="legend tiny soft">

@@ -2,7 +2,7 @@ import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useInfiniteQuery, useQueries } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useState } from "react";
 import { mayMeasure, type MetricAxis, metricKeyQuery, metricKeysQuery, type Span } from "@/api/metrics";
 import { namesOf, switched } from "@/charts/names";
 import { spanOf } from "@/charts/spans";
@@ -10,11 +10,13 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { number } from "@/format";
+import type { RuleStart } from "@/pages/alerts/rules/drafts";
 import { useRun } from "@/pages/run/RunContext";
 import { type Look, MetricCard } from "./MetricCard";
 import classes from "./metrics.module.css";
 import { type MetricsSearch, type Picked, pickedOf, pinnedFirst, runsOf } from "./search";
 
+const RuleDialog = lazy(() => import("@/pages/alerts/rules/RuleDialog"));
 const PointDrawer = lazy(() => import("./PointDrawer"));
 
 const route = getRouteApi("/shell/runs/$name/metrics");
@@ -59,6 +61,7 @@ export function MetricsTab() {
   const { run } = useRun();
   const search = route.useSearch();
   const navigate = route.useNavigate();
+  const [ruled, setRuled] = useState<RuleStart | null>(null);
   const keys = useInfiniteQuery(metricKeysQuery(run.name, search.q ?? ""));
   const change = (more: Partial<MetricsSearch>) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more) });
   const picked = pickedOf(search);
@@ -96,6 +99,11 @@ export function MetricsTab() {
           <PointDrawer run={run} point={picked} axis={look.axis} unit={look.xLabel} onClose={() => change(UNPICKED)} />
         </Suspense>
       )}
+      {ruled && (
+        <Suspense>
+          <RuleDialog start={ruled} onClose={() => setRuled(null)} />
+        </Suspense>
+      )}
       <div className={classes.cards}>
         {found.map((metric) => (
           <MetricCard
@@ -104,6 +112,7 @@ export function MetricsTab() {
             look={look}
             onZoom={onZoom}
             onPick={onPick}
+            onAlert={setRuled}
             isLog={{
               value: namesOf(search.log).includes(metric.name),
               change: (isOn) => change({ log: switched(search.log, metric.name, isOn) }),

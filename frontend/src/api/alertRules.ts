@@ -1,0 +1,91 @@
+/** Make rules that raise alerts, see what they would have told, and silence what one knows of. */
+
+import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type AlertRule = Schemas["AlertRuleRow"];
+export type SetAlertRule = Schemas["SetAlertRuleRequest"];
+export type RulePreview = Schemas["RulePreview"];
+export type PreviewedRun = Schemas["PreviewedRun"];
+export type Silence = Schemas["SilenceRow"];
+export type NewSilence = Schemas["NewSilenceRequest"];
+export type Comparator = AlertRule["comparator"];
+
+/** What a rule compares a number with, as people say it; the type holds this to the server's list. */
+export const COMPARATORS: Record<Comparator, string> = {
+  above: "is above",
+  at_least: "is at least",
+  below: "is below",
+  at_most: "is at most",
+  not_finite: "is not finite (NaN, ∞)",
+};
+
+const REREAD_MS = 5_000;
+const FRESH_MS = 3_000;
+
+export const rulesQuery = queryOptions({
+  queryKey: ["alert-rules"],
+  queryFn: () => body(api.GET("/api/alert-rules")),
+  refetchInterval: REREAD_MS,
+});
+
+export const silencesQuery = queryOptions({
+  queryKey: ["alert-silences"],
+  queryFn: async () => (await body(api.GET("/api/alert-silences"))).results,
+  refetchInterval: REREAD_MS,
+});
+
+/** What would break a rule that is not made yet, and where. */
+export type Draft = { metric: string; comparator: Comparator; threshold: number | null; for_seconds: number; run: string | null; filter: string };
+
+/** When it would have told of the last hours. */
+export function previewQuery(draft: Draft, hours: number, isReady: boolean) {
+  const query = { metric: draft.metric, comparator: draft.comparator, threshold: draft.threshold ?? undefined, for_seconds: draft.for_seconds, run: draft.run ?? undefined, filter: draft.filter || undefined, hours };
+  return queryOptions({
+    queryKey: ["alert-rule-preview", query],
+    queryFn: () => body(api.GET("/api/alert-rules/preview", { params: { query } })),
+    enabled: isReady,
+    placeholderData: keepPreviousData,
+    staleTime: FRESH_MS,
+    retry: false,
+  });
+}
+
+function useAlertsChanged() {
+  const queries = useQueryClient();
+  return () => Promise.all(["alert-rules", "alert-silences", "alerts"].map((key) => queries.invalidateQueries({ queryKey: [key] })));
+}
+
+/** Make a rule, or set all of one that there is. */
+export function useSetRule(id: number | null) {
+  return useMutation({
+    mutationFn: (rule: SetAlertRule): Promise<AlertRule> =>
+      id === null
+        ? body(api.POST("/api/alert-rules", { body: rule }))
+        : body(api.PUT("/api/alert-rules/{rule}", { params: { path: { rule: String(id) } }, body: rule })),
+    onSettled: useAlertsChanged(),
+  });
+}
+
+export function useDeleteRule(id: number) {
+  return useMutation({
+    mutationFn: (reason: string) => body(api.DELETE("/api/alert-rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
+    onSettled: useAlertsChanged(),
+  });
+}
+
+export function useSilence() {
+  return useMutation({
+    mutationFn: (silence: NewSilence): Promise<Silence> => body(api.POST("/api/alert-silences", { body: silence })),
+    onSettled: useAlertsChanged(),
+  });
+}
+
+export function useEndSilence(id: number) {
+  return useMutation({
+    mutationFn: (reason: string) => body(api.POST("/api/alert-silences/{silence}/end", { params: { path: { silence: String(id) } }, body: { reason } })),
+    onSettled: useAlertsChanged(),
+  });
+}

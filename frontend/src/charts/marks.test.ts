@@ -1,0 +1,14 @@
+import { expect, it } from "vitest";
+import { type Mark, marksAt } from "./marks";
+
+it("knows which marks the pointer is upon", () => {
+  const marks: Mark[] = [
+    { x: 10, text: "lower rate", role: "note" },
+    { x: 11, text: "paused", role: "event" },
+    { x: 40, text: "far away", role: "note" },
+  ];
+  const found = marksAt(marks, 101, (x) => x * 10);
+  expect(found.map(({ text }) => text)).toEqual(["lower rate"]);
+  expect(marksAt(marks, 106, (x) => x * 10).map(({ text }) => text)).toEqual(["lower rate", "paused"]);
+  expect(marksAt([], 0, (x) => x)).toEqual([]);
+});

@@ -1,0 +1,83 @@
+/** Draw upon a chart what is no number: marked places, a threshold, stretches in which something was so. */
+
+import type uPlot from "uplot";
+import { paint } from "@/charts/plot";
+
+/** A place on the x axis that has a word: of a person, or of what happened. */
+export type Mark = { x: number; text: string; role: "note" | "event" };
+export type Stretch = { from: number; to: number };
+export type Marked = {
+  marks?: readonly Mark[];
+  /** A level on the y axis that something is compared with. */
+  threshold?: number;
+  /** Where the line was beyond it for too long. */
+  stretches?: readonly Stretch[];
+};
+
+const INK: Record<Mark["role"], string> = { note: "--accent", event: "--ink-faint" };
+const FLAG_WIDTH = 9;
+const FLAG_HEIGHT = 7;
+const NEAR_PX = 6;
+const SHADE = 0.16;
+
+function drawFlag(ctx: CanvasRenderingContext2D, x: number, top: number, ratio: number): void {
+  ctx.beginPath();
+  ctx.moveTo(x, top);
+  ctx.lineTo(x + FLAG_WIDTH * ratio, top + (FLAG_HEIGHT * ratio) / 2);
+  ctx.lineTo(x, top + FLAG_HEIGHT * ratio);
+  ctx.closePath();
+  ctx.fill();
+}
+
+/** Draw the marks that lie in view, each a thin line; those of people carry a flag. */
+export function drawMarks(u: uPlot, marks: readonly Mark[], ratio: number): void {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  ctx.save();
+  ctx.lineWidth = ratio;
+  for (const { x, role } of marks) {
+    const at = Math.round(u.valToPos(x, "x", true)) + 0.5;
+    if (at < left || at > left + width) continue;
+    ctx.strokeStyle = ctx.fillStyle = paint(INK[role]);
+    ctx.setLineDash(role === "event" ? [2 * ratio, 4 * ratio] : []);
+    ctx.beginPath();
+    ctx.moveTo(at, top);
+    ctx.lineTo(at, top + height);
+    ctx.stroke();
+    if (role === "note") drawFlag(ctx, at, top, ratio);
+  }
+  ctx.restore();
+}
+
+/** Shade stretches, and draw the level that they are beyond. */
+export function drawThreshold(u: uPlot, { threshold, stretches = [] }: Marked, ratio: number): void {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  ctx.fillStyle = paint("--bad");
+  ctx.globalAlpha = SHADE;
+  for (const { from, to } of stretches) {
+    const begin = u.valToPos(from, "x", true);
+    ctx.fillRect(begin, top, Math.max(u.valToPos(to, "x", true) - begin, 2 * ratio), height);
+  }
+  ctx.globalAlpha = 1;
+  if (threshold !== undefined) {
+    const level = Math.round(u.valToPos(threshold, "y", true)) + 0.5;
+    ctx.strokeStyle = paint("--bad");
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.setLineDash([6 * ratio, 4 * ratio]);
+    ctx.beginPath();
+    ctx.moveTo(left, level);
+    ctx.lineTo(left + width, level);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** The marks that the pointer is upon; `placeOf` says where a place is, in the pixels of `left`. */
+export function marksAt(marks: readonly Mark[], left: number, placeOf: (x: number) => number): Mark[] {
+  return marks.filter(({ x }) => Math.abs(placeOf(x) - left) <= NEAR_PX);
+}

@@ -1,0 +1,75 @@
+import { Button, Group, Modal, Textarea } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useState } from "react";
+import { type AlertRule, useSetRule } from "@/api/alertRules";
+import { ApiProblem } from "@/api/problems";
+import { useMayOperate } from "@/api/session";
+import { ErrorState } from "@/components/ErrorState";
+import { useFocusBack } from "@/components/useFocusBack";
+import { draftOf, emptyForm, formOf, levelWord, problemsOf, type RuleForm, ruleOf, type RuleStart } from "./drafts";
+import { Preview } from "./Preview";
+import { RuleFields, type Said } from "./RuleFields";
+import css from "./rules.module.css";
+
+const TYPING_MS = 300;
+
+/** What the server said of fields, and whether something is left that is of none. */
+function heard(error: Error | null): { said: Said; rest: Error | null } {
+  const fields = error instanceof ApiProblem ? error.fields : [];
+  return { said: Object.fromEntries(fields.map(({ field, message }) => [field, message])), rest: fields.length > 0 ? null : error };
+}
+
+type Props = { rule?: AlertRule; start?: RuleStart; onClose: () => void; onDone?: (rule: AlertRule) => void };
+
+/** Make a rule, or change one, while its past is drawn beside it. */
+export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props) {
+  useFocusBack();
+  const mayOperate = useMayOperate();
+  const [form, setForm] = useState<RuleForm>(() => (rule ? formOf(rule) : emptyForm(start)));
+  const [reason, setReason] = useState("");
+  const [isTried, setTried] = useState(false);
+  const set = useSetRule(rule?.id ?? null);
+  const problems = problemsOf(form);
+  const { name: _name, ...ofWhat } = problems;
+  const [settled] = useDebouncedValue(form, TYPING_MS);
+  const isReady = Object.keys(ofWhat).length === 0;
+  const { said, rest } = heard(set.error);
+  const change = (more: Partial<RuleForm>) => {
+    set.reset();
+    setForm((old) => ({ ...old, ...more }));
+  };
+  const save = () => {
+    setTried(true);
+    if (Object.keys(problems).length > 0) return;
+    set.mutate(ruleOf(form, reason), {
+      onSuccess: (made) => {
+        onDone?.(made);
+        onClose();
+      },
+    });
+  };
+  return (
+    <Modal opened onClose={onClose} size="62rem" title={rule ? `Change the rule ${rule.name}` : "New alert rule"}>
+      <form
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          save();
+        }}
+      >
+        <div className={css.dialog}>
+          <RuleFields form={form} said={isTried ? { ...problems, ...said } : said} change={change} />
+          <Preview draft={draftOf(isReady ? (Object.keys(problemsOf(settled)).length === 0 ? settled : form) : form)} isReady={isReady} onLevel={(level) => change({ threshold: levelWord(level) })} />
+        </div>
+        <Textarea mt="md" label="Reason" description="Kept with your name in the audit." autosize minRows={1} maxLength={2000} value={reason} onChange={(event) => setReason(event.currentTarget.value)} />
+        {rest && <ErrorState title="The rule was not kept" error={rest} />}
+        <Group justify="flex-end" mt="lg">
+          <Button variant="default" onClick={onClose}>Cancel</Button>
+          <Button type="submit" loading={set.isPending} disabled={!mayOperate} title={mayOperate ? "It is watched within seconds" : "Operators and administrators do this"}>
+            {rule ? "Change it" : "Make the rule"}
+          </Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}

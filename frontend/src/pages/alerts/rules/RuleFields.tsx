@@ -1,0 +1,62 @@
+import { Checkbox, SegmentedControl, Select, Textarea, TextInput } from "@mantine/core";
+import { COMPARATORS, type Comparator } from "@/api/alertRules";
+import type { Scope, RuleForm, Unit } from "./drafts";
+import css from "./rules.module.css";
+
+const COMPARATOR_OPTIONS = Object.entries(COMPARATORS).map(([value, label]) => ({ value, label }));
+const UNIT_OPTIONS = [
+  { value: "s", label: "seconds" },
+  { value: "min", label: "minutes" },
+  { value: "h", label: "hours" },
+];
+const SCOPES = [
+  { value: "run", label: "One run" },
+  { value: "filter", label: "Runs of a filter" },
+];
+const SEVERITIES = [
+  { value: "warning", label: "Warning" },
+  { value: "error", label: "Error" },
+];
+
+/** Messages by field, ours or the server's. */
+export type Said = Partial<Record<string, string>>;
+type Props = { form: RuleForm; said: Said; change: (more: Partial<RuleForm>) => void };
+
+function What({ form, said, change }: Props) {
+  return (
+    <>
+      <TextInput label="Metric" placeholder="train/loss, rolldeck/queue/depth …" required spellCheck={false} value={form.metric} error={said.metric} onChange={(event) => change({ metric: event.currentTarget.value })} />
+      <div className={css.row}>
+        <Select label="When it" allowDeselect={false} data={COMPARATOR_OPTIONS} value={form.comparator} error={said.comparator} onChange={(value) => value && change({ comparator: value as Comparator })} />
+        {form.comparator !== "not_finite" && (
+          <TextInput label="Threshold" required inputMode="decimal" value={form.threshold} error={said.threshold} onChange={(event) => change({ threshold: event.currentTarget.value })} />
+        )}
+      </div>
+      <div className={css.row}>
+        <TextInput label="For" description="0: one sample is enough" inputMode="numeric" value={form.wait} error={said.for_seconds} onChange={(event) => change({ wait: event.currentTarget.value })} />
+        <Select label="Unit" description="of that time" allowDeselect={false} data={UNIT_OPTIONS} value={form.unit} onChange={(value) => value && change({ unit: value as Unit })} />
+      </div>
+    </>
+  );
+}
+
+/** The parts of a rule. */
+export function RuleFields({ form, said, change }: Props) {
+  return (
+    <div className={css.fields}>
+      <What form={form} said={said} change={change} />
+      <SegmentedControl size="xs" aria-label="Which runs" data={SCOPES} value={form.scope} onChange={(value) => change({ scope: value as Scope })} />
+      {form.scope === "run" ? (
+        <TextInput label="Run" required spellCheck={false} value={form.run} error={said.run} onChange={(event) => change({ run: event.currentTarget.value })} />
+      ) : (
+        <TextInput label="Filter" description="As the list of runs is asked; empty: all runs." placeholder="tag:ablation kind:language" spellCheck={false} value={form.filter} error={said.filter} onChange={(event) => change({ filter: event.currentTarget.value })} />
+      )}
+      <div className={css.row}>
+        <TextInput label="Name" description="The title of its alerts" required maxLength={80} value={form.name} error={said.name} onChange={(event) => change({ name: event.currentTarget.value })} />
+        <Select label="Severity" description="How much it matters" allowDeselect={false} data={SEVERITIES} value={form.severity} onChange={(value) => value && change({ severity: value as RuleForm["severity"] })} />
+      </div>
+      <Textarea label="What to do" description="Stands on the alert, for whoever is woken by it." autosize minRows={2} maxLength={4000} value={form.runbook} error={said.runbook} onChange={(event) => change({ runbook: event.currentTarget.value })} />
+      <Checkbox label="Watch it" checked={form.isEnabled} onChange={(event) => change({ isEnabled: event.currentTarget.checked })} />
+    </div>
+  );
+}

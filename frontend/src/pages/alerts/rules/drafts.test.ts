@@ -1,0 +1,38 @@
+import { expect, it } from "vitest";
+import type { AlertRule } from "@/api/alertRules";
+import { draftOf, emptyForm, formOf, levelWord, problemsOf, ruleOf } from "./drafts";
+
+const RULE: AlertRule = {
+  id: 3, name: "Loss is high", metric: "train/loss", comparator: "above", threshold: 5, for_seconds: 600, severity: "error", runbook: "Wait.", run: null,
+  filter: "tag:a", is_enabled: false, words: "above 5 for 10 min", created_at: "", created_by: "ada", changed_at: "", changed_by: "ada", firing: 0,
+};
+
+it("makes of a rule a form, and of the form the same rule", () => {
+  const form = formOf(RULE);
+  expect([form.wait, form.unit, form.scope]).toEqual(["10", "min", "filter"]);
+  const { name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled } = RULE;
+  expect(ruleOf(form, "why")).toEqual({ name, metric, comparator, threshold, for_seconds, severity, runbook, run, filter, is_enabled, reason: "why" });
+  expect(formOf({ ...RULE, for_seconds: 7200 })).toMatchObject({ wait: "2", unit: "h" });
+  expect(formOf({ ...RULE, for_seconds: 90 })).toMatchObject({ wait: "90", unit: "s" });
+  expect(formOf({ ...RULE, for_seconds: 0 })).toMatchObject({ wait: "0", unit: "min" });
+});
+
+it("begins with what a chart shows", () => {
+  const form = emptyForm({ metric: "kl", run: "pole", threshold: 0.2 });
+  expect(problemsOf(form)).toEqual({});
+  expect(draftOf(form)).toEqual({ metric: "kl", comparator: "above", threshold: 0.2, for_seconds: 0, run: "pole", filter: "" });
+});
+
+it("says what is no rule yet, by field", () => {
+  expect(Object.keys(problemsOf(emptyForm({})))).toEqual(["name", "metric", "threshold"]);
+  const form = emptyForm({ metric: "kl", threshold: 1 });
+  expect(problemsOf({ ...form, threshold: "five" })).toHaveProperty("threshold");
+  expect(problemsOf({ ...form, threshold: "", comparator: "not_finite" })).toEqual({});
+  expect(problemsOf({ ...form, wait: "25", unit: "h" })).toHaveProperty("for_seconds");
+  expect(problemsOf({ ...form, wait: "0.001", unit: "min" })).toHaveProperty("for_seconds");
+  expect(problemsOf({ ...form, scope: "run" })).toHaveProperty("run");
+});
+
+it("keeps a level that was pointed at short", () => {
+  expect([5.0371, 0.00012345, -1234.5].map(levelWord)).toEqual(["5.04", "0.000123", "-1230"]);
+});

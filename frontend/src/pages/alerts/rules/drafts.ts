@@ -1,0 +1,82 @@
+/** Hold what somebody types into the form of a rule, and say what of it is no rule yet. Pure. */
+
+import type { AlertRule, Comparator, Draft, SetAlertRule } from "@/api/alertRules";
+
+export type Scope = "run" | "filter";
+export type RuleForm = {
+  name: string;
+  metric: string;
+  comparator: Comparator;
+  threshold: string;
+  wait: string;
+  unit: Unit;
+  severity: AlertRule["severity"];
+  runbook: string;
+  scope: Scope;
+  run: string;
+  filter: string;
+  isEnabled: boolean;
+};
+
+export const UNITS = { s: 1, min: 60, h: 3600 } as const;
+export type Unit = keyof typeof UNITS;
+
+/** What a rule is begun with, from a chart for instance. */
+export type RuleStart = { metric?: string; run?: string; threshold?: number };
+
+export function emptyForm({ metric = "", run = "", threshold }: RuleStart): RuleForm {
+  return {
+    name: metric, metric, comparator: "above", threshold: threshold === undefined ? "" : String(threshold), wait: "0", unit: "min",
+    severity: "warning", runbook: "", scope: run ? "run" : "filter", run, filter: "", isEnabled: true,
+  };
+}
+
+function waitOf(seconds: number): Pick<RuleForm, "wait" | "unit"> {
+  if (seconds > 0 && seconds % UNITS.h === 0) return { wait: String(seconds / UNITS.h), unit: "h" };
+  if (seconds % UNITS.min === 0) return { wait: String(seconds / UNITS.min), unit: "min" };
+  return { wait: String(seconds), unit: "s" };
+}
+
+export function formOf(rule: AlertRule): RuleForm {
+  const { name, metric, comparator, severity, runbook, filter } = rule;
+  return {
+    name, metric, comparator, severity, runbook, filter, threshold: rule.threshold === null ? "" : String(rule.threshold), ...waitOf(rule.for_seconds),
+    scope: rule.run === null ? "filter" : "run", run: rule.run ?? "", isEnabled: rule.is_enabled,
+  };
+}
+
+export type FormProblems = Partial<Record<"name" | "metric" | "threshold" | "for_seconds" | "run", string>>;
+
+/** What of a form is no rule yet, by field. */
+export function problemsOf(form: RuleForm): FormProblems {
+  const problems: FormProblems = {};
+  if (!form.name.trim()) problems.name = "Its alerts need a name.";
+  if (!form.metric.trim()) problems.metric = "Which number?";
+  const isCompared = form.comparator !== "not_finite";
+  if (isCompared && (form.threshold.trim() === "" || !Number.isFinite(Number(form.threshold)))) problems.threshold = "A number, such as 5 or 1e-4.";
+  const seconds = Number(form.wait) * UNITS[form.unit];
+  if (form.wait.trim() === "" || !Number.isInteger(seconds) || seconds < 0 || seconds > 86_400) problems.for_seconds = "From 0 to 24 hours.";
+  if (form.scope === "run" && !form.run.trim()) problems.run = "Which run?";
+  return problems;
+}
+
+/** What is watched, by a form without problems. */
+export function draftOf(form: RuleForm): Draft {
+  const isRun = form.scope === "run";
+  return {
+    metric: form.metric.trim(),
+    comparator: form.comparator,
+    threshold: form.comparator === "not_finite" ? null : Number(form.threshold),
+    for_seconds: Number(form.wait) * UNITS[form.unit],
+    run: isRun ? form.run.trim() : null,
+    filter: isRun ? "" : form.filter.trim(),
+  };
+}
+
+export function ruleOf(form: RuleForm, reason: string): SetAlertRule {
+  const { name, severity, runbook, isEnabled } = form;
+  return { ...draftOf(form), name: name.trim(), severity, runbook, is_enabled: isEnabled, reason };
+}
+
+/** A level that was pointed at, as short as its place on the axis allows. */
+export const levelWord = (value: number): string => String(Number(value.toPrecision(3)));

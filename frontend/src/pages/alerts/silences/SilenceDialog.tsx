@@ -1,0 +1,62 @@
+import { Button, Group, Modal, Select, Textarea, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { rulesQuery, useSilence } from "@/api/alertRules";
+import { type AlertKind, KINDS } from "@/api/alerts";
+import { useMayOperate } from "@/api/session";
+import { ErrorState } from "@/components/ErrorState";
+import { useFocusBack } from "@/components/useFocusBack";
+import { endOf, LENGTHS } from "./lengths";
+import css from "./silences.module.css";
+
+const KIND_OPTIONS = Object.entries(KINDS).map(([value, label]) => ({ value, label }));
+const ANY_RULE = "any";
+
+export type SilenceStart = { kind?: AlertKind; rule?: number | null; run?: string | null };
+
+/** Let alerts tell nobody for a while. */
+export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose: () => void }) {
+  useFocusBack();
+  const mayOperate = useMayOperate();
+  const [kind, setKind] = useState<AlertKind>(start.kind ?? "run_stalled");
+  const [rule, setRule] = useState(start.rule ? String(start.rule) : ANY_RULE);
+  const [run, setRun] = useState(start.run ?? "");
+  const [length, setLength] = useState("4");
+  const [until, setUntil] = useState("");
+  const [reason, setReason] = useState("");
+  const rules = useQuery({ ...rulesQuery, enabled: kind === "rule" }).data?.results ?? [];
+  const silence = useSilence();
+  const send = () => {
+    const end = endOf(length, until, Date.now());
+    if (!end || !reason.trim()) return;
+    silence.mutate({ kind, rule: kind === "rule" && rule !== ANY_RULE ? Number(rule) : null, run: run.trim() || null, until: end, reason }, { onSuccess: onClose });
+  };
+  const isReady = reason.trim() !== "" && (length !== "until" || until !== "");
+  return (
+    <Modal opened onClose={onClose} title="Silence alerts">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          send();
+        }}
+      >
+        <p className="soft">They stay in sight and tell no webhook and no mailbox. What still holds when the silence is over is told then.</p>
+        <div className={css.fields}>
+          <Select label="Alerts of the kind" searchable allowDeselect={false} data={KIND_OPTIONS} value={kind} onChange={(value) => value && setKind(value as AlertKind)} />
+          {kind === "rule" && (
+            <Select label="Rule" allowDeselect={false} data={[{ value: ANY_RULE, label: "every rule" }, ...rules.map(({ id, name }) => ({ value: String(id), label: name }))]} value={rule} onChange={(value) => value && setRule(value)} />
+          )}
+          <TextInput label="In the run" description="Empty: in every run, and of the deck." spellCheck={false} value={run} onChange={(event) => setRun(event.currentTarget.value)} />
+          <Select label="For" allowDeselect={false} data={[...LENGTHS]} value={length} onChange={(value) => value && setLength(value)} />
+          {length === "until" && <TextInput type="datetime-local" label="Until" description="By this browser's clock; 30 days at most." required value={until} onChange={(event) => setUntil(event.currentTarget.value)} />}
+          <Textarea label="Reason" description="Everybody sees it beside the alert; the audit keeps it." required autosize minRows={2} maxLength={2000} data-autofocus value={reason} onChange={(event) => setReason(event.currentTarget.value)} />
+        </div>
+        {silence.error && <ErrorState title="Nothing was silenced" error={silence.error} />}
+        <Group justify="flex-end" mt="lg">
+          <Button variant="default" onClick={onClose}>Cancel</Button>
+          <Button type="submit" loading={silence.isPending} disabled={!mayOperate || !isReady}>Silence them</Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}

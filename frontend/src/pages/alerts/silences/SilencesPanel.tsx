@@ -1,0 +1,89 @@
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { type Silence, silencesQuery, useEndSilence } from "@/api/alertRules";
+import { KINDS } from "@/api/alerts";
+import { useMayOperate } from "@/api/session";
+import { Age } from "@/components/Age";
+import { useNow } from "@/components/now";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { ReasonDialog } from "@/components/ReasonDialog";
+import { Skeletons } from "@/components/Skeletons";
+import { duration, utc, visible } from "@/format";
+import { SilenceDialog } from "./SilenceDialog";
+
+const what = ({ kind, rule_name }: Silence): string => (rule_name ? visible(rule_name) : KINDS[kind]);
+
+function Until({ silence }: { silence: Silence }) {
+  const now = useNow();
+  if (!silence.is_lasting) {
+    const over = silence.ended_at ?? silence.until;
+    return (
+      <>
+        <span className="chip tone-quiet" data-silence="over"><span className="chip-sign" aria-hidden="true">✓</span>over</span>
+        <div className="small soft"><Age at={over} suffix=" ago" />{silence.ended_by && `, ended by ${visible(silence.ended_by)}`}</div>
+      </>
+    );
+  }
+  return (
+    <>
+      <span className="chip tone-busy" data-silence="lasting"><span className="chip-sign" aria-hidden="true">☾</span>silent</span>
+      <div className="small soft" title={utc(silence.until)}>for {duration((Date.parse(silence.until) - now) / 1000)} more</div>
+    </>
+  );
+}
+
+function EndSilence({ silence, onClose }: { silence: Silence; onClose: () => void }) {
+  const end = useEndSilence(silence.id);
+  return (
+    <ReasonDialog title={`End the silence of “${what(silence)}”?`} submit="End it" asking={end} refused="It was not ended" onClose={onClose} onSubmit={(reason) => end.mutate(reason, { onSuccess: onClose })}>
+      <p>What it covered and still holds is told within seconds.</p>
+    </ReasonDialog>
+  );
+}
+
+/** What tells nobody for a while, and what did not. */
+export function SilencesPanel() {
+  const { data, error, isPending } = useQuery(silencesQuery);
+  const mayOperate = useMayOperate();
+  const [isNew, setNew] = useState(false);
+  const [ending, setEnding] = useState<Silence | null>(null);
+  const why = mayOperate ? undefined : "Operators and administrators do this";
+  return (
+    <Panel title="Silences" note="seen here, told to nobody" aside={<Button size="compact-sm" disabled={!mayOperate} title={why} onClick={() => setNew(true)}>Silence…</Button>}>
+      {error && <ErrorState title="The silences cannot be shown" error={error} />}
+      {isPending && <Skeletons heights={[120]} />}
+      {data?.length === 0 && <EmptyState title="Nothing is silenced">Silence what you know of, for as long as you are at it: a kind of alerts or one rule, in one run or in all. Its alerts stay in sight, and webhooks and mailboxes hear nothing.</EmptyState>}
+      {data && data.length > 0 && (
+        <div className="table-scroll">
+          <table className="table" aria-label="Silences">
+            <thead>
+              <tr>
+                <th scope="col">State</th>
+                <th scope="col">Of</th>
+                <th scope="col" className="wide-only">Why</th>
+                <th scope="col"><span className="unseen">Do</span></th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.map((silence) => (
+                <tr key={silence.id} data-row data-silence-id={silence.id}>
+                  <td><Until silence={silence} /></td>
+                  <td className="anywhere">{what(silence)}<div className="small soft">{silence.run ? `in ${silence.run}` : "in every run"}</div><div className="narrow-only small">“{visible(silence.reason)}”</div></td>
+                  <td className="anywhere wide-only">“{visible(silence.reason)}”<div className="small soft">{visible(silence.created_by)}, <Age at={silence.created_at} suffix=" ago" /></div></td>
+                  <td className="num">
+                    {silence.is_lasting && <Button size="compact-sm" variant="default" disabled={!mayOperate} title={why} aria-label={`End the silence of ${what(silence)}`} onClick={() => setEnding(silence)}>End…</Button>}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {isNew && <SilenceDialog start={{}} onClose={() => setNew(false)} />}
+      {ending && <EndSilence silence={ending} onClose={() => setEnding(null)} />}
+    </Panel>
+  );
+}

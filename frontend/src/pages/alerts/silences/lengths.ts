@@ -1,0 +1,18 @@
+/** Say how long a silence is to last. Pure. */
+
+export const LENGTHS = [
+  { value: "1", label: "1 hour" },
+  { value: "4", label: "4 hours" },
+  { value: "24", label: "1 day" },
+  { value: "168", label: "7 days" },
+  { value: "720", label: "30 days" },
+  { value: "until", label: "Until…" },
+] as const;
+
+const HOUR_MS = 3_600_000;
+
+/** When a silence ends: so many hours from now, or at a moment of this browser's clock; null for none. */
+export function endOf(length: string, until: string, nowMs: number): string | null {
+  const at = length === "until" ? Date.parse(until) : nowMs + Number(length) * HOUR_MS;
+  return Number.isFinite(at) && at > nowMs ? new Date(at).toISOString() : null;
+}

@@ -1,0 +1,155 @@
+"""Let people make rules for alerts, and silence what they know of."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from runs.api.bodies import answer, read, reason_in
+from runs.api.identity import identity_of
+from runs.api.openapi import REASON, problems
+from runs.api.permissions import Operators, Readers
+from runs.selectors import alert_rules as selectors
+from runs.selectors.silences import silence_list, silence_row
+from runs.services import alert_rules as services
+from runs.services import silences
+from runs.wire import Ask
+from runs.wire.alert_rules import (
+    AlertRuleList,
+    AlertRuleRow,
+    NewSilence,
+    SetAlertRule,
+    SilenceList,
+    SilenceRow,
+)
+
+
+class AlertRulesView(APIView):
+    """The rules that alerts are raised by."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: operators make rules, everybody reads them."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="alert_rules_list",
+        responses={200: AlertRuleList, **problems(401, 403)},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List the rules by name, each with how many of its alerts hold."""
+        return answer(selectors.rule_list())
+
+    @extend_schema(
+        operation_id="alert_rules_make",
+        request=SetAlertRule,
+        responses={201: AlertRuleRow, **problems(400, 401, 403, 409)},
+        tags=["alerts"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Make a rule; it is watched within seconds."""
+        rule = services.make_rule(
+            wanted=read(request, SetAlertRule), actor=identity_of(request), now=timezone.now()
+        )
+        return answer(selectors.rule_row(rule), status=201)
+
+
+class AlertRuleView(APIView):
+    """One rule."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: operators change rules, everybody reads them."""
+        return [Readers() if self.request.method == "GET" else Operators()]
+
+    @extend_schema(
+        operation_id="alert_rules_show",
+        responses={200: AlertRuleRow, **problems(401, 403, 404)},
+        tags=["alerts"],
+    )
+    def get(self, request: Request, rule: int) -> HttpResponse:
+        """Return a rule."""
+        return answer(selectors.rule_row(selectors.rule_of(rule)))
+
+    @extend_schema(
+        operation_id="alert_rules_set",
+        request=SetAlertRule,
+        responses={200: AlertRuleRow, **problems(400, 401, 403, 404)},
+        tags=["alerts"],
+    )
+    def put(self, request: Request, rule: int) -> HttpResponse:
+        """Set all of a rule; switched off, it is kept and not watched."""
+        changed = services.change_rule(
+            rule_id=rule,
+            wanted=read(request, SetAlertRule),
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(selectors.rule_row(changed))
+
+    @extend_schema(
+        operation_id="alert_rules_delete",
+        parameters=[REASON],
+        responses={204: None, **problems(400, 401, 403, 404)},
+        tags=["alerts"],
+    )
+    def delete(self, request: Request, rule: int) -> HttpResponse:
+        """Delete a rule and its silences; its alerts are over within seconds."""
+        services.delete_rule(
+            rule_id=rule, actor=identity_of(request), reason=reason_in(request), now=timezone.now()
+        )
+        return HttpResponse(status=204)
+
+
+class SilencesView(APIView):
+    """Alerts that tell nobody for a while."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: operators silence, everybody sees it."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="alert_silences_list",
+        responses={200: SilenceList, **problems(401, 403)},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List the silences that last, then the newest of those that are over."""
+        return answer(silence_list(now=timezone.now()))
+
+    @extend_schema(
+        operation_id="alert_silences_make",
+        request=NewSilence,
+        responses={201: SilenceRow, **problems(400, 401, 403)},
+        tags=["alerts"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Let alerts of a kind or a rule tell nobody until a moment."""
+        now = timezone.now()
+        made = silences.silence(
+            wanted=read(request, NewSilence), actor=identity_of(request), now=now
+        )
+        return answer(silence_row(made, names={}, now=now), status=201)
+
+
+class EndSilenceView(APIView):
+    """A silence that is over before its time."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="alert_silences_end",
+        request=Ask,
+        responses={200: SilenceRow, **problems(400, 401, 403, 404)},
+        tags=["alerts"],
+    )
+    def post(self, request: Request, silence: int) -> HttpResponse:
+        """Let what was silenced speak again; what holds by then is told."""
+        now = timezone.now()
+        ended = silences.end_silence(
+            silence_id=silence,
+            actor=identity_of(request),
+            reason=read(request, Ask).reason,
+            now=now,
+        )
+        return answer(silence_row(ended, names={}, now=now))

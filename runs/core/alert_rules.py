@@ -1,0 +1,89 @@
+"""Say what a rule is that people make: which number, compared with what, for how long.
+
+A number holds from its sample until the next one. Samples that are not finite break a rule only
+that asks for just that.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+RULES_AT_MOST: Final = 100
+"""Of a deck: each is looked at every few seconds."""
+LONGEST_SECONDS: Final = 86_400
+
+
+class Comparator(StrEnum):
+    """What a number must be for its rule to be broken."""
+
+    ABOVE = "above"
+    AT_LEAST = "at_least"
+    BELOW = "below"
+    AT_MOST = "at_most"
+    NOT_FINITE = "not_finite"
+
+
+_WORDS: Final = {
+    Comparator.ABOVE: "above",
+    Comparator.AT_LEAST: "at least",
+    Comparator.BELOW: "below",
+    Comparator.AT_MOST: "at most",
+}
+
+
+class InvalidRule(ValueError):
+    """A rule cannot be watched as it is; `field` says which part."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What a number is compared with, and how long it may be so."""
+
+    comparator: Comparator
+    threshold: float | None = None
+    """None where nothing is compared: `not_finite`."""
+    for_seconds: int = 0
+
+    def __post_init__(self) -> None:
+        is_compared = self.comparator != Comparator.NOT_FINITE
+        if is_compared and (self.threshold is None or not math.isfinite(self.threshold)):
+            raise InvalidRule("threshold", "must be a finite number")
+        if not is_compared and self.threshold is not None:
+            raise InvalidRule("threshold", "must be null: nothing is compared")
+        if not 0 <= self.for_seconds <= LONGEST_SECONDS:
+            raise InvalidRule("for_seconds", f"must be from 0 to {LONGEST_SECONDS}")
+
+    @property
+    def words(self) -> str:
+        """Return it as people say it: ``above 5 for 10 min``."""
+        if self.comparator == Comparator.NOT_FINITE:
+            said = "not finite"
+        else:
+            said = f"{_WORDS[self.comparator]} {self.threshold:g}"
+        return f"{said} for {_span(self.for_seconds)}" if self.for_seconds else said
+
+    def is_broken_by(self, value: float) -> bool:
+        """Return whether one sample breaks it."""
+        if self.threshold is None:
+            return not math.isfinite(value)
+        if not math.isfinite(value):
+            return False
+        return {
+            Comparator.ABOVE: value > self.threshold,
+            Comparator.AT_LEAST: value >= self.threshold,
+            Comparator.BELOW: value < self.threshold,
+            Comparator.AT_MOST: value <= self.threshold,
+        }[self.comparator]
+
+
+def _span(seconds: int) -> str:
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds % size == 0:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

@@ -1,0 +1,98 @@
+"""Rules that people make for alerts, and when alerts are to be still."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from runs.core.alert_rules import Comparator, Limit
+from runs.core.alerts import AlertKind, Severity
+from runs.models.runs import Run
+
+
+class AlertRule(models.Model):
+    """A number of runs that somebody wants to hear of when it is too high, too low or broken.
+
+    It is watched in one run, or in all that its filter asks for; the alerts of it are of the kind
+    `rule`, and their subject is its id.
+    """
+
+    name = models.CharField(max_length=80, help_text="The title of its alerts.")
+    metric = models.CharField(max_length=120)
+    comparator = models.CharField(
+        max_length=12, choices=[(str(each), str(each)) for each in Comparator]
+    )
+    threshold = models.FloatField(null=True, blank=True, help_text="Null: nothing is compared.")
+    for_seconds = models.PositiveIntegerField(default=0, help_text="How long it may be so.")
+    severity = models.CharField(max_length=8, choices=[(str(each), str(each)) for each in Severity])
+    runbook = models.TextField(blank=True, help_text="What to do about it.")
+    run = models.ForeignKey(
+        Run, null=True, blank=True, on_delete=models.CASCADE, related_name="alert_rules"
+    )
+    run_filter = models.CharField(
+        max_length=500, blank=True, help_text="Which runs, where it is not one; empty: all."
+    )
+    is_enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200)
+    changed_at = models.DateTimeField()
+    changed_by = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(run=None) | Q(run_filter=""), name="alert_rule_has_one_scope"
+            ),
+            models.CheckConstraint(
+                condition=Q(comparator=str(Comparator.NOT_FINITE), threshold=None)
+                | (~Q(comparator=str(Comparator.NOT_FINITE)) & Q(threshold__isnull=False)),
+                name="alert_rule_compares_with_something",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def limit(self) -> Limit:
+        """Return what its number is compared with."""
+        return Limit(
+            comparator=Comparator(self.comparator),
+            threshold=self.threshold,
+            for_seconds=self.for_seconds,
+        )
+
+
+class AlertSilence(models.Model):
+    """For how long, and why, alerts of a kind or of a rule tell nobody; they are shown still."""
+
+    kind = models.CharField(max_length=40, choices=[(str(kind), str(kind)) for kind in AlertKind])
+    # Null: every rule, where the kind is that of rules.
+    rule = models.ForeignKey(
+        AlertRule, null=True, blank=True, on_delete=models.CASCADE, related_name="silences"
+    )
+    # Null: every run, and the deck.
+    run = models.ForeignKey(
+        Run, null=True, blank=True, on_delete=models.CASCADE, related_name="alert_silences"
+    )
+    until = models.DateTimeField()
+    reason = models.TextField()
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200)
+    ended_at = models.DateTimeField(
+        null=True, blank=True, help_text="By a person, before its time."
+    )
+    ended_by = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                F("until").desc(), condition=Q(ended_at=None), name="alert_silence_lasting"
+            )
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(rule=None) | Q(kind=str(AlertKind.RULE)), name="alert_silence_of_a_rule"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} until {self.until:%Y-%m-%d %H:%M} UTC"

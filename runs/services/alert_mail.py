@@ -1,0 +1,49 @@
+"""Write what became of an alert as a letter."""
+
+from urllib.parse import urlsplit
+
+from runs.core.visible_text import visible
+from runs.live.mailing import Letter
+from runs.wire.alerts import AlertMessage
+
+_SUBJECT_LENGTH = 180
+
+
+def letter(told: AlertMessage, *, delivery: int, place: str) -> Letter:
+    """Return the letter that tells of a change; letters of one alert stand in one thread.
+
+    Args:
+        told: What a webhook is told of the same change.
+        delivery: Its number: an attempt that is repeated is the same letter.
+        place: Name of the deployment; empty for the address of the deck.
+    """
+    alert = told.alert
+    host = urlsplit(told.deck).hostname or "rolldeck"
+    lines = [
+        f"{alert.title}: {visible(alert.message)}",
+        f"{alert.severity}, {told.change} {told.at:%Y-%m-%d %H:%M:%S} UTC",
+        *([f"run {alert.run}"] if alert.run else []),
+        *_said(told),
+        "",
+        visible(alert.advice),
+        "",
+        told.url,
+    ]
+    subject = f"[{place or told.deck}] {alert.severity} {told.change}: {alert.message}"
+    return Letter(
+        subject=" ".join(visible(subject).split())[:_SUBJECT_LENGTH],
+        text="\n".join(lines) + "\n",
+        letter_id=f"<rolldeck-delivery-{delivery}@{host}>",
+        thread=f"<rolldeck-alert-{alert.id}@{host}>" if alert.id else "",
+    )
+
+
+def _said(told: AlertMessage) -> list[str]:
+    alert = told.alert
+    who, why = {
+        "acknowledged": (alert.acknowledged_by, alert.acknowledged_reason),
+        "resolved": (alert.resolved_by, alert.resolved_reason),
+    }.get(told.change, ("", ""))
+    if not who:
+        return []
+    return [f"{told.change} by {visible(who)}" + (f": {visible(why)}" if why else "")]

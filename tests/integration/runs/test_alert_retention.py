@@ -1,0 +1,44 @@
+"""Alerts that are over are forgotten after a while; those that hold never are."""
+
+from datetime import timedelta
+
+import pytest
+from pytest_django import Settings
+
+from runs.core.alerts import AlertKind, Condition
+from runs.models import Alert, AlertDelivery
+from runs.services import alerts
+from runs.services.alert_retention import forget_alerts
+from tests.factories import NOON, make_run
+
+pytestmark = pytest.mark.django_db
+
+OLD = NOON - timedelta(days=91)
+
+
+def raise_one(run_name: str) -> int:
+    run = make_run(name=run_name)
+    condition = Condition(kind=AlertKind.RUN_STALLED, run_id=run.pk, message="nothing came")
+    return alerts.raise_alert(condition, now=OLD)
+
+
+def test_only_what_has_been_over_for_long_is_forgotten(settings: Settings) -> None:
+    settings.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
+    over, lately, settled, holds = (raise_one(name) for name in ("a", "b", "c", "d"))
+    alerts.clear([over], now=OLD)
+    alerts.clear([lately], now=NOON - timedelta(days=1))
+    alerts.resolve(alert_id=settled, actor="user:ada", now=OLD)  # it holds all the same
+
+    assert forget_alerts(now=NOON) == 1
+
+    assert {*Alert.objects.values_list("pk", flat=True)} == {lately, settled, holds}
+    assert not AlertDelivery.objects.filter(alert=over).exists()
+    assert AlertDelivery.objects.filter(alert=holds).exists()
+
+
+def test_a_deck_may_keep_them_for_ever(settings: Settings) -> None:
+    settings.ROLLDECK_ALERT_RETENTION_DAYS = 0
+    alerts.clear([raise_one("a")], now=OLD)
+
+    assert forget_alerts(now=NOON) == 0
+    assert Alert.objects.exists()

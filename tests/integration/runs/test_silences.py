@@ -1,0 +1,120 @@
+"""What is silenced is shown and tells nobody; what holds when the silence is over is told."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from runs.core.alerts import AlertKind, Condition
+from runs.core.silences import InvalidSilence
+from runs.models import Alert, AlertDelivery, AlertSilence, RunEvent
+from runs.selectors.silences import SilenceNotFound
+from runs.services import alerts, conditions, silences, webhooks
+from runs.wire.alert_rules import NewSilence
+from tests.factories import NOON, make_run
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _somebody_hears(settings: Settings) -> None:
+    settings.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
+
+
+def after(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def silence(**fields: Any) -> AlertSilence:
+    given = {"kind": "run_stalled", "until": after(60), "reason": "we know", **fields}
+    return silences.silence(wanted=NewSilence(**given), actor="user:ada", now=NOON)
+
+
+def raise_one(*, at: datetime = NOON, **fields: Any) -> int:
+    condition = Condition(**{"kind": AlertKind.RUN_STALLED, "message": "nothing came", **fields})
+    return alerts.raise_alert(condition, now=at)
+
+
+def told() -> list[str]:
+    return list(AlertDelivery.objects.order_by("pk").values_list("change", flat=True))
+
+
+def test_a_silenced_alert_stands_there_and_tells_nobody() -> None:
+    silence()
+    run = make_run(name="pole")
+    alert = raise_one(run_id=run.pk)
+    alerts.acknowledge(alert_id=alert, actor="user:ada", now=after(1))
+    alerts.clear([alert], now=after(2))
+
+    assert told() == []
+    assert Alert.objects.get().state == "resolved"
+
+
+def test_what_is_open_when_the_silence_is_over_is_told_once() -> None:
+    silence(until=after(10))
+    alert = raise_one()
+
+    assert webhooks.tell_held_back(now=after(9)) == 0
+    assert [webhooks.tell_held_back(now=after(11)) for _ in range(2)] == [1, 0]
+    alerts.clear([alert], now=after(12))
+    assert told() == ["raised", "resolved"]
+
+
+def test_what_is_over_before_the_silence_is_over_is_never_told() -> None:
+    silence(until=after(10))
+    alert = raise_one()
+    alerts.clear([alert], now=after(5))
+
+    assert webhooks.tell_held_back(now=after(11)) == 0
+    assert told() == []
+
+
+def test_a_silence_is_of_its_kind_and_its_run_only() -> None:
+    one, other = make_run(name="one"), make_run(name="other")
+    silence(run="one")
+    for run in (one, other):
+        raise_one(run_id=run.pk)
+    raise_one(kind=AlertKind.DISK_LOW)
+
+    heard = AlertDelivery.objects.values_list("alert__kind", "alert__run__name")
+    assert set(heard) == {("run_stalled", "other"), ("disk_low", None)}
+
+
+def test_a_silence_ends_before_its_time_and_the_look_tells_what_holds() -> None:
+    made = silence()
+    alert = raise_one()
+    assert told() == []
+
+    ended = silences.end_silence(silence_id=made.pk, actor="user:bob", reason="back", now=after(1))
+    Alert.objects.filter(pk=alert).update(kind=AlertKind.ITEMS_CORRUPT)  # no look clears it
+    conditions.watch(now=after(2))
+
+    assert (ended.ended_at, ended.ended_by) == (after(1), "user:bob")
+    assert told() == ["raised"]
+    with pytest.raises(SilenceNotFound):
+        silences.end_silence(silence_id=made.pk, actor="user:bob", now=after(3))
+    kinds = RunEvent.objects.filter(kind__startswith="alert_silence").order_by("pk")
+    assert list(kinds.values_list("kind", "actor", "reason")) == [
+        ("alert_silence_made", "user:ada", "we know"),
+        ("alert_silence_ended", "user:bob", "back"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        ({"until": NOON}, "until"),
+        ({"until": NOON + timedelta(days=31)}, "until"),
+        ({"until": datetime(2026, 3, 1, 13)}, "until"),  # noqa: DTZ001 what is refused
+        ({"run": "nope"}, "run"),
+        ({"rule": 1}, "rule"),
+        ({"kind": "rule", "rule": 1}, "rule"),
+    ],
+)
+def test_a_silence_that_means_nothing_is_refused(wanted: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidSilence) as refused:
+        silence(**wanted)
+
+    assert refused.value.field == field
+    assert not AlertSilence.objects.exists()

@@ -1,0 +1,133 @@
+"""A spell begins with the first sample beyond a limit and ends with the first one within it."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.series import blocks_of, condensed
+from rollouts.core.spells import MICROS, Spell, spells
+from runs.core.alert_rules import Comparator, InvalidRule, Limit
+
+VALUES = st.one_of(st.floats(-10, 10), st.sampled_from([math.nan, math.inf, -math.inf]))
+SAMPLES = st.lists(st.tuples(st.integers(1, 20), VALUES), min_size=1, max_size=60)
+COMPARATORS = [one for one in Comparator if one != Comparator.NOT_FINITE]
+LIMITS = st.one_of(
+    st.builds(
+        Limit,
+        comparator=st.sampled_from(COMPARATORS),
+        threshold=st.floats(-10, 10),
+        for_seconds=st.integers(0, 30),
+    ),
+    st.builds(Limit, comparator=st.just(Comparator.NOT_FINITE), for_seconds=st.integers(0, 30)),
+)
+Samples = list[tuple[int, float]]
+
+
+def placed(samples: Samples) -> tuple[list[int], list[float]]:
+    """Return times in seconds and values; what is given are the waits before each."""
+    waits, values = zip(*samples, strict=True)
+    return np.cumsum(waits).tolist(), list(values)
+
+
+def found(
+    times: list[int], values: list[float], limit: Limit, *, until: int, at_most: int = 1000
+) -> list[Spell]:
+    x = np.array(times, np.int64) * MICROS
+    blocks = condensed(blocks_of(x, np.array(values, np.float64)), at_most=at_most).blocks
+    told = spells(blocks, limit, until=until * MICROS)
+    return [
+        Spell(one.began // MICROS, None if one.ended is None else one.ended // MICROS)
+        for one in told
+    ]
+
+
+def walked(times: list[int], values: list[float], limit: Limit, *, until: int) -> list[Spell]:
+    """Go through the samples one by one, as somebody would who watches them come in."""
+    spans: list[Spell] = []
+    began: int | None = None
+    for at, value in zip(times, values, strict=True):
+        if limit.is_broken_by(value):
+            began = at if began is None else began
+        elif began is not None:
+            spans.append(Spell(began, at))
+            began = None
+    if began is not None:
+        spans.append(Spell(began, None))
+    wait = limit.for_seconds
+    return [one for one in spans if (until if one.ended is None else one.ended) - one.began >= wait]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(samples=SAMPLES, limit=LIMITS, later=st.integers(0, 40))
+def test_spells_are_what_somebody_sees_who_watches_the_samples(
+    samples: Samples, limit: Limit, later: int
+) -> None:
+    times, values = placed(samples)
+    until = times[-1] + later
+
+    assert found(times, values, limit, until=until) == walked(times, values, limit, until=until)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(samples=SAMPLES, limit=LIMITS)
+def test_blocks_of_many_samples_find_no_spell_that_has_to_last_where_there_is_none(
+    samples: Samples, limit: Limit
+) -> None:
+    times, values = placed(samples)
+    exact = walked(times, values, limit, until=times[-1])
+
+    coarse = found(times, values, limit, until=times[-1], at_most=5)
+
+    if limit.for_seconds:
+        for one in coarse:
+            ends = [math.inf if each.ended is None else each.ended for each in exact]
+            assert any(each.began <= one.began < end for each, end in zip(exact, ends, strict=True))
+    else:
+        assert bool(coarse) == bool(exact)
+
+
+def test_a_number_holds_until_the_next_one() -> None:
+    limit = Limit(comparator=Comparator.ABOVE, threshold=5, for_seconds=10)
+
+    assert found([0, 30], [6, 1], limit, until=40) == [Spell(0, 30)]
+    assert found([0], [6], limit, until=9) == []
+    assert found([0], [6], limit, until=10) == [Spell(0, None)]
+
+
+def test_what_is_not_finite_breaks_only_the_rule_that_asks_for_it() -> None:
+    below = Limit(comparator=Comparator.BELOW, threshold=5)
+    broken = Limit(comparator=Comparator.NOT_FINITE)
+
+    assert found([0, 1, 2], [9, math.nan, -math.inf], below, until=3) == []
+    assert found([0, 1, 2, 3], [9, math.nan, -math.inf, 9], broken, until=3) == [Spell(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("comparator", "threshold", "seconds", "field"),
+    [
+        ("above", None, 0, "threshold"),
+        ("above", math.inf, 0, "threshold"),
+        ("not_finite", 1.0, 0, "threshold"),
+        ("above", 1.0, 86_401, "for_seconds"),
+    ],
+)
+def test_a_limit_that_cannot_be_is_refused(
+    comparator: str, threshold: float | None, seconds: int, field: str
+) -> None:
+    with pytest.raises(InvalidRule) as refused:
+        Limit(comparator=Comparator(comparator), threshold=threshold, for_seconds=seconds)
+
+    assert refused.value.field == field
+
+
+def test_a_limit_is_said_in_words() -> None:
+    assert Limit(comparator=Comparator.ABOVE, threshold=5, for_seconds=600).words == (
+        "above 5 for 10 min"
+    )
+    assert Limit(comparator=Comparator.AT_MOST, threshold=1e-6, for_seconds=45).words == (
+        "at most 1e-06 for 45 s"
+    )
+    assert Limit(comparator=Comparator.NOT_FINITE).words == "not finite"
