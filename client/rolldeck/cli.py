@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from rolldeck import api_command
 from rolldeck.downloads import save
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
@@ -90,6 +91,10 @@ def _parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     bundle.add_argument("run", metavar="RUN")
     bundle.add_argument("--groups", type=int, default=20, help="newest groups to take along")
     bundle.add_argument("--out", type=Path, metavar="FILE", help="where to (default RUN.html)")
+    anything = command(
+        "api", "send any request of the API", command=api_command.call, shown=api_command.shown
+    )
+    api_command.add_arguments(anything)
     return parser
 
 

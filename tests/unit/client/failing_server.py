@@ -62,7 +62,7 @@ def serving(rule: Rule) -> Iterator[Server]:
             if planned.status != 204:
                 self.wfile.write(planned.body)
 
-        do_GET = do_POST = do_DELETE = answer  # noqa: N815 names that http.server looks for
+        do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 names that http.server looks for
 
         def log_message(self, *_args: object) -> None:
             pass

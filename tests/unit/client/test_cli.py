@@ -1,13 +1,18 @@
 """The command says what happened, to people or as JSON, and says what went wrong."""
 
+import io
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rolldeck.cli import VERBS, main
 from tests.unit.client.failing_server import Planned, Seen, serving
 
+ROOT = Path(__file__).parents[3]
+REFERENCE = ROOT / "docs/reference/cli.md"
 RUN = {
     "name": "demo",
     "kind": "fleet",
@@ -194,7 +199,81 @@ def test_a_run_is_saved_as_one_page(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_reference_names_every_verb_and_its_route() -> None:
-    page = (Path(__file__).parents[3] / "docs/reference/cli.md").read_text(encoding="utf-8")
+    page = REFERENCE.read_text("utf-8")
 
     for verb in VERBS:
         assert f"| `rolldeck {verb} RUN [--reason WHY]` | `POST /api/runs/{{run}}/{verb}` |" in page
+
+
+def test_any_request_of_the_api_can_be_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(platform) as server:
+        argv = ["--url", server.url, "api", "post", "runs/demo/pause"]
+        assert main([*argv, "reason=a long lunch", "hours=2", 'tags=["a"]']) == 0
+        assert main(["--url", server.url, "api", "GET", "/api/runs", "limit=3", "q=tag:a b"]) == 0
+        assert main([*argv, "hours=2", "--body", '{"reason": "x", "hours": 1}']) == 0
+
+    assert [one.method for one in server.seen] == ["POST", "GET", "POST"]
+    assert json.loads(server.seen[0].body) == {"reason": "a long lunch", "hours": 2, "tags": ["a"]}
+    assert server.seen[1].path == "/api/runs?limit=3&q=tag%3Aa+b"
+    assert json.loads(server.seen[2].body) == {"reason": "x", "hours": 2}
+    first, _ = json.JSONDecoder().raw_decode(capsys.readouterr().out)
+    assert first == RUN
+
+
+def test_a_body_comes_from_a_file_or_from_stdin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "body.json").write_text('[{"name": "a"}]')
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"name": "b"}'))
+    with serving(platform) as server:
+        argv = ["--url", server.url, "api", "PUT", "things"]
+        assert main([*argv, "--body", f"@{tmp_path / 'body.json'}"]) == 0
+        assert main([*argv, "--body", "-"]) == 0
+        assert main([*argv, "name=c", "--body", "[1]"]) == 1, "a field has no place in a list"
+
+    assert [json.loads(one.body) for one in server.seen] == [[{"name": "a"}], {"name": "b"}]
+
+
+@pytest.mark.parametrize("words", [["LOOK", "runs"], ["GET", "runs", "x"], ["POST", "runs", "="]])
+def test_a_request_that_is_none_is_misuse(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["api", *words])
+
+    assert ended.value.code == 2
+
+
+def test_whatever_the_dashboard_changes_a_command_changes_too() -> None:
+    page = REFERENCE.read_text("utf-8")
+    sources = "".join(one.read_text("utf-8") for one in (ROOT / "frontend/src").rglob("*.ts*"))
+    changes = set(re.findall(r'api\.(POST|PUT|PATCH|DELETE)\(\s*"([^"]+)"', sources))
+    named = set(re.findall(r"`(POST|PUT|PATCH|DELETE) (/api/[^`]+)` \|$", page, re.MULTILINE))
+
+    assert len(changes) > 20, "the dashboard's calls were not found"
+    assert {one for one in changes if one[1] != "/api/session"} - named == set()
+
+
+def test_the_fields_of_those_commands_are_those_of_the_api() -> None:
+    rows = re.findall(
+        r"\| `([^`]+)` \| `([A-Z]+) (/api/[^`]+)` \|$", REFERENCE.read_text("utf-8"), re.MULTILINE
+    )
+    api = json.loads((REFERENCE.parent / "openapi.json").read_text("utf-8"))
+    asked = 0
+    for command, method, path in rows:
+        if command.startswith("rolldeck "):
+            continue
+        assert command.split()[0] == method, command
+        known = _fields(api, api["paths"][path][method.lower()])
+        fields = {word.partition("=")[0] for word in command.split()[2:] if "=" in word}
+        assert fields <= known, (command, known)
+        asked += len(fields)
+    assert asked > 10
+
+
+def _fields(api: dict[str, Any], operation: dict[str, Any]) -> set[str]:
+    """Return the names that an operation takes in its query and its body."""
+    names = {one["name"] for one in operation.get("parameters", []) if one["in"] == "query"}
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    shape = content.get("schema", {})
+    if "$ref" in shape:
+        shape = api["components"]["schemas"][shape["$ref"].rpartition("/")[2]]
+    return names | set(shape.get("properties", {}))
