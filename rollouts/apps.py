@@ -34,6 +34,9 @@ class RolloutsConfig(AppConfig):
         def fleet_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
             return selectors.fleet_outlooks(run_ids, now=timezone.now())
 
+        def figure_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+            return selectors.figure_outlooks(run_ids, now=timezone.now())
+
         live.register_part("fleet", fleet_part)
         # Nobody announces it: it is read with everything else, every few seconds.
         live.register_part("verdict", verdict_part)
@@ -41,6 +44,7 @@ class RolloutsConfig(AppConfig):
         live.register_series("episodes", selectors.episode_series)
         live.register_part("metrics", selectors.metric_part)
         live.register_outlook(fleet_outlooks)
+        live.register_outlook(figure_outlooks)
         conditions.register({AlertKind.FLEET_SILENT}, seen.silent_fleets)
         conditions.register({AlertKind.WORKERS_DOWN}, seen.fleets_short_of_workers)
         conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)

@@ -25,6 +25,8 @@ _GROUPS: Final = (
             ("Environments", "public", "runs.environment"),
             ("Trainers", "model_training", "runs.trainer"),
             ("Weights", "weight", "runs.policyversion"),
+            ("Notes", "edit_note", "runs.runnote"),
+            ("Presets", "bookmark", "runs.savedpreset"),
             ("Tokens", "key", "runs.apitoken"),
             ("Processes", "dns", "runs.deckpart"),
         ),

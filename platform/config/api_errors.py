@@ -47,6 +47,8 @@ from runs.core.tags import InvalidTag
 from runs.core.webhooks import SAMPLE_AGAIN_AFTER
 from runs.selectors.alert_rules import RuleNotFound
 from runs.selectors.alerts import AlertNotFound
+from runs.selectors.notes import NoteNotFound
+from runs.selectors.presets import PresetNotFound
 from runs.selectors.run_table import UnknownSort
 from runs.selectors.silences import SilenceNotFound
 from runs.services import (
@@ -54,6 +56,8 @@ from runs.services import (
     alerts,
     environment_settings,
     lifecycle,
+    notes,
+    presets,
     registry,
     run_settings,
     sessions,
@@ -105,6 +109,13 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     lifecycle.InvalidRunName: ApiError(400, "invalid", "Invalid request"),
     lifecycle.UnknownPreset: ApiError(400, "invalid", "Invalid request"),
     lifecycle.UnexpectedConfig: ApiError(400, "invalid", "Invalid request"),
+    presets.InvalidAccess: ApiError(400, "invalid", "Invalid request"),
+    presets.PresetNotYours: ApiError(403, "forbidden", "Not allowed"),
+    PresetNotFound: ApiError(404, "not_found", "Not found"),
+    presets.PresetExists: ApiError(409, "preset_exists", "Name taken"),
+    presets.PresetChanged: ApiError(409, "preset_changed", "Changed meanwhile"),
+    NoteNotFound: ApiError(404, "not_found", "Not found"),
+    notes.NotesChanged: ApiError(409, "notes_changed", "Edited meanwhile"),
     tokens.UnknownScope: ApiError(400, "invalid", "Invalid request"),
     tokens.TokenTooShort: ApiError(400, "invalid", "Invalid request"),
     LoginFailed: ApiError(403, "login_failed", "Sign-in failed"),

@@ -8,6 +8,7 @@ from rest_framework.views import APIView
 from rollouts import services
 from rollouts.wire import CheckRun, RunCheck
 from runs.api import bodies
+from runs.api.identity import person_of
 from runs.api.openapi import problems
 from runs.api.permissions import Operators
 
@@ -28,4 +29,5 @@ class RunChecksView(APIView):
 
         Environments are made once, in a process of their own, within 20 s; nothing is stored.
         """
-        return bodies.answer(services.check_run(bodies.read(request, CheckRun)))
+        wanted = bodies.read(request, CheckRun)
+        return bodies.answer(services.check_run(wanted, asked_by=person_of(request)))

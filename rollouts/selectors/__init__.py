@@ -60,7 +60,7 @@ from rollouts.selectors.metrics import (
     samples_of,
 )
 from rollouts.selectors.moments import moment
-from rollouts.selectors.outlooks import fleet_outlooks
+from rollouts.selectors.outlooks import figure_outlooks, fleet_outlooks
 from rollouts.selectors.pipelines import pipeline_of, verdict_of, verdicts
 from rollouts.selectors.series import AXES, TIMES, Asked, lines
 from rollouts.selectors.wanted import LOG_WANTED_FOR, LOGS_AT_ONCE
@@ -95,6 +95,7 @@ __all__ = [
     "episode_summary",
     "episodes",
     "evaluations",
+    "figure_outlooks",
     "film",
     "film_preview",
     "fleet_log",

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final, Literal
 
 from django.conf import settings
+from django.contrib.auth.models import User
 
 from buffer.services.backpressure import free_disk_bytes
 from rollouts import trials
@@ -27,8 +28,8 @@ _REGISTER: Final = (
 )
 
 
-def check_run(wanted: CheckRun) -> RunCheck:
-    """Return what launching `wanted` would meet.
+def check_run(wanted: CheckRun, *, asked_by: User | None = None) -> RunCheck:
+    """Return what launching `wanted` would meet, presets being those that `asked_by` may see.
 
     Raises:
         TooManyTrials: If too many checks are under way.
@@ -37,7 +38,9 @@ def check_run(wanted: CheckRun) -> RunCheck:
     found = _name(wanted.name)
     config: RunConfig | None = None
     try:
-        config = run_services.configured(preset=wanted.preset, config=wanted.config)
+        config = run_services.configured(
+            preset=wanted.preset, config=wanted.config, asked_by=asked_by
+        )
     except (InvalidRunConfig, UnknownPreset) as error:
         found.append(_refusal(error))
     if config is not None:

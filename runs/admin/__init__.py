@@ -3,3 +3,4 @@
 from runs.admin import alerts as alerts
 from runs.admin import people as people
 from runs.admin import rows as rows
+from runs.admin import writings as writings

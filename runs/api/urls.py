@@ -5,6 +5,8 @@ from django.urls.converters import IntConverter
 
 from runs.api.alert_rules import AlertRulesView, AlertRuleView, EndSilenceView, SilencesView
 from runs.api.alerts import AcknowledgeView, AlertsView, AlertView, ResolveView
+from runs.api.notes import NotesView, NoteView
+from runs.api.presets import PresetsView, PresetView
 from runs.api.run_lists import (
     FilterValuesView,
     FilterView,
@@ -85,6 +87,8 @@ urlpatterns = [
     path("webhooks", WebhooksView.as_view()),
     path("webhooks/<slug:webhook>/test", WebhookTestView.as_view()),
     path("run-config-schema", RunConfigSchemaView.as_view()),
+    path("presets", PresetsView.as_view()),
+    path("presets/<slug:preset>", PresetView.as_view()),
     path("tokens", TokensView.as_view()),
     path("tokens/<small:token>", TokenView.as_view()),
     path("runs", RunsView.as_view()),
@@ -96,6 +100,8 @@ urlpatterns = [
     path("runs/<slug:run>", RunView.as_view()),
     *(path(f"runs/<slug:run>/{verb}", ask_view(verb).as_view()) for verb in RunVerb),
     path("runs/<slug:run>/tags", TagsView.as_view()),
+    path("runs/<slug:run>/notes", NotesView.as_view()),
+    path("runs/<slug:run>/notes/<small:revision>", NoteView.as_view()),
     path("runs/<slug:run>/events", EventsView.as_view()),
     path("runs/<slug:run>/environments", EnvironmentsView.as_view()),
     path("runs/<slug:run>/environments/<small:env_id>", EnvironmentView.as_view()),

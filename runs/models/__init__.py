@@ -4,7 +4,9 @@ from runs.models.alert_rules import AlertRule, AlertSilence
 from runs.models.alerts import Alert, AlertDelivery
 from runs.models.calls import ApiCall
 from runs.models.events import RunEvent
+from runs.models.notes import RunNote
 from runs.models.parts import PART_KINDS, DeckPart
+from runs.models.presets import SavedPreset
 from runs.models.runs import (
     AdvantageRule,
     ApiToken,
@@ -33,7 +35,9 @@ __all__ = [
     "Run",
     "RunEvent",
     "RunKind",
+    "RunNote",
     "RunQuerySet",
+    "SavedPreset",
     "Trainer",
     "WeightsOrder",
 ]

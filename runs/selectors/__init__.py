@@ -14,7 +14,6 @@ from django.db import connection
 
 from runs.core.lifecycle import ACTIVE
 from runs.core.rights import Caller, Role
-from runs.live import parts as live_parts
 from runs.models import ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
 from runs.rows import first_row
 from runs.selectors import run_table
@@ -249,19 +248,10 @@ def deck_runs() -> list[DeckRun]:
     """Return the newest runs as the live list shows them, active ones with what apps add."""
     found = Run.objects.current().select_related("created_by").order_by("-created_at", "-id")
     rows = run_table.run_rows(list(found[:DECK_RUNS]))
-    beside = outlooks([row.id for row in rows if row.status in ACTIVE])
+    beside = run_table.outlooks([row.id for row in rows if row.status in ACTIVE])
     return [DeckRun(**msgspec.structs.asdict(row), **beside.get(row.id, {})) for row in rows]
-
-
-def outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Return what apps show beside each run in a list: queue, fleet, returns."""
-    found: dict[int, dict[str, Any]] = {run_id: {} for run_id in run_ids}
-    for read in live_parts.outlook_readers():
-        for run_id, more in read(run_ids).items():
-            found[run_id] |= more
-    return found
 
 
 def run_outlooks(run_ids: Sequence[int]) -> dict[int, Outlook]:
     """Return the same as messages."""
-    return {run_id: Outlook(**more) for run_id, more in outlooks(run_ids).items()}
+    return {run_id: Outlook(**more) for run_id, more in run_table.outlooks(run_ids).items()}

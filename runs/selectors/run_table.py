@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from runs.core.lifecycle import RunStatus, allowed_verbs
 from runs.core.places import place_of, value_at
 from runs.core.run_filter import QUALIFIERS
 from runs.core.spreadsheets import plain_cell
+from runs.live import parts as live_parts
 from runs.models import Run
 from runs.selectors.run_filters import filtered
 from runs.wire import RunSummary
@@ -125,6 +126,15 @@ def environments_of(run_ids: list[int]) -> dict[int, str | None]:
     return names
 
 
+def outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return what apps show beside each run in a list: queue, fleet, returns."""
+    found: dict[int, dict[str, Any]] = {run_id: {} for run_id in run_ids}
+    for read in live_parts.outlook_readers():
+        for run_id, more in read(run_ids).items():
+            found[run_id] |= more
+    return found
+
+
 def qualifiers() -> list[QualifierRow]:
     """Return what a filter may ask, for whoever helps people to write one."""
     return [
@@ -167,6 +177,13 @@ CSV_COLUMNS: Final = (
     *("served_steps", "num_steps", "epoch", "policy_step", "num_workers", "batch_size"),
     *("created_at", "status_changed_at", "archived_at"),
 )
+# What apps say beside each run, by the head of its column: numbers of a file have units too.
+CSV_OUTLOOKS: Final = {
+    "queued": "queued",
+    "return_mean": "return_mean",
+    "accepted_per_second": "accepted_per_second",
+    "staleness_p50_versions": "staleness_p50",
+}
 
 
 def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
@@ -178,7 +195,7 @@ def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
     """
     found = _behind(filtered(text, now=now), sort, "").select_related("created_by")
     rows = found[:EXPORTED_AT_MOST]
-    yield _line(CSV_COLUMNS)
+    yield _line([*CSV_COLUMNS, *CSV_OUTLOOKS])
     batch: list[Run] = []
     for run in rows.iterator(chunk_size=ROWS_AT_MOST):
         batch.append(run)
@@ -189,8 +206,11 @@ def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
 
 
 def _lines(rows: list[Run]) -> Iterator[str]:
+    beside = outlooks([row.pk for row in rows])
     for row in run_rows(rows):
-        yield _line([_cell(getattr(row, column)) for column in CSV_COLUMNS])
+        more = beside[row.id]
+        own = [_cell(getattr(row, column)) for column in CSV_COLUMNS]
+        yield _line([*own, *(_cell(more.get(name)) for name in CSV_OUTLOOKS.values())])
 
 
 def _cell(value: Any) -> str:

@@ -18,6 +18,8 @@ from runs.services.lifecycle import (
     move,
 )
 from runs.services.logins import one_time_login_path, user_of_one_time_token
+from runs.services.notes import write_notes
+from runs.services.presets import change_preset, delete_preset, save_preset
 from runs.services.registry import (
     default_run,
     disconnect_environment,
@@ -44,12 +46,14 @@ __all__ = [
     "ask",
     "authenticate",
     "change_environment",
+    "change_preset",
     "change_settings",
     "check_name",
     "configured",
     "create",
     "create_and_start",
     "default_run",
+    "delete_preset",
     "disconnect_environment",
     "doubt_part",
     "forget_calls",
@@ -68,9 +72,11 @@ __all__ = [
     "reset_default_run",
     "reset_run",
     "revoke_token",
+    "save_preset",
     "set_tags",
     "sync_weights",
     "unarchive",
     "unpin_weights",
     "user_of_one_time_token",
+    "write_notes",
 ]

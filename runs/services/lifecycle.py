@@ -27,7 +27,7 @@ from runs.core.lifecycle import (
 from runs.core.run_config import PRESETS, InvalidRunConfig, RunConfig
 from runs.core.tags import checked
 from runs.models import Run, RunKind
-from runs.selectors import RunNotFound
+from runs.selectors import RunNotFound, presets
 from runs.services import changes, config_checks
 from runs.services.events import record_event
 
@@ -79,7 +79,8 @@ def create(
         kind: `fleet` (rolled out here; `language` if the configuration says so) or `outside`
             (pushed by others).
         config: Fields of a RunConfig, laid over the preset; not for outside runs.
-        preset: One of :data:`runs.core.run_config.PRESETS`, or empty for the defaults.
+        preset: One of :data:`runs.core.run_config.PRESETS`, one that somebody saved and
+            `created_by` may see, or empty for the defaults.
         tags: By which people find it again.
         created_by: The person who asked, if it was one.
         actor: Who the event names, by default `created_by`.
@@ -95,7 +96,7 @@ def create(
     """
     check_name(name)
     if kind != RunKind.OUTSIDE:
-        parsed = configured(preset=preset, config=config or {})
+        parsed = configured(preset=preset, config=config or {}, asked_by=created_by)
         kind = RunKind.LANGUAGE if parsed.language else RunKind.FLEET
         fields = _fields_of(parsed)
     elif config or preset:
@@ -137,20 +138,18 @@ def create_and_start(*, start: bool, actor: str, now: datetime, **fields: Any) -
     return ask(run_id=run.pk, verb=RunVerb.START, actor=actor, now=now)
 
 
-def configured(*, preset: str, config: dict[str, Any]) -> RunConfig:
+def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = None) -> RunConfig:
     """Return the checked configuration that `config`, laid over `preset`, describes.
 
     Raises:
-        UnknownPreset: If there is no such preset.
+        UnknownPreset: If there is no such preset that `asked_by` may see.
         InvalidRunConfig: If a field is wrong; `field` is its path.
     """
-    if preset and preset not in PRESETS:
-        raise UnknownPreset(f"there is no preset {preset!r}; known: {', '.join(PRESETS)}")
+    base = _base(preset, asked_by)
     try:
         json_values.check(config)
     except json_values.NotStorable as error:
         raise InvalidRunConfig(error.field, error.message) from error
-    base = run_config.to_builtins(PRESETS[preset][1]) if preset else {}
     parsed = run_config.parse(_laid_over(base, config))
     spec = parsed.environment.spec
     registered = {*settings.ROLLDECK_ENVIRONMENTS}
@@ -170,6 +169,18 @@ def configured(*, preset: str, config: dict[str, Any]) -> RunConfig:
         )
     config_checks.check_all(parsed)
     return parsed
+
+
+def _base(preset: str, asked_by: User | None) -> dict[str, Any]:
+    """Return the configuration of a preset; empty without one."""
+    if not preset:
+        return {}
+    if preset in PRESETS:
+        return run_config.to_builtins(PRESETS[preset][1])
+    saved = presets.seen_by(asked_by).filter(name=preset).values_list("config", flat=True).first()
+    if saved is None:
+        raise UnknownPreset(f"there is no preset {preset!r}; built in: {', '.join(PRESETS)}")
+    return dict(saved)
 
 
 def _laid_over(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:

@@ -114,3 +114,7 @@ class DeckRun(RunRow, frozen=True, kw_only=True):
     """Of the last 20 training episodes."""
     returns: list[float] | UnsetType = UNSET
     """The same over time, oldest first, at most 40 of them."""
+    accepted_per_second: float | UnsetType | None = UNSET
+    """Groups, or fragments of a fleet run, that came in lately; null where nobody knows."""
+    staleness_p50: float | UnsetType | None = UNSET
+    """Of what was served last, in versions behind the policy."""

@@ -69,6 +69,10 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """Of the last 20 training episodes."""
     returns: list[float] = []
     """The same over time, oldest first, at most 40 of them."""
+    accepted_per_second: float | None = None
+    """Groups, or fragments of a fleet run, that came in lately; null where nobody knows."""
+    staleness_p50: float | None = None
+    """Of what was served last, in versions behind the policy."""
 
 
 class OutlookList(Struct, frozen=True, kw_only=True):

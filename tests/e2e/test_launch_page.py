@@ -1,6 +1,7 @@
 """A run is checked, cloned and launched from the form, with the keyboard if one likes."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,9 +86,85 @@ def test_form_and_configuration_follow_each_other(signed_in: Page) -> None:
     expect(command).to_contain_text('{"fleet":{"num_workers":3},"buffer":{"batch_size":64}}')
 
 
-def json_with(section: str, field: str, value: int) -> Any:
-    import re
+def test_the_configuration_is_written_as_yaml_where_one_likes(signed_in: Page) -> None:
+    page = signed_in
+    page.goto("/runs/new?preset=cartpole&view=config")
+    shown = page.get_by_label("Resolved configuration")
+    page.get_by_role("radiogroup", name="Written as").get_by_text("YAML").click()
+    expect(shown).to_have_value(re.compile(r"^fleet:\n  num_workers: 2$", re.MULTILINE))
 
+    written = shown.input_value()
+    shown.fill(written.replace("num_workers: 2", "num_workers: 3 # more"))
+    expect(page.get_by_label("Workers", exact=True)).to_have_value("3")
+    shown.fill(written.replace("  num_workers: 2", "  num_workers: [2"))
+    expect(
+        page.get_by_text(re.compile(r"This is not YAML, at line \d+, column \d+"))
+    ).to_be_visible()
+    shown.fill(written + "surprise: 1\n")
+    lines = written.count("\n") + 1
+    expect(page.get_by_text(f"There is no such field: surprise, at line {lines}")).to_be_visible()
+
+    # What is pasted is taken for what it is, and the choice outlives the page.
+    page.reload()
+    expect(shown).to_have_value(re.compile("^  num_workers: 3$", re.MULTILINE))
+    whole = json.dumps({"fleet": {"num_workers": 5}, "seed": 11})
+    shown.evaluate(
+        """(field, text) => {
+            field.select();
+            field.dispatchEvent(new ClipboardEvent("paste", { bubbles: true }));
+            document.execCommand("insertText", false, text);
+        }""",
+        whole,
+    )
+    expect(page.get_by_label("Seed", exact=True)).to_have_value("11")
+    expect(shown).to_have_attribute("data-format", "json")
+
+
+def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/new?preset=cartpole")
+    page.get_by_label("Workers", exact=True).fill("6")
+    page.get_by_role("button", name="Save as preset").click()
+    dialog = page.get_by_role("dialog", name="Save as preset")
+    dialog.get_by_label("Name").fill("launch-six")
+    dialog.get_by_label("Description").fill("six workers")
+    dialog.get_by_label("Everybody uses it", exact=True).check()
+    dialog.get_by_label("Reason").fill("for the sweep")
+    dialog.get_by_role("button", name="Save").click()
+
+    expect(page).to_have_url(re.compile("preset=launch-six"))
+    expect(page.get_by_text("Nothing differs from launch-six.")).to_be_visible()
+    expect(page.get_by_label("Workers", exact=True)).to_have_value("6")
+    page.get_by_label("Workers", exact=True).fill("7")
+    changes = page.get_by_role("table", name="What differs from launch-six")
+    expect(changes.locator("[data-path='fleet.num_workers']")).to_contain_text("6 → 7")
+    page.get_by_role("button", name="Save as preset").click()
+    dialog.get_by_role("button", name="Replace").click()
+    expect(page.get_by_text("Nothing differs from launch-six.")).to_be_visible()
+    kept = deck.get("/api/presets/launch-six")
+    assert (kept["config"]["fleet"]["num_workers"], kept["revision"]) == (7, 2)
+
+    page.get_by_role("button", name="Saved presets").click()
+    page.get_by_role("button", name="Delete launch-six").click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("too many")
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_text("There is no preset called launch-six")).to_be_visible()
+    event, *_ = deck.get("/api/audit?kind=preset_deleted")["results"]
+    assert (event["actor"], event["reason"]) == ("user:ada", "too many")
+
+
+def test_a_preset_with_a_secret_is_refused_and_says_which_field(signed_in: Page) -> None:
+    page = signed_in
+    page.goto("/runs/new?preset=cartpole")
+    page.get_by_label("Arguments", exact=True).fill('{"api_key": "abc"}')
+    page.get_by_role("button", name="Save as preset").click()
+    dialog = page.get_by_role("dialog", name="Save as preset")
+    dialog.get_by_label("Name").fill("launch-secret")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("environment.kwargs.api_key")
+
+
+def json_with(section: str, field: str, value: int) -> Any:
     return re.compile(rf'"{section}": {{\s+"{field}": {value},')
 
 

@@ -353,6 +353,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/presets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List saved presets: everybody's, and one's own; `run-config-schema` has the others. */
+        get: operations["presets_list"];
+        put?: never;
+        /** @description Keep a configuration under a name; one that is wrong, or holds a secret, is refused. */
+        post: operations["presets_save"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/presets/{preset}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Show a saved preset. */
+        get: operations["presets_show"];
+        put?: never;
+        post?: never;
+        /** @description Delete a saved preset; runs that were made from it keep what they are. */
+        delete: operations["presets_delete"];
+        options?: never;
+        head?: never;
+        /** @description Change a saved preset; refused if somebody else did since it was read. */
+        patch: operations["presets_change"];
+        trace?: never;
+    };
     "/api/run-actions": {
         parameters: {
             query?: never;
@@ -1709,6 +1746,41 @@ export interface paths {
         };
         /** @description Return each environment's target share, realised share and debt. */
         get: operations["mixing_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Show what people wrote about the run, and who did. */
+        get: operations["runs_notes"];
+        /** @description Give the run these notes; refused if somebody else wrote since they were read. */
+        put: operations["runs_write_notes"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/notes/{revision}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Show an earlier text of the notes. */
+        get: operations["runs_note"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3526,6 +3598,8 @@ export interface components {
             fleet_reason?: string;
             return_mean?: number | null;
             returns?: number[];
+            accepted_per_second?: number | null;
+            staleness_p50?: number | null;
         };
         /**
          * Deliveries
@@ -4825,6 +4899,38 @@ export interface components {
             after: number;
         };
         /**
+         * Note
+         * @description The notes as one edit left them, in Markdown.
+         */
+        Note: {
+            revision: number;
+            author: string;
+            at: string;
+            letters: number;
+            text: string;
+        };
+        /**
+         * NoteRevision
+         * @description One edit of the notes.
+         */
+        NoteRevision: {
+            revision: number;
+            author: string;
+            at: string;
+            letters: number;
+        };
+        /**
+         * Notes
+         * @description The notes of a run as they are, and who edited them before.
+         */
+        Notes: {
+            text: string;
+            revision: number;
+            author: string;
+            at: string | null;
+            earlier: components["schemas"]["NoteRevision"][];
+        };
+        /**
          * Outcome
          * @description Answer to ``POST /disconnect-env``.
          */
@@ -4860,6 +4966,10 @@ export interface components {
             return_mean: number | null;
             /** @default [] */
             returns: number[];
+            /** @default null */
+            accepted_per_second: number | null;
+            /** @default null */
+            staleness_p50: number | null;
         };
         /**
          * OutlookList
@@ -4890,6 +5000,19 @@ export interface components {
         PatchedChangeEnvironmentRequest: {
             weight?: number;
             min_batch_allocation?: number | null;
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * ChangePreset
+         * @description What to change of a saved preset; what is left out stays.
+         */
+        PatchedChangePresetRequest: {
+            revision: number;
+            description?: string;
+            /** @enum {unknown} */
+            access?: "open" | "private" | "shared";
+            config?: Record<string, unknown>;
             /** @default  */
             reason: string;
         };
@@ -5634,6 +5757,50 @@ export interface components {
             response: string;
             reward: number;
             is_correct: boolean;
+        };
+        /**
+         * SavePreset
+         * @description A configuration to keep; `config` is laid over the defaults, and no secret may be in it.
+         */
+        SavePresetRequest: {
+            name: string;
+            /** @default  */
+            description: string;
+            /**
+             * @default private
+             * @enum {unknown}
+             */
+            access: "open" | "private" | "shared";
+            /** @default {} */
+            config: Record<string, unknown>;
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * SavedPresetList
+         * @description Saved presets by name.
+         */
+        SavedPresetList: {
+            results: components["schemas"]["SavedPresetRow"][];
+        };
+        /**
+         * SavedPresetRow
+         * @description A configuration that somebody saved.
+         */
+        SavedPresetRow: {
+            name: string;
+            description: string;
+            /** @enum {unknown} */
+            access: "open" | "private" | "shared";
+            /** @enum {unknown} */
+            kind: "fleet" | "language";
+            config: Record<string, unknown>;
+            owner: string | null;
+            revision: number;
+            created_at: string;
+            changed_at: string;
+            changed_by: string;
+            may_change: boolean;
         };
         /**
          * ScoreBins
@@ -6517,6 +6684,16 @@ export interface components {
          * @description Body of ``POST /api/runs/{run}/fleet/workers/{worker}/uncordon``.
          */
         WorkerUncordonRequest: {
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * WriteNotes
+         * @description What the notes are to be, and which edit they were read at.
+         */
+        WriteNotesRequest: {
+            text: string;
+            revision: number;
             /** @default  */
             reason: string;
         };
@@ -7668,6 +7845,261 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    presets_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedPresetList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    presets_save: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavePresetRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedPresetRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    presets_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                preset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedPresetRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    presets_delete: {
+        parameters: {
+            query?: {
+                /** @description Why, for the audit; at most 2,000 letters. */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                preset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    presets_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                preset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PatchedChangePresetRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedPresetRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13000,6 +13432,162 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_notes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notes"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_write_notes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WriteNotesRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notes"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs_note: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                revision: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Note"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

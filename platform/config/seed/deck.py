@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from django.db import transaction
 
-from config.seed import alerts, events, fleet_runs, language_run, outside_runs
+from config.seed import alerts, events, fleet_runs, language_run, outside_runs, writings
 from config.seed.fleet_runs import FleetPlan
 from config.seed.fragments import SPEC
 from config.seed.played_fleet import PlayedFleet
@@ -54,6 +54,7 @@ def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seede
     for fleet in fleets:
         note(fleet.run.name)
     _tokens(now)
+    writings.write(now=clock())
     alerts.write(now=clock())
     events.put_in_order(after=before)
     return Seeded(runs=[*runs, *(fleet.run.name for fleet in fleets)], fleets=fleets)

@@ -59,6 +59,8 @@ def run() -> Run:
     alert.deliveries.create(
         change="raised", target="a", body="{}", created_at=NOON, next_attempt_at=NOON
     )
+    services.write_notes(run_id=run.pk, text="*a*", revision=0, actor="user:ada", now=NOON)
+    services.save_preset(name="a", config={}, person=None, access="open", actor="a", now=NOON)
     services.prove_part(kind="web", name="here:8", started_at=NOON, now=NOON)
     ApiCall.objects.create(
         client="a", at=NOON, method="GET", path="/a", route="/a", status=200, duration_ms=1.0
@@ -77,6 +79,8 @@ def test_every_model_is_there() -> None:
         "policyversion",
         "run",
         "runevent",
+        "runnote",
+        "savedpreset",
         "trainer",
     ]
 

@@ -154,6 +154,8 @@ def test_a_table_of_all_that_match_holds_no_formula(four_runs: None) -> None:
 
     assert [line["name"] for line in lines] == ["words"]
     assert lines[0]["status_reason"] == '\'=HYPERLINK("x"), "quoted"'
+    # What is beside a run is in the file too, with its unit; nobody knows it of this one.
+    assert lines[0]["accepted_per_second"] == lines[0]["staleness_p50_versions"] == ""
 
 
 MANY = 10_000

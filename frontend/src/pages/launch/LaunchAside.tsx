@@ -1,5 +1,7 @@
 import { Button, SegmentedControl } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import type { SavedPreset } from "@/api/presets";
 import type { RunCheck } from "@/api/types";
 import { useMayOperate } from "@/api/session";
 import { Copy } from "@/components/Copying";
@@ -7,6 +9,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { ChangeList } from "@/pages/launch/ChangeList";
 import { cliCommand, curlCommand, type Launch } from "@/pages/launch/commands";
 import { Findings } from "@/pages/launch/Findings";
+import { SavePreset } from "@/pages/launch/SavePreset";
 import { ResolvedConfig } from "@/pages/launch/ResolvedConfig";
 import type { LaunchState } from "@/pages/launch/useLaunch";
 
@@ -26,6 +29,10 @@ function Copied({ label, text }: { label: string; text: string }) {
 
 type Props = {
   state: LaunchState;
+  start: string;
+  /** The saved preset that the form began with, and all that there are. */
+  preset: SavedPreset | undefined;
+  saved: SavedPreset[];
   from: string;
   launch: Launch;
   check: { data: RunCheck | undefined; isPending: boolean; isOld: boolean; run: () => void };
@@ -33,10 +40,11 @@ type Props = {
 };
 
 /** What would be launched, whether it would work, and the button. */
-export function LaunchAside({ state, from, launch, check, isLaunching }: Props) {
+export function LaunchAside({ state, start, preset, saved, from, launch, check, isLaunching }: Props) {
   const mayOperate = useMayOperate();
   const { view = "changes" } = useSearch({ from: "/shell/runs/new" });
   const navigate = useNavigate({ from: "/runs/new" });
+  const [isSaving, setSaving] = useState(false);
   const wrong = Object.keys(state.errors.fields).length;
   return (
     <aside className="launch-aside panel section" aria-label="Launch">
@@ -46,6 +54,9 @@ export function LaunchAside({ state, from, launch, check, isLaunching }: Props) 
         </Button>
         <Button variant="default" loading={check.isPending} disabled={!mayOperate} onClick={check.run}>
           Check
+        </Button>
+        <Button variant="default" className="whole-row" disabled={!mayOperate} onClick={() => state.validate(false) && setSaving(true)}>
+          Save as preset…
         </Button>
       </div>
       <p className="tiny faint launch-note">
@@ -82,6 +93,7 @@ export function LaunchAside({ state, from, launch, check, isLaunching }: Props) 
           <Copied label="curl" text={curlCommand(launch, location.origin)} />
         </>
       )}
+      {isSaving && <SavePreset config={state.config} runName={state.name} start={start} from={preset} saved={saved} onClose={() => setSaving(false)} />}
     </aside>
   );
 }

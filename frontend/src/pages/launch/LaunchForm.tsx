@@ -1,8 +1,7 @@
 import { Button, Select, TextInput } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { type FormEvent, useEffect } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { useCheckRun, useCreateRun } from "@/api/runs";
-import type { Preset } from "@/api/types";
 import type { JsonSchema } from "@/forms/fields";
 import { visible } from "@/format";
 import { changesOf, overlayOf } from "@/pages/launch/changes";
@@ -10,6 +9,8 @@ import type { Launch } from "@/pages/launch/commands";
 import { SectionPanel } from "@/pages/launch/FieldInput";
 import { LaunchAside } from "@/pages/launch/LaunchAside";
 import { keepDraft } from "@/pages/launch/draft";
+import { SavedPresets } from "@/pages/launch/SavedPresets";
+import { choicesOf, type StartPreset } from "@/pages/launch/starts";
 import { type Config, NAME_HELP, type Start, useLaunch } from "@/pages/launch/useLaunch";
 
 /** Bring the first field that is wrong into sight and put the cursor there. */
@@ -20,12 +21,12 @@ function goToFirstError(): void {
 }
 
 /** What to send: the preset with what differs, or everything where the preset has more than is wanted. */
-function launchOf(name: string, config: Config, preset: Preset | undefined): Launch {
+function launchOf(name: string, config: Config, preset: StartPreset | undefined): Launch {
   const overlay = preset && overlayOf(changesOf(preset.config, { ...preset.config, ...config }));
   return overlay ? { name, preset: preset.name, config: overlay } : { name, preset: "", config };
 }
 
-export type LaunchFormProps = { schema: JsonSchema; presets: Preset[]; start: Start; preset: Preset | undefined; parent: string | undefined };
+export type LaunchFormProps = { schema: JsonSchema; presets: StartPreset[]; start: Start; preset: StartPreset | undefined; parent: string | undefined };
 
 export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFormProps) {
   const navigate = useNavigate({ from: "/runs/new" });
@@ -34,6 +35,8 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
   const state = useLaunch(schema, start);
   const launch = launchOf(state.name, state.config, preset);
   const { errors } = state;
+  const [isListing, setListing] = useState(false);
+  const saved = presets.flatMap((each) => (each.saved ? [each.saved] : []));
   useEffect(() => {
     if (Object.keys(errors.fields).length > 0) goToFirstError();
     // Only a new set of errors moves the cursor, not one field less.
@@ -83,8 +86,13 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
               <Select
                 label="Preset"
                 className="two-wide"
-                description={`Where the fields below start from: a ${state.kind} run.`}
-                data={presets.map((each) => ({ value: each.name, label: each.title }))}
+                description={
+                  <>
+                    Where the fields below start from: a {state.kind} run.{" "}
+                    <button type="button" className="link-button" onClick={() => setListing(true)}>Saved presets</button>
+                  </>
+                }
+                data={choicesOf(presets)}
                 value={preset?.name ?? null}
                 allowDeselect={false}
                 onChange={(value) => void navigate({ search: (old) => ({ ...old, preset: value ?? undefined }) })}
@@ -111,8 +119,12 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
           />
         ))}
       </div>
+      {isListing && <SavedPresets presets={saved} onClose={() => setListing(false)} />}
       <LaunchAside
         state={state}
+        start={start.key}
+        preset={preset?.saved}
+        saved={saved}
         from={from}
         launch={launch}
         isLaunching={create.isPending}

@@ -1,26 +1,44 @@
 import "@/pages/launch/launch.css";
 import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
+import { presetsQuery } from "@/api/presets";
 import { type RunConfigSchema, runQuery, schemaQuery } from "@/api/runs";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
+import { visible } from "@/format";
 import { LaunchForm } from "@/pages/launch/LaunchForm";
+import { startsOf } from "@/pages/launch/starts";
 import type { Config } from "@/pages/launch/useLaunch";
 
 /** The form for a preset, or for what another run is configured as. */
-function Ready({ schema, presets }: RunConfigSchema) {
+function Ready({ schema, presets: builtIn }: RunConfigSchema) {
   const { from, preset: wanted } = useSearch({ from: "/shell/runs/new" });
+  const saved = useQuery(presetsQuery);
+  const presets = startsOf(builtIn, saved.data ?? []);
   const parent = useQuery({ ...runQuery(from ?? ""), enabled: from !== undefined });
-  const preset = from === undefined ? (presets.find(({ name }) => name === wanted) ?? presets[0]) : undefined;
+  const found = presets.find(({ name }) => name === wanted);
+  const preset = from === undefined ? (found ?? presets[0]) : undefined;
   if (parent.error) return <ErrorState title={`${from} cannot be cloned`} error={parent.error} onRetry={() => void parent.refetch()} />;
   if (from !== undefined && !parent.data) return <Skeletons heights={[140, 220, 320]} />;
   if (parent.data?.kind === "outside") {
     return <ErrorState title={`${from} cannot be cloned`} error="It is an outside run: its trainer brings its configuration when it registers." />;
   }
+  // What is asked for may be a saved one, of which nothing is known yet.
+  if (from === undefined && wanted !== undefined && !found && saved.isPending) return <Skeletons heights={[140, 220, 320]} />;
+  const isGone = from === undefined && wanted !== undefined && !found;
   const key = from === undefined ? `preset:${preset?.name}` : `clone:${from}`;
   const config = (parent.data?.config ?? preset?.config ?? {}) as Config;
   // A form for each start, so that nothing of one is sent under the name of another.
-  return <LaunchForm key={key} schema={schema} presets={presets} start={{ key, config }} preset={preset} parent={from} />;
+  return (
+    <>
+      {isGone && (
+        <div className="launch-gone">
+          <ErrorState title={`There is no preset called ${visible(wanted)}`} error={saved.error ?? "It was deleted, or it is somebody else's own. The form starts from the first one instead."} />
+        </div>
+      )}
+      <LaunchForm key={key} schema={schema} presets={presets} start={{ key, config }} preset={preset} parent={from} />
+    </>
+  );
 }
 
 export function LaunchPage() {

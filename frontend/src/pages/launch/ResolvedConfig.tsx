@@ -1,42 +1,87 @@
-import { Textarea } from "@mantine/core";
-import { useState } from "react";
+import { SegmentedControl, Textarea } from "@mantine/core";
+import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
 import { unknownPaths } from "@/forms/fields";
-import { type Config, kindOf, type LaunchState } from "@/pages/launch/useLaunch";
+import { type Config, type Format, formatOf, jsonOf, keepFormat, keptFormat, readJson } from "@/pages/launch/configText";
+import { kindOf, type LaunchState } from "@/pages/launch/useLaunch";
 
-function parsed(text: string): Config | string {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Config) : "A JSON object is needed.";
-  } catch (error) {
-    return `This is not JSON: ${error instanceof Error ? error.message : "?"}`;
-  }
-}
+const FORMATS: { value: Format; label: string }[] = [
+  { value: "json", label: "JSON" },
+  { value: "yaml", label: "YAML" },
+];
 
-/** Everything that the run would be told, as JSON; what is typed here changes the form, and back. */
+const yamlQuery = queryOptions({
+  queryKey: ["yaml"],
+  queryFn: () => import("@/pages/launch/yamlText"),
+  staleTime: Number.POSITIVE_INFINITY,
+  gcTime: Number.POSITIVE_INFINITY,
+  structuralSharing: false,
+});
+
+/** Everything that the run would be told, as JSON or YAML; what is typed here changes the form, and back. */
 export function ResolvedConfig({ state }: { state: LaunchState }) {
-  // While it is being typed it may be no JSON, or written otherwise than the page would.
+  const queries = useQueryClient();
+  const [format, setFormat] = useState(keptFormat);
+  // While it is being typed it may be neither, or written otherwise than the page would.
   const [typed, setTyped] = useState<string | null>(null);
   const [problem, setProblem] = useState("");
-  const type = (text: string) => {
-    setTyped(text);
-    const config = parsed(text);
-    if (typeof config === "string") return setProblem(config);
-    if (kindOf(config) !== state.kind) return setProblem(`This form is for a ${state.kind} run: choose another kind above.`);
+  const newest = useRef("");
+  const isPasted = useRef(false);
+  const yaml = useQuery({ ...yamlQuery, enabled: format === "yaml" });
+
+  const complaint = async (text: string, config: Config): Promise<string> => {
+    if (kindOf(config) !== state.kind) return `This form is for a ${state.kind} run: choose another kind above.`;
     const unknown = unknownPaths(state.sections, config).filter((path) => !(path === "language" && config.language === null));
-    setProblem(unknown.length > 0 ? `There is no such field: ${unknown.join(", ")}` : "");
-    if (unknown.length === 0) state.take(config);
+    if (unknown.length === 0) return "";
+    const { placeOfField } = await queries.fetchQuery(yamlQuery);
+    return `There is no such field: ${unknown.map((path) => [path, placeOfField(text, path)].filter(Boolean).join(", at ")).join("; ")}`;
   };
+  const read = async (text: string, as: Format) => {
+    newest.current = text;
+    setTyped(text);
+    const found = as === "json" ? readJson(text) : (await queries.fetchQuery(yamlQuery)).readYaml(text);
+    const said = "problem" in found ? found.problem : await complaint(text, found.config);
+    // Somebody has typed on meanwhile: that text is what counts.
+    if (newest.current !== text) return;
+    setProblem(said);
+    if (said) setTyped(text);
+    else if ("config" in found) state.take(found.config);
+  };
+  const choose = (next: Format) => {
+    setFormat(next);
+    keepFormat(next);
+  };
+  const type = (text: string) => {
+    const as = isPasted.current ? formatOf(text, format) : format;
+    isPasted.current = false;
+    if (as !== format) choose(as);
+    void read(text, as).catch((error: Error) => setProblem(error.message));
+  };
+  const turn = (next: Format) => {
+    choose(next);
+    // What cannot be read as the one may be the other.
+    if (typed !== null && problem) void read(typed, next).catch((error: Error) => setProblem(error.message));
+    else setTyped(null);
+  };
+  const written = format === "json" ? jsonOf(state.config) : (yaml.data?.yamlOf(state.config) ?? "");
   return (
-    <Textarea
-      label="Resolved configuration"
-      description="Every field with its value. Edit here or in the form; one follows the other."
-      classNames={{ input: "mono tiny config-text" }}
-      spellCheck={false}
-      rows={22}
-      value={typed ?? JSON.stringify(state.config, null, 2)}
-      error={problem}
-      onChange={(event) => type(event.currentTarget.value)}
-      onBlur={() => !problem && setTyped(null)}
-    />
+    <>
+      <SegmentedControl size="xs" mb="xs" aria-label="Written as" data={FORMATS} value={format} onChange={(next) => turn(next as Format)} />
+      <Textarea
+        label="Resolved configuration"
+        description={`Every field with its value. Edit here or in the form; one follows the other. Either format may be pasted${format === "yaml" ? "; comments are not kept" : ""}.`}
+        classNames={{ input: "mono tiny config-text" }}
+        spellCheck={false}
+        rows={22}
+        data-format={format}
+        value={typed ?? written}
+        error={problem || (yaml.error && `YAML cannot be shown: ${yaml.error.message}`)}
+        onPaste={() => {
+          isPasted.current = true;
+        }}
+        onChange={(event) => type(event.currentTarget.value)}
+        onBlur={() => !problem && setTyped(null)}
+      />
+    </>
   );
 }

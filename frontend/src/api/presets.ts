@@ -1,0 +1,38 @@
+/** Ask for presets that people saved, and save some. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type SavedPreset = Schemas["SavedPresetRow"];
+export type Access = SavedPreset["access"];
+
+export const presetsQuery = queryOptions({
+  queryKey: ["presets"],
+  queryFn: async () => (await body(api.GET("/api/presets"))).results,
+  staleTime: 10_000,
+});
+
+export type NewPreset = { name: string; description: string; access: Access; config: Record<string, unknown>; reason: string };
+
+/** Keep a configuration; `revision` of a preset that there is means that this is to take its place. */
+export function useSavePreset() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ name, revision, ...fields }: NewPreset & { revision: number | null }): Promise<SavedPreset> =>
+      revision === null
+        ? body(api.POST("/api/presets", { body: { name, ...fields } }))
+        : body(api.PATCH("/api/presets/{preset}", { params: { path: { preset: name } }, body: { revision, ...fields } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: presetsQuery.queryKey }),
+  });
+}
+
+export function useDeletePreset() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ name, reason }: { name: string; reason: string }) =>
+      body(api.DELETE("/api/presets/{preset}", { params: { path: { preset: name }, query: { reason } } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: presetsQuery.queryKey }),
+  });
+}

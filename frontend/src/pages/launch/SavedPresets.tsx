@@ -1,0 +1,68 @@
+import { Button, Modal } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { type SavedPreset, useDeletePreset } from "@/api/presets";
+import { Age } from "@/components/Age";
+import { EmptyState } from "@/components/EmptyState";
+import { ReasonDialog } from "@/components/ReasonDialog";
+import { useFocusBack } from "@/components/useFocusBack";
+import { visible } from "@/format";
+import { ACCESS } from "@/pages/launch/starts";
+
+function Delete({ preset, onClose }: { preset: SavedPreset; onClose: () => void }) {
+  const remove = useDeletePreset();
+  return (
+    <ReasonDialog
+      title={`Delete the preset ${preset.name}?`}
+      asking={remove}
+      refused="The preset stays"
+      submit="Delete"
+      destroys
+      onSubmit={(reason) => remove.mutate({ name: preset.name, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <p className="soft">Nobody can start from it any more. Runs that began with it keep their configuration; the admin keeps the preset.</p>
+    </ReasonDialog>
+  );
+}
+
+function Line({ preset, onUse, onDelete }: { preset: SavedPreset; onUse: () => void; onDelete: () => void }) {
+  return (
+    <tr data-preset={preset.name}>
+      <td className="anywhere">
+        <Link to="/runs/new" search={{ preset: preset.name }} className="strong" onClick={onUse}>{preset.name}</Link>
+        {preset.description && <div className="small soft">{visible(preset.description)}</div>}
+        <div className="tiny faint">
+          {preset.kind} · {ACCESS[preset.access].label.toLowerCase()} · saved <Age at={preset.changed_at} suffix=" ago" /> by {visible(preset.changed_by.replace(/^user:/, ""))}
+        </div>
+      </td>
+      <td className="num">
+        {preset.may_change && (
+          <Button size="compact-xs" variant="default" aria-label={`Delete ${preset.name}`} onClick={onDelete}>Delete</Button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+/** Presets that people saved: to start from, and to take away. */
+export function SavedPresets({ presets, onClose }: { presets: SavedPreset[]; onClose: () => void }) {
+  useFocusBack();
+  const [asked, setAsked] = useState<SavedPreset | null>(null);
+  if (asked) return <Delete preset={asked} onClose={() => setAsked(null)} />;
+  return (
+    <Modal opened onClose={onClose} title="Saved presets" size="lg">
+      {presets.length === 0 ? (
+        <EmptyState title="None is saved yet">Fill the form, then take Save as preset: it keeps everything but the run's name.</EmptyState>
+      ) : (
+        <table className="table" aria-label="Saved presets">
+          <tbody>
+            {presets.map((preset) => (
+              <Line key={preset.name} preset={preset} onUse={onClose} onDelete={() => setAsked(preset)} />
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Modal>
+  );
+}

@@ -1,0 +1,62 @@
+/** Read and write a configuration as JSON, and say where a text is wrong. Pure. */
+
+import { brokenAt } from "@/pages/launch/jsonPlace";
+
+export type Config = Record<string, unknown>;
+export type Format = "json" | "yaml";
+/** What a text holds, or what is wrong with it. */
+export type Read = { config: Config } | { problem: string };
+
+export const isConfig = (value: unknown): value is Config =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** A place in a text as people and editors count: both from 1. */
+export function placeText(line: number, column: number): string {
+  return `line ${line}, column ${column}`;
+}
+
+/** The place of the character at `offset`. */
+export function placeAt(text: string, offset: number): string {
+  const before = text.slice(0, offset).split("\n");
+  return placeText(before.length, (before.at(-1)?.length ?? 0) + 1);
+}
+
+export function jsonOf(config: Config): string {
+  return JSON.stringify(config, null, 2);
+}
+
+export function readJson(text: string): Read {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isConfig(value) ? { config: value } : { problem: "A JSON object is needed: { … }." };
+  } catch {
+    const { offset, wanted } = brokenAt(text);
+    return { problem: `This is not JSON, at ${placeAt(text, offset)}: ${wanted} is expected there.` };
+  }
+}
+
+/** Which of the two a text that was pasted is; the format that is shown where it could be either. */
+export function formatOf(text: string, shown: Format): Format {
+  if (text.trim() === "") return shown;
+  if ("config" in readJson(text)) return "json";
+  return /^\s*[{[]/.test(text) ? shown : "yaml";
+}
+
+const KEY = "rolldeck-config-format";
+
+/** The format that was chosen last on this browser. */
+export function keptFormat(): Format {
+  try {
+    return localStorage.getItem(KEY) === "yaml" ? "yaml" : "json";
+  } catch {
+    return "json";
+  }
+}
+
+export function keepFormat(format: Format): void {
+  try {
+    localStorage.setItem(KEY, format);
+  } catch {
+    // It holds until the page is closed.
+  }
+}

@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import type { SavedPreset } from "@/api/presets";
+import { choicesOf, startsOf } from "./starts";
+
+const saved = (name: string, description = "") => ({ name, description, config: { seed: 1 }, access: "open" }) as unknown as SavedPreset;
+const builtIn = [{ name: "cartpole", title: "CartPole", config: {} }];
+
+it("offers what people saved below what comes with the deck", () => {
+  expect(choicesOf(startsOf(builtIn, [saved("four", "four workers"), saved("bare")]))).toEqual([
+    { group: "Built in", items: [{ value: "cartpole", label: "CartPole" }] },
+    { group: "Saved", items: [{ value: "four", label: "four: four workers" }, { value: "bare", label: "bare" }] },
+  ]);
+});
+it("has no heading above nothing", () => {
+  expect(choicesOf(startsOf(builtIn, [])).map(({ group }) => group)).toEqual(["Built in"]);
+});

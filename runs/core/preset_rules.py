@@ -1,0 +1,81 @@
+"""Say who may see and change a preset that somebody saved, and what may not be in one."""
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, Final
+
+_WORD_STARTS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-.\s]+")
+_SECRET_NAME: Final = re.compile(
+    r"(?:^|_)(?:pass(?:word|wd|phrase)|secret(?:_key)?|credentials?|api_?key|access_?key"
+    r"|private_?key|authorization)$"
+)
+# Tokens of text are called so too (`eos_token`): only what could be drawn at random counts.
+_TOKEN_NAME: Final = re.compile(r"(?:^|_)(?:token|bearer)$")
+_RANDOM: Final = re.compile(r"[A-Za-z0-9_\-.=+/]{16,}")
+_SECRET_VALUE: Final = re.compile(
+    r"^(?:sk-|hf_|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA[0-9A-Z]{12}|rd_[0-9a-f]{8}_"
+    r"|bearer\s+|basic\s+)\S{8,}|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]+:[^/\s@]+@",
+    re.IGNORECASE,
+)
+_VARIABLE: Final = re.compile(r"\$\{?\w+\}?")
+
+
+class Access(StrEnum):
+    """Whose a saved preset is."""
+
+    PRIVATE = "private"
+    """Seen and changed by whoever made it."""
+    SHARED = "shared"
+    """Seen by everybody; changed by whoever made it, and by administrators."""
+    OPEN = "open"
+    """Seen by everybody; changed by every operator."""
+
+
+def may_see(access: str, *, is_owner: bool) -> bool:
+    """Return whether somebody may start from a preset."""
+    return is_owner or access != Access.PRIVATE
+
+
+def may_change(access: str, *, is_owner: bool, is_operator: bool, is_admin: bool) -> bool:
+    """Return whether somebody may change or delete a preset that they see."""
+    if not may_see(access, is_owner=is_owner) or not is_operator:
+        return False
+    return is_owner or is_admin or access == Access.OPEN
+
+
+def secret_in(config: dict[str, Any]) -> str | None:
+    """Return the path of a text that looks like a secret, by its name or by itself; None: no."""
+    return next(_secrets(config, ""), None)
+
+
+def _secrets(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _secrets(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _secrets(item, f"{path}[{index}]")
+    elif isinstance(value, str) and _is_secret(path, value):
+        yield path
+
+
+def _is_secret(path: str, text: str) -> bool:
+    if not text.strip() or _VARIABLE.fullmatch(text.strip()):
+        return False
+    last = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
+    name = _WORD_STARTS.sub("_", last).lower()
+    if _SECRET_NAME.search(name) or _SECRET_VALUE.search(text):
+        return True
+    return bool(_TOKEN_NAME.search(name) and _RANDOM.fullmatch(text))
+
+
+def differences(before: Any, after: Any, path: str = "") -> dict[str, dict[str, Any]]:
+    """Return what differs between two configurations: before and after, by path."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return {} if before == after else {path: {"before": before, "after": after}}
+    found: dict[str, dict[str, Any]] = {}
+    for key in [*before, *(key for key in after if key not in before)]:
+        place = f"{path}.{key}" if path else key
+        found |= differences(before.get(key), after.get(key), place)
+    return found

@@ -1,0 +1,26 @@
+"""What people write down about a run."""
+
+from django.db import models
+
+from runs.models.runs import Run
+
+
+class RunNote(models.Model):
+    """The notes of a run as somebody left them. Rows are never changed: each edit is one more."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="notes")
+    revision = models.PositiveIntegerField(help_text="Counts the edits of a run's notes from 1.")
+    text = models.TextField(blank=True, help_text="Markdown; empty where they were taken away.")
+    author = models.CharField(max_length=200, help_text="A user or a token.")
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "revision"], name="run_note_revision_is_one"),
+            models.CheckConstraint(
+                condition=models.Q(revision__gte=1), name="run_note_revision_counts_from_one"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"notes of run {self.run_id}, revision {self.revision}"

@@ -1,0 +1,94 @@
+"""Notes of a run are read, edited, and never overwritten unseen."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from runs.core.lifecycle import RunStatus
+from runs.models import RunEvent, RunNote
+from runs.wire.notes import LETTERS_AT_MOST
+from tests.factories import make_run, make_user
+
+pytestmark = pytest.mark.django_db
+PATH = "/api/runs/alpha/notes"
+
+
+@pytest.fixture
+def olga() -> APIClient:
+    make_run(name="alpha", status=RunStatus.COMPLETED)
+    client = APIClient()
+    client.force_login(make_user(username="olga", role="operator"))
+    return client
+
+
+def write(client: APIClient, text: str, *, revision: int = 0, **fields: Any) -> Any:
+    return client.put(PATH, {"text": text, "revision": revision} | fields, format="json")
+
+
+def test_a_run_has_no_notes_until_somebody_writes_some(olga: APIClient) -> None:
+    empty = {"text": "", "revision": 0, "author": "", "at": None, "earlier": []}
+    assert olga.get(PATH).json() == empty
+    assert write(olga, "").json() == empty, "to leave it empty is no edit"
+
+    written = write(olga, "**good** until step 80", reason="after a look")
+
+    assert written.status_code == 200
+    assert (written.json()["revision"], written.json()["author"]) == (1, "user:olga")
+    event = RunEvent.objects.get(kind="notes_edited")
+    assert (event.reason, event.details["revision"]) == (
+        "after a look",
+        {"before": None, "after": 1},
+    )
+
+
+def test_every_earlier_text_stays(olga: APIClient) -> None:
+    for revision, text in enumerate(("one", "two, longer", "")):
+        assert write(olga, text, revision=revision).status_code == 200
+
+    notes = olga.get(PATH).json()
+    assert (notes["text"], notes["revision"]) == ("", 3)
+    assert [(one["revision"], one["letters"]) for one in notes["earlier"]] == [(2, 11), (1, 3)]
+    assert olga.get(f"{PATH}/1").json()["text"] == "one"
+    assert olga.get(f"{PATH}/9").status_code == 404
+
+
+def test_of_two_who_edit_the_later_is_told_and_nothing_is_lost(olga: APIClient) -> None:
+    write(olga, "first")
+
+    refused = write(olga, "second")
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "notes_changed")
+    assert "user:olga wrote revision 1 meanwhile" in refused.json()["detail"]
+    assert olga.get(PATH).json()["text"] == "first"
+    assert write(olga, "first\n\nsecond", revision=1).status_code == 200
+
+
+def test_an_answer_that_was_lost_is_asked_for_again(olga: APIClient) -> None:
+    assert write(olga, "same").json() == write(olga, "same").json()
+    assert RunNote.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"text": "x" * (LETTERS_AT_MOST + 1)}, "text"),
+        ({"text": "a\x00b"}, "text"),
+        ({"text": 7}, "text"),
+        ({"revision": -1}, "revision"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_what_cannot_be_notes_is_refused(
+    olga: APIClient, fields: dict[str, Any], field: str
+) -> None:
+    refused = olga.put(PATH, {"text": "", "revision": 0} | fields, format="json")
+
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, field)
+    assert not RunNote.objects.exists()
+
+
+def test_a_run_that_is_not_there_has_no_notes(olga: APIClient) -> None:
+    assert olga.get("/api/runs/nobody/notes").status_code == 404
+    body = {"text": "a", "revision": 0}
+    assert olga.put("/api/runs/nobody/notes", body, format="json").status_code == 404

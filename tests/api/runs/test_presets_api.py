@@ -1,0 +1,161 @@
+"""Presets are saved, used, changed and deleted by whom they belong to."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from runs.models import Run, RunEvent, SavedPreset
+from tests.factories import bearer, make_user
+
+pytestmark = pytest.mark.django_db
+FOUR = {"fleet": {"num_workers": 4}}
+SECRET = {"environment": {"kwargs": {"api_key": "abc"}}}
+
+
+def someone(username: str, role: str = "operator") -> APIClient:
+    client = APIClient()
+    client.force_login(make_user(username=username, role=role))
+    return client
+
+
+@pytest.fixture
+def olga() -> APIClient:
+    return someone("olga")
+
+
+@pytest.fixture
+def oscar() -> APIClient:
+    return someone("oscar")
+
+
+def save(client: APIClient, name: str = "four", **fields: Any) -> Any:
+    body = {"name": name, "config": FOUR} | fields
+    return client.post("/api/presets", body, format="json")
+
+
+def change(client: APIClient, name: str = "four", *, revision: int = 1, **fields: Any) -> Any:
+    return client.patch(f"/api/presets/{name}", {"revision": revision} | fields, format="json")
+
+
+def names(client: APIClient) -> list[str]:
+    return [row["name"] for row in client.get("/api/presets").json()["results"]]
+
+
+def told(answer: Any) -> tuple[int, str, list[str]]:
+    problem = answer.json()
+    return answer.status_code, problem["code"], [each["field"] for each in problem["errors"]]
+
+
+def test_a_preset_is_kept_whole_and_a_run_begins_with_it(olga: APIClient) -> None:
+    saved = save(olga, description="four of them", access="shared", reason="for the sweep")
+
+    assert saved.status_code == 201
+    kept = saved.json()
+    assert (kept["owner"], kept["kind"], kept["may_change"]) == ("olga", "fleet", True)
+    assert kept["config"]["fleet"]["num_workers"] == 4
+    assert kept["config"]["num_steps"] == 1000, "defaults are written out"
+    body = {"name": "alpha", "preset": "four", "config": {"seed": 7}}
+    run = olga.post("/api/runs", body, format="json").json()
+    assert (run["preset"], run["num_workers"], run["config"]["seed"]) == ("four", 4, 7)
+    event = RunEvent.objects.get(kind="preset_saved")
+    assert (event.actor, event.reason) == ("user:olga", "for the sweep")
+
+
+def test_a_private_preset_is_nobody_elses(olga: APIClient, oscar: APIClient) -> None:
+    save(olga)
+    ada = someone("ada", "admin")
+
+    assert [names(client) for client in (olga, oscar, ada)] == [["four"], [], []]
+    for other in (oscar, ada):
+        assert other.get("/api/presets/four").status_code == 404
+        assert change(other, description="mine").status_code == 404
+        assert other.delete("/api/presets/four").status_code == 404
+        launch = other.post("/api/runs", {"name": "a", "preset": "four"}, format="json")
+        assert told(launch) == (400, "invalid", ["preset"])
+        assert told(save(other)) == (409, "preset_exists", ["name"])
+    checked = olga.post("/api/run-checks", {"preset": "nobody-has-it"}, format="json").json()
+    assert [finding["field"] for finding in checked["findings"]] == ["preset"]
+
+
+def test_a_shared_one_is_changed_by_its_owner_and_an_open_one_by_every_operator(
+    olga: APIClient, oscar: APIClient
+) -> None:
+    save(olga, access="shared")
+    assert told(change(oscar, description="mine"))[:2] == (403, "forbidden")
+    assert oscar.delete("/api/presets/four").status_code == 403
+    [row] = oscar.get("/api/presets").json()["results"]
+    assert row["may_change"] is False
+
+    assert change(olga, access="open").status_code == 200
+    changed = change(oscar, revision=2, config={"fleet": {"num_workers": 8}}, reason="more")
+
+    assert changed.json()["config"]["fleet"]["num_workers"] == 8
+    assert (changed.json()["revision"], changed.json()["changed_by"]) == (3, "user:oscar")
+    event = RunEvent.objects.filter(kind="preset_changed").latest("pk")
+    assert event.details["config.fleet.num_workers"] == {"before": 4, "after": 8}
+    assert event.reason == "more"
+
+
+def test_of_two_who_change_it_the_later_is_told(olga: APIClient) -> None:
+    save(olga)
+    assert change(olga, description="first").status_code == 200
+
+    assert told(change(olga, description="second"))[:2] == (409, "preset_changed")
+    assert olga.get("/api/presets/four").json()["description"] == "first"
+
+
+def test_the_audit_does_not_tell_what_is_in_a_private_preset(olga: APIClient) -> None:
+    save(olga)
+    change(olga, config={"fleet": {"num_workers": 8}}, access="shared")
+
+    details = RunEvent.objects.get(kind="preset_changed").details
+    assert details == {"preset": "four", "access": {"before": "private", "after": "shared"}}
+
+
+def test_a_deleted_preset_frees_its_name_and_its_runs_stay(olga: APIClient) -> None:
+    save(olga)
+    olga.post("/api/runs", {"name": "alpha", "preset": "four"}, format="json")
+
+    assert olga.delete("/api/presets/four?reason=too+many").status_code == 204
+    assert olga.delete("/api/presets/four").status_code == 404
+    assert RunEvent.objects.get(kind="preset_deleted").reason == "too many"
+    assert Run.objects.get(name="alpha").config["fleet"]["num_workers"] == 4
+    assert names(olga) == []
+    assert save(olga).status_code == 201
+    assert SavedPreset.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"name": "cartpole"}, (409, "preset_exists", ["name"])),
+        ({"name": "no spaces"}, (400, "invalid", ["name"])),
+        ({"access": "mine"}, (400, "invalid", ["access"])),
+        ({"description": "x" * 301}, (400, "invalid", ["description"])),
+        ({"config": {"surprise": 1}}, (400, "invalid", ["config.surprise"])),
+        ({"config": SECRET}, (400, "invalid", ["config.environment.kwargs.api_key"])),
+        ({"more": 1}, (400, "invalid", ["more"])),
+    ],
+)
+def test_what_cannot_be_a_preset_is_refused_by_its_field(
+    olga: APIClient, fields: dict[str, Any], expected: tuple[int, str, list[str]]
+) -> None:
+    assert told(save(olga, **fields)) == expected
+    assert not SavedPreset.objects.exists()
+
+
+def test_a_secret_does_not_get_in_by_a_change_either(olga: APIClient) -> None:
+    save(olga)
+
+    refused = change(olga, config=SECRET)
+    assert told(refused) == (400, "invalid", ["config.environment.kwargs.api_key"])
+
+
+def test_a_machine_shares_what_it_saves() -> None:
+    machine = APIClient(headers=bearer("admin"))
+
+    assert told(save(machine)) == (400, "invalid", ["access"])
+    assert save(machine, access="open").json()["owner"] is None
+    refused = change(machine, access="private")
+    assert told(refused) == (400, "invalid", ["access"])

@@ -1,0 +1,109 @@
+"""Who may do what with a saved preset, and which texts look like secrets."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runs.core import run_config
+from runs.core.preset_rules import Access, differences, may_change, may_see, secret_in
+
+
+@pytest.mark.parametrize(
+    ("access", "owner", "operator", "admin", "may"),
+    [
+        ("private", True, True, False, "see change"),
+        ("private", False, True, True, ""),
+        ("shared", True, True, False, "see change"),
+        ("shared", False, True, False, "see"),
+        ("shared", False, True, True, "see change"),
+        ("open", False, True, False, "see change"),
+        ("open", False, False, False, "see"),
+        # Who made it and is an operator no more.
+        ("private", True, False, False, "see"),
+    ],
+)
+def test_a_preset_is_seen_and_changed_by_whom_the_table_says(
+    access: str, owner: bool, operator: bool, admin: bool, may: str
+) -> None:
+    changes = may_change(access, is_owner=owner, is_operator=operator, is_admin=admin)
+    allowed = {"see": may_see(access, is_owner=owner), "change": changes}
+
+    assert [right for right, is_allowed in allowed.items() if is_allowed] == may.split()
+
+
+def test_nobody_changes_what_they_do_not_see() -> None:
+    for access, owner, operator, admin in product(Access, *[(False, True)] * 3):
+        if may_change(access, is_owner=owner, is_operator=operator, is_admin=admin):
+            assert may_see(access, is_owner=owner)
+
+
+def in_kwargs(**kwargs: object) -> dict[str, object]:
+    return {"environment": {"kwargs": kwargs}}
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"api_key": "abc"},
+        {"apiKey": "abc"},
+        {"OPENAI-API-KEY": "abc"},
+        {"db_password": "abc"},
+        {"client_secret": "abc"},
+        {"hf_token": "abcdefghijklmnop"},
+        {"anything": "hf_abcdefghijkl"},
+        {"anything": "Bearer abcdefghijkl"},
+        {"url": "postgres://me:pass@host/db"},
+        {"key_file": "-----BEGIN RSA PRIVATE KEY-----"},
+        {"deep": [{"list": ["rd_0123abcd_abcdefghijkl"]}]},
+    ],
+)
+def test_a_secret_is_known_by_its_name_or_by_itself(kwargs: dict[str, object]) -> None:
+    found = secret_in(in_kwargs(**kwargs))
+
+    assert found is not None
+    assert found.startswith("environment.kwargs.")
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"max_tokens": 512},
+        {"eos_token": "</s>"},
+        {"pad_token": "<|endoftext|>"},
+        {"tokenizer": "meta/llama-with-a-long-name"},
+        {"stop": ["token", "secret"]},
+        {"password": ""},
+        {"api_key": "$OPENAI_API_KEY"},
+        {"url": "http://judge:8000/v1"},
+        {"keys": ["a", "b"]},
+    ],
+)
+def test_what_only_sounds_like_one_is_none(kwargs: dict[str, object]) -> None:
+    assert secret_in(in_kwargs(**kwargs)) is None
+
+
+def test_no_built_in_preset_looks_like_it_had_a_secret() -> None:
+    for _, config in run_config.PRESETS.values():
+        assert secret_in(run_config.to_builtins(config)) is None
+
+
+leaves = st.integers() | st.lists(st.integers(), max_size=2)
+parts = st.dictionaries(st.sampled_from("xyz"), leaves, max_size=3)
+
+
+@given(st.dictionaries(st.sampled_from("abc"), leaves | parts, max_size=3))
+def test_nothing_differs_from_itself(config: dict[str, object]) -> None:
+    assert differences(config, config) == {}
+
+
+def test_what_differs_is_told_by_its_path() -> None:
+    before = {"fleet": {"workers": 2, "gone": 1}, "seed": 0}
+    after = {"fleet": {"workers": 4}, "seed": 0, "new": [1]}
+
+    assert differences(before, after) == {
+        "fleet.workers": {"before": 2, "after": 4},
+        "fleet.gone": {"before": 1, "after": None},
+        "new": {"before": None, "after": [1]},
+    }
