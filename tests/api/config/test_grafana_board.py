@@ -1,0 +1,71 @@
+"""The board for Grafana asks only what `/metrics` answers, in words that Prometheus understands."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+
+from config.metrics import metrics_text
+
+BOARD = Path(__file__).parents[3] / "docs/reference/grafana-board.json"
+LABELS = {"run", "reason", "status", "state", "severity", "count"}
+
+
+def board() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(BOARD.read_text("utf-8"))
+    return found
+
+
+def selectors(node: Any) -> Iterator[promql_parser.VectorSelector]:
+    """Find what a query reads, wherever in it that stands."""
+    if isinstance(node, promql_parser.VectorSelector):
+        yield node
+    for name in ("expr", "lhs", "rhs", "vector_selector", "vs"):
+        inner = getattr(node, name, None)
+        if inner is not None and not isinstance(inner, str):
+            yield from selectors(inner)
+    for argument in getattr(node, "args", None) or []:
+        yield from selectors(argument)
+
+
+@pytest.mark.django_db
+def test_every_query_of_the_board_reads_metrics_that_there_are() -> None:
+    known = set(re.findall(r"^# TYPE (\S+) gauge$", metrics_text().decode(), re.MULTILINE))
+    queries = [target["expr"] for panel in board()["panels"] for target in panel.get("targets", [])]
+
+    read = [one for query in queries for one in selectors(promql_parser.parse(query))]
+
+    assert len(queries) > 15
+    assert len(read) >= len(queries)
+    assert {one.name for one in read} <= known
+    assert {label.name for one in read for label in one.matchers.matchers} <= LABELS
+    unseen = known - {one.name for one in read}
+    assert unseen == set(), "a metric that no panel shows"
+
+
+def test_a_board_is_what_grafana_imports() -> None:
+    found = board()
+    ids = [panel["id"] for panel in found["panels"]]
+    places: set[tuple[int, int]] = set()
+
+    assert found["schemaVersion"] >= 36
+    assert found["uid"] == "rolldeck"
+    assert "id" not in found, "the id of one Grafana means nothing to another"
+    assert len(set(ids)) == len(ids)
+    assert {one["name"] for one in found["templating"]["list"]} == {"datasource", "run"}
+    for panel in found["panels"]:
+        at = panel["gridPos"]
+        covered = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert at["x"] + at["w"] <= 24, panel["title"]
+        assert not covered & places, f"{panel['title']} lies on another panel"
+        places |= covered
+        for target in panel.get("targets", []):
+            assert target["datasource"]["uid"] == "${datasource}"
