@@ -1,8 +1,10 @@
 """Let people look for groups and at them; nothing here changes anything."""
 
 import math
+from dataclasses import asdict
 from typing import Any, Final
 
+import msgspec
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -14,15 +16,19 @@ from buffer.api import group_messages as messages
 from buffer.core.fates import ItemKind
 from buffer.core.group_filter import Flag, GroupFilter, Place, parse_filter
 from buffer.core.ledger import ACCEPTED
-from buffer.selectors import group_facets, group_lists, group_provenance
+from buffer.selectors import group_facets, group_lists, group_provenance, marks
 from buffer.selectors.group_lists import GroupRow
+from buffer.selectors.marks import MarkRow, Vocabulary
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, whole_number
 from runs.api.openapi import problems
 from runs.api.permissions import Readers
 
 PAGE_AT_MOST: Final = 200
-_MANY: Final = ("env", "lesson", "worker", "state", "reason", "flag")
+_MANY: Final = (
+    *("env", "lesson", "worker", "state", "reason", "flag"),
+    *("label", "mark", "set"),
+)
 _RANGES: Final = ("version", "step", "score", "length")
 FILTERS: Final = [
     *(OpenApiParameter(name, OpenApiTypes.STR, many=True) for name in _MANY),
@@ -31,7 +37,7 @@ FILTERS: Final = [
         for name in _RANGES
         for end in ("min", "max")
     ),
-    *(OpenApiParameter(name, OpenApiTypes.STR) for name in ("batch", "q", "sort")),
+    *(OpenApiParameter(name, OpenApiTypes.STR) for name in ("batch", "prompt", "q", "sort")),
 ]
 
 
@@ -78,13 +84,40 @@ class GroupFacetsView(APIView):
                         for value, groups in values.items()
                     ]
                     for name, values in counted.values.items()
-                },
+                }
+                | _marked(marks.vocabulary(found.pk)),
                 histograms={
                     name: messages.ScoreBins(least=one.least, most=one.most, counts=one.counts)
                     for name, one in counted.histograms.items()
                 },
             )
         )
+
+
+def _marked(words: Vocabulary) -> dict[str, list[messages.FacetValue]]:
+    """Return what people marked with, counted over the whole run whatever else is chosen."""
+    labels = [
+        messages.FacetValue(
+            value=str(label),
+            label=f"{label} {name}".rstrip(),
+            groups=words.labels.get(label, 0),
+        )
+        for label, name in words.names.items()
+        if name or label in words.labels
+    ]
+    kinds = (("pinned", words.pinned), ("noted", words.noted))
+    return {
+        "label": labels,
+        "mark": [
+            messages.FacetValue(value=value, label=value, groups=groups)
+            for value, groups in kinds
+            if groups
+        ],
+        "set": [
+            messages.FacetValue(value=one.name, label=one.name, groups=one.groups)
+            for one in words.sets
+        ],
+    }
 
 
 def _label(facet: str, value: str, names: dict[int, str]) -> str:
@@ -107,9 +140,10 @@ def listed(request: Request, run: str) -> HttpResponse:
         backward=request.query_params.get("backward", "") in {"1", "true"},
     )
     names = group_provenance.environment_names(found.pk)
+    said = marks.marks_of([row.id for row in page.rows])
     return answer(
         messages.GroupList(
-            results=[summary(row, wanted, names) for row in page.rows],
+            results=[summary(row, wanted, names, said.get(row.id)) for row in page.rows],
             next=page.next,
             is_partial=page.is_partial,
         )
@@ -134,7 +168,7 @@ class GroupView(APIView):
         origin = group_provenance.provenance(found, row)
         return answer(
             messages.GroupDetail(
-                group=summary(row, GroupFilter(), names),
+                group=summary(row, GroupFilter(), names, marks.marks_of([row.id]).get(row.id)),
                 batch=None if origin.batch is None else _batch(row, origin.batch),
                 version=None
                 if origin.version is None
@@ -166,11 +200,16 @@ def _batch(row: GroupRow, batch: Any) -> messages.BatchOfGroup:
         if is_comparable and row.policy_step is not None
         else None,
         leased_at=batch.leased_at,
+        lease_expires_at=batch.lease_expires_at,
+        lapses=batch.lapses,
+        delivered_at=batch.delivered_at,
         settled_at=batch.settled_at,
     )
 
 
-def summary(row: GroupRow, wanted: GroupFilter, names: dict[int, str]) -> messages.GroupSummary:
+def summary(
+    row: GroupRow, wanted: GroupFilter, names: dict[int, str], mark: MarkRow | None
+) -> messages.GroupSummary:
     """Return a row as the API tells it."""
     same = {
         name: getattr(row, name)
@@ -189,6 +228,7 @@ def summary(row: GroupRow, wanted: GroupFilter, names: dict[int, str]) -> messag
             "environment": "" if row.env_id is None else names.get(row.env_id, ""),
             "batch": None if row.batch_id is None else str(row.batch_id),
             "flags": [str(flag) for flag in _flags(row)],
+            "mark": None if mark is None else msgspec.convert(asdict(mark), messages.MarkOfGroup),
             "place": group_lists.place_of(row, wanted).token(),
         }
     )

@@ -5,6 +5,20 @@ from datetime import datetime
 from msgspec import Struct
 
 
+class MarkOfGroup(Struct, frozen=True, kw_only=True):
+    """What people say of a group."""
+
+    label: int | None
+    """1 to 9."""
+    is_pinned: bool
+    note: str
+    sets: list[str]
+    """Names of the sets that it is in."""
+    changed_by: str
+    """Who marked it last; empty where it is only in sets."""
+    changed_at: datetime | None
+
+
 class GroupSummary(Struct, frozen=True, kw_only=True):
     """A trajectory group as lists show it; sizes count sequences and tokens."""
 
@@ -45,6 +59,10 @@ class GroupSummary(Struct, frozen=True, kw_only=True):
     """Flags, lesson, worker, scores and excerpt are known; they come seconds after the group."""
     has_bytes: bool
     """Its content was kept when it came in."""
+    prompt: str
+    """Digest of its prompt: the same for whoever was asked the same; empty where nobody knows."""
+    mark: MarkOfGroup | None
+    """Null: nobody has said anything of it."""
     place: str
     """Where it stands in this list: a cursor."""
 
@@ -105,7 +123,13 @@ class BatchOfGroup(Struct, frozen=True, kw_only=True):
     staleness: int | None
     """Versions by which the group was behind; null across epochs."""
     leased_at: datetime
+    """The last time: earlier leases that ran out are in `lapses`."""
+    lease_expires_at: datetime
+    lapses: int
+    delivered_at: datetime | None
+    """When its last byte had left."""
     settled_at: datetime | None
+    """Confirmed by its trainer, or dropped."""
 
 
 class VersionOfGroup(Struct, frozen=True, kw_only=True):

@@ -1,13 +1,16 @@
 """Say in a few words what is in a group, so that lists need not open it again."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 import numpy as np
 
-from rolldeck.groups import GroupArrays
+from rolldeck.groups import IGNORED, GroupArrays
 
 MOST_SEQUENCES: Final = 64
 """Sequences whose scores and lengths are told one by one."""
@@ -37,7 +40,9 @@ class GroupDigest:
     duplicates: int
     """Sequences that are the same tokens as an earlier one."""
     excerpt: str
-    """How its prompt begins."""
+    """How what was asked begins: the first thing that a user said, else the first of all."""
+    prompt: UUID | None
+    """Digest of its prompt, see :func:`prompt_digest`."""
     text: str
     """What a search may find, at most :data:`MOST_TEXT` characters."""
 
@@ -66,9 +71,50 @@ def digest(
         lengths=[int(length) for length in rows.lengths[:MOST_SEQUENCES]],
         truncated=_truncated(told, rows.lengths, limits),
         duplicates=duplicates(group),
-        excerpt=clean(said[0] if said else "")[:EXCERPT],
+        excerpt=clean(_asked(told.get("messages")) or (said[0] if said else ""))[:EXCERPT],
+        prompt=prompt_digest(told.get("messages"), group),
         text=clean("\n".join(said))[:MOST_TEXT],
     )
+
+
+def prompt_digest(messages: Any, group: GroupArrays) -> UUID | None:
+    """Return what names the prompt of a group, the same in every run that asked the same.
+
+    It is a digest of the roles and texts before the first answer of its first sequence or, in a
+    group without messages, of the tokens before the first that is trained on. None where neither
+    has a beginning.
+    """
+    asked = _before_answer(messages)
+    if asked:
+        return _fingerprint(msgspec.json.encode(asked))
+    lengths = group.rows["tokens"].lengths
+    first = int(lengths[0]) if len(lengths) else 0
+    own = np.flatnonzero(group.rows["masks"].values[:first] != IGNORED)
+    prompt = group.rows["tokens"].values[: int(own[0]) if len(own) else 0]
+    return _fingerprint(prompt.astype("<i8").tobytes()) if len(prompt) else None
+
+
+def _fingerprint(content: bytes) -> UUID:
+    return UUID(bytes=hashlib.blake2b(content, digest_size=16).digest())
+
+
+def _first_row(messages: Any) -> list[dict[str, Any]]:
+    row = messages[0] if isinstance(messages, list) and messages else None
+    return _objects(row if isinstance(row, list) else [])
+
+
+def _before_answer(messages: Any) -> list[tuple[str, str]]:
+    asked = takewhile(lambda one: one.get("role") != "assistant", _first_row(messages))
+    return [(str(one.get("role")), content_text(one.get("content"))) for one in asked]
+
+
+def _asked(messages: Any) -> str:
+    said = (content_text(one.get("content")) for one in _first_row(messages) if _is_of_user(one))
+    return next(said, "")
+
+
+def _is_of_user(message: dict[str, Any]) -> bool:
+    return message.get("role") == "user"
 
 
 def run_word(run_id: int) -> str:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 from buffer.core.fates import DropReason, Fate
+from buffer.core.marks import LABELS, Marked
 
 MOST_VALUES: Final = 64
 """Values of one facet that may be chosen at once."""
@@ -113,9 +114,20 @@ class GroupFilter:
     """Of the group's mean score."""
     lengths: Span = ANY_NUMBER
     """Of the longest sequence, in tokens."""
+    labels: tuple[int, ...] = ()
+    marks: tuple[str, ...] = ()
+    """All of them."""
+    sets: tuple[str, ...] = ()
     batch: UUID | None = None
+    prompt: UUID | None = None
+    """Digest of a prompt."""
     text: str = ""
     sort: Sort = Sort.NEWEST
+
+    @property
+    def is_of_marked(self) -> bool:
+        """Whether it asks only for groups that people said something of."""
+        return bool(self.labels or self.marks or self.sets)
 
 
 def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:
@@ -138,7 +150,11 @@ def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:
         steps=_span(query, "step"),
         scores=_span(query, "score"),
         lengths=_span(query, "length"),
-        batch=_batch(_one(query, "batch")),
+        labels=tuple(_label(value) for value in _many(query, "label")),
+        marks=_known(query, "mark", Marked),
+        sets=_many(query, "set"),
+        batch=_uuid(_one(query, "batch"), "batch", "is no batch's id"),
+        prompt=_uuid(_one(query, "prompt"), "prompt", "is no digest of a prompt"),
         text=text,
         sort=_sort(_one(query, "sort")),
     )
@@ -176,6 +192,12 @@ def _env_id(text: str) -> int:
     return int(text)
 
 
+def _label(text: str) -> int:
+    if text not in {str(label) for label in LABELS}:
+        raise InvalidFilter("label", f"{text[:40]!r} is none of 1 to 9")
+    return int(text)
+
+
 def _span(query: Mapping[str, Sequence[str]], name: str) -> Span:
     span = Span(*(_number(query, f"{name}_{end}") for end in ("min", "max")))
     if span.least is not None and span.most is not None and span.least > span.most:
@@ -196,11 +218,11 @@ def _number(query: Mapping[str, Sequence[str]], name: str) -> float | None:
     return value
 
 
-def _batch(text: str) -> UUID | None:
+def _uuid(text: str, field: str, problem: str) -> UUID | None:
     try:
         return UUID(text) if text else None
     except ValueError:
-        raise InvalidFilter("batch", f"{text[:40]!r} is no batch's id") from None
+        raise InvalidFilter(field, f"{text[:40]!r} {problem}") from None
 
 
 def _sort(text: str) -> Sort:

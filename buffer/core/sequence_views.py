@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from buffer.core.spans import Span, told_spans
 from rolldeck.groups import IGNORED, GroupArrays
 from rolldeck.ragged import Rows
 
@@ -49,6 +50,8 @@ class SequenceSummary(Struct, frozen=True, kw_only=True):
     """First token, one past the last, and whether the stretch is trained on; in order."""
     surprises: list[int]
     """Places of the least likely tokens of its own, in order."""
+    spans: list[Span]
+    """What was done when while it was made, as its environment tells; empty where it does not."""
 
 
 class GroupField(Struct, frozen=True, kw_only=True):
@@ -97,6 +100,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
     own = _own(group)
     flags = {name: _flags(group, name) for name in ("is_truncated", "is_correct")}
     first_with: dict[bytes, int] = {}
+    told = told_spans(group.json.get("spans"))
     results = []
     for index, row in enumerate(tokens):
         earlier = first_with.setdefault(row.tobytes(), index)
@@ -114,6 +118,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
                 diverges_at=shared(tokens[index - 1], row) if index else len(row),
                 turns=turns(own[index]),
                 surprises=surprises(_row(group, "inference_logprobs", index), own[index]),
+                spans=told.get(index, []),
             )
         )
     return SequenceList(

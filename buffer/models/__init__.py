@@ -12,6 +12,7 @@ from buffer.models.items import (
     Tally,
     TrajectoryGroup,
 )
+from buffer.models.marks import GroupMark, GroupSet, LabelName, SetMember
 from buffer.models.payloads import Payload, Segment
 from buffer.models.pushes import IdempotencyRecord, UnansweredPush
 from buffer.models.replay import BatchUse, Follower
@@ -26,12 +27,16 @@ __all__ = [
     "Follower",
     "FragmentChunk",
     "GroupDigest",
+    "GroupMark",
+    "GroupSet",
     "IdempotencyRecord",
     "Item",
+    "LabelName",
     "LedgerAudit",
     "MixingShare",
     "Payload",
     "Segment",
+    "SetMember",
     "Tally",
     "TrajectoryGroup",
     "UnansweredPush",

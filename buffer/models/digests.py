@@ -4,6 +4,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
+from django.db.models import F, Q
 
 from buffer.models.items import TrajectoryGroup
 from buffer.models.transaction_ids import TransactionIdField
@@ -29,6 +30,8 @@ class GroupDigest(models.Model):
         default=0, help_text="Sequences that are the same tokens as an earlier one."
     )
     excerpt = models.CharField(max_length=240, blank=True)
+    # The same in every run in which the same was asked; null where nobody knows what was.
+    prompt = models.UUIDField(null=True, blank=True, help_text="Digest of its prompt.")
     # The run is among the words, so that one index answers "these words, in this run".
     words = SearchVectorField(null=True)
     # As in the group: the orders that a list of groups can have.
@@ -39,6 +42,13 @@ class GroupDigest(models.Model):
         indexes = [
             models.Index(fields=["run", "score_mean", "group"], name="digest_by_score"),
             models.Index(fields=["run", "longest_tokens", "group"], name="digest_by_length"),
+            models.Index(
+                "prompt",
+                "run",
+                F("group").desc(),
+                condition=Q(prompt__isnull=False),
+                name="digest_by_prompt",
+            ),
             GinIndex(fields=["words"], name="digest_by_words"),
         ]
 

@@ -10,6 +10,7 @@ import msgspec
 from buffer.core.group_filter import GroupFilter, Place
 from buffer.selectors.group_contents import GroupUnreadable, as_json
 from buffer.selectors.group_lists import GroupRow, group_page
+from buffer.selectors.marks import UNMARKED, MarkRow, marks_of
 from buffer.storage import PayloadMissing
 from buffer.storage.parquet_stream import ParquetStream
 
@@ -36,17 +37,30 @@ COLUMNS: Final = {
     "score_max": "double",
     "truncated": "int64",
     "duplicates": "int64",
+    "prompt": "string",
+    "label": "int64",
+    "is_pinned": "bool",
+    "note": "string",
+    "sets": "string",
     "missing": "string",
     "group": "large_string",
 }
+_OF_MARK: Final = frozenset({"label", "is_pinned", "note"})
 
 
-def rows(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[GroupRow]:
-    """Yield the groups of a list, at most `limit`; what comes in meanwhile may be among them."""
+Marked = tuple[GroupRow, MarkRow]
+
+
+def rows(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[Marked]:
+    """Yield the groups of a list with what people say of them, at most `limit`.
+
+    What comes in meanwhile may be among them.
+    """
     after, left = None, limit
     while left > 0:
         page = group_page(run_id, wanted, limit=min(PAGE, left), after=after)
-        yield from page.rows
+        said = marks_of([row.id for row in page.rows])
+        yield from ((row, said.get(row.id, UNMARKED)) for row in page.rows)
         left -= len(page.rows)
         if not page.next:
             return
@@ -55,10 +69,11 @@ def rows(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[GroupRow]:
 
 def json_lines(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[bytes]:
     """Yield a line of JSON for each group: what is known of it, and under ``group`` its content."""
-    for row in rows(run_id, wanted, limit=limit):
+    for row, mark in rows(run_id, wanted, limit=limit):
         group, missing = _content(row)
-        known = {name: _plain(getattr(row, name, None)) for name in COLUMNS}
-        line = known | {"missing": missing, "group": msgspec.Raw(group or b"null")}
+        known = {name: _plain(_known(row, mark, name)) for name in COLUMNS}
+        known |= {"sets": mark.sets, "missing": missing}
+        line = known | {"group": msgspec.Raw(group or b"null")}
         yield msgspec.json.encode(line) + b"\n"
 
 
@@ -72,13 +87,13 @@ def parquet(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[bytes]:
     return _parquet_parts(stream, rows(run_id, wanted, limit=limit))
 
 
-def _parquet_parts(stream: ParquetStream, found: Iterator[GroupRow]) -> Iterator[bytes]:
+def _parquet_parts(stream: ParquetStream, found: Iterator[Marked]) -> Iterator[bytes]:
     while some := list(islice(found, ROW_GROUP_ROWS)):
         records: list[tuple[Any, ...]] = []
         size_bytes = 0
-        for row in some:
+        for row, mark in some:
             group, missing = _content(row)
-            known = [getattr(row, name, None) for name in list(COLUMNS)[:-2]]
+            known = [_known(row, mark, name) for name in list(COLUMNS)[:-2]]
             records.append((*known, missing, None if group is None else group.decode()))
             size_bytes += len(group or b"")
             if size_bytes >= ROW_GROUP_BYTES:
@@ -87,6 +102,12 @@ def _parquet_parts(stream: ParquetStream, found: Iterator[GroupRow]) -> Iterator
         if records:
             yield stream.write(records)
     yield stream.close()
+
+
+def _known(row: GroupRow, mark: MarkRow, name: str) -> Any:
+    if name == "sets":
+        return ",".join(mark.sets)
+    return getattr(mark if name in _OF_MARK else row, name, None)
 
 
 def _content(row: GroupRow) -> tuple[bytes | None, str]:

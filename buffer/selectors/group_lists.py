@@ -24,7 +24,7 @@ _ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, g.epoch, g.policy_step,
     g.segment IS NOT NULL, g.origin, d.group_id IS NOT NULL, COALESCE(d.lesson, ''),
     COALESCE(d.worker, ''), COALESCE(d.example, ''), COALESCE(d.scores, '{}'),
     COALESCE(d.lengths, '{}'), COALESCE(d.truncated, 0), COALESCE(d.duplicates, 0),
-    COALESCE(d.excerpt, '')"""
+    COALESCE(d.excerpt, ''), COALESCE(replace(d.prompt::text, '-', ''), '')"""
 _ONE: Final = f"""
     SELECT {_ROW} FROM buffer_trajectorygroup g {JOINED}
     WHERE g.id = %(group)s AND g.run_id = %(run)s"""  # noqa: S608
@@ -83,6 +83,7 @@ class GroupRow:
     truncated: int
     duplicates: int
     excerpt: str
+    prompt: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

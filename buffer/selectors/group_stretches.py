@@ -11,6 +11,7 @@ from typing import Any, Final
 from buffer.core.fates import DropReason, Fate
 from buffer.core.group_digest import run_word
 from buffer.core.group_filter import Flag, GroupFilter, Place, Sort, Span
+from buffer.core.marks import Marked
 
 _STALE: Final = [DropReason.STALE_VERSION, DropReason.STALE_EPOCH, DropReason.STALE_AGE]
 _COLUMNS: Final = """g.id, g.run_id, g.state, g.drop_reason, g.batch_id, g.position, g.epoch,
@@ -24,6 +25,16 @@ _DIGESTED: Final = f"""SELECT {_COLUMNS}, d.score_mean AS by_score, d.longest_to
 _FOUND: Final = f"""SELECT {_COLUMNS} FROM buffer_groupdigest d
     JOIN buffer_trajectorygroup g ON g.id = d.group_id
     WHERE d.run_id = %(run)s AND d.words @@ {{words}}"""  # noqa: S608
+# Few rows beside those of the run: whoever asks for what people marked finds it however old it is.
+_MARKED: Final = f"""SELECT {_COLUMNS} FROM buffer_groupmark m
+    JOIN buffer_trajectorygroup g ON g.id = m.group_id WHERE m.run_id = %(run)s"""  # noqa: S608
+_IN_SETS: Final = f"""{_OF_RUN} AND g.id IN (
+    SELECT s.group_id FROM buffer_setmember s JOIN buffer_groupset t ON t.id = s.set_id
+    WHERE t.run_id = %(run)s AND t.name = ANY(%(set_values)s))"""  # noqa: S608
+_PROMPTED: Final = f"""SELECT {_COLUMNS} FROM buffer_groupdigest d
+    JOIN buffer_trajectorygroup g ON g.id = d.group_id
+    WHERE d.run_id = %(run)s AND d.prompt = %(prompt)s"""  # noqa: S608
+_MARK_IS: Final = {Marked.PINNED: "m.is_pinned", Marked.NOTED: "m.note <> ''"}
 _WORDS: Final = "(websearch_to_tsquery('simple', %(text)s) && %(run_word)s::tsquery)"
 JOINED: Final = """LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
     LEFT JOIN buffer_batch b ON b.id = g.batch_id"""
@@ -91,12 +102,46 @@ def _sources(wanted: GroupFilter, params: dict[str, Any]) -> list[str]:
     if wanted.batch is not None:
         params["batch"] = wanted.batch
         return [f"{_OF_RUN} AND g.batch_id = %(batch)s"]
+    if wanted.is_of_marked:
+        return _marked_sources(wanted, params)
+    if wanted.prompt:
+        params["prompt"] = wanted.prompt
+        return [_PROMPTED]
     if wanted.text:
         return [_FOUND.format(words=_WORDS)]
     is_dropped = wanted.states == (Fate.DROPPED,) or wanted.reasons or Flag.STALE in wanted.flags
     if is_dropped:
         return [f"{_OF_RUN} AND g.state = 'dropped'"]
     return [f"{_OF_RUN} AND g.segment IS NOT NULL", f"{_OF_RUN} AND g.segment IS NULL"]
+
+
+def _marked_sources(wanted: GroupFilter, params: dict[str, Any]) -> list[str]:
+    """Return the parts of what people marked; each is one walk through an index."""
+    if wanted.sets:
+        params["set_values"] = list(wanted.sets)
+        return [_IN_SETS]
+    if wanted.labels:
+        # A group has one label, so the parts have nothing in common.
+        return [f"{_MARKED} AND m.label = {int(label)}" for label in wanted.labels]
+    return [f"{_MARKED} AND {' AND '.join(_MARK_IS[Marked(mark)] for mark in wanted.marks)}"]
+
+
+def _mark_conditions(wanted: GroupFilter, params: dict[str, Any]) -> dict[str, str]:
+    """Return what keeps a row ``g`` that people marked, by field of the filter."""
+    of_group = "SELECT FROM buffer_groupmark m WHERE m.group_id = g.id AND"
+    found: dict[str, str] = {}
+    if wanted.labels:
+        params["label_values"] = list(wanted.labels)
+        found["label"] = f"EXISTS ({of_group} m.label = ANY(%(label_values)s))"
+    if wanted.marks:
+        tests = " AND ".join(_MARK_IS[Marked(mark)] for mark in wanted.marks)
+        found["mark"] = f"EXISTS ({of_group} {tests})"
+    if wanted.sets:
+        params["set_values"] = list(wanted.sets)
+        found["set"] = """EXISTS (SELECT FROM buffer_setmember s
+            JOIN buffer_groupset t ON t.id = s.set_id
+            WHERE s.group_id = g.id AND t.run_id = g.run_id AND t.name = ANY(%(set_values)s))"""
+    return found
 
 
 def _sorted_stretch(
@@ -108,6 +153,11 @@ def _sorted_stretch(
     source = _DIGESTED
     span = wanted.scores if column == "d.score_mean" else wanted.lengths
     source += "".join(f" AND {part}" for part in _within(column, span, "by", params))
+    # Not among what is kept of so many rows: of ten million few are marked.
+    source += "".join(f" AND {part}" for part in _mark_conditions(wanted, params).values())
+    if wanted.prompt:
+        params["prompt"] = wanted.prompt
+        source += " AND d.prompt = %(prompt)s"
     if after is not None:
         sign = "<" if direction == "DESC" else ">"
         params |= {"after_value": after.value, "after_id": after.group_id}
@@ -152,7 +202,14 @@ def conditions(wanted: GroupFilter) -> tuple[dict[str, str], dict[str, Any]]:
             found[name] = " AND ".join(_within(expression, span, name, params))
     if wanted.flags:
         found["flag"] = " AND ".join(f"({FLAGS[Flag(flag)]})" for flag in wanted.flags)
-    if wanted.text and (wanted.sort is not Sort.NEWEST or wanted.batch is not None):
+    found |= _mark_conditions(wanted, params)
+    if wanted.prompt:
+        params["prompt"] = wanted.prompt
+        found["prompt"] = "d.prompt = %(prompt)s"
+    is_words_walked = wanted.sort is Sort.NEWEST and not (
+        wanted.batch or wanted.is_of_marked or wanted.prompt
+    )
+    if wanted.text and not is_words_walked:
         found["text"] = f"d.words @@ {_WORDS}"
     return found, params
 

@@ -59,6 +59,7 @@ from buffer.services.followers import (
     unfollow,
 )
 from buffer.services.fragments import InvalidFragments, accept_fragments, decode_push
+from buffer.services.group_sets import SetFull, change_set, drop_set
 from buffer.services.groups import RunNotAccepting, accept_groups
 from buffer.services.idempotency import (
     Answer,
@@ -76,6 +77,7 @@ from buffer.services.lapses import (
     release,
     return_lapsed_batches,
 )
+from buffer.services.marks import mark_groups, name_label
 from buffer.services.pacing import status_of_environment
 from buffer.services.previews import mixing, preview
 from buffer.services.priorities import update_priorities
@@ -126,6 +128,7 @@ __all__ = [
     "RunNotAccepting",
     "SessionFull",
     "SessionOver",
+    "SetFull",
     "Start",
     "TooManyArchives",
     "TrainerNotRegistered",
@@ -141,6 +144,7 @@ __all__ = [
     "assembled",
     "audit_ledgers",
     "capture_call",
+    "change_set",
     "confirm",
     "confirm_read",
     "contents_of",
@@ -151,6 +155,7 @@ __all__ = [
     "drop_expired",
     "drop_open",
     "drop_other_epochs",
+    "drop_set",
     "entrance_for_one",
     "expire_archives",
     "export_run",
@@ -161,7 +166,9 @@ __all__ = [
     "forget_old_pushes",
     "held_after",
     "held_by",
+    "mark_groups",
     "mixing",
+    "name_label",
     "note_cut",
     "note_delivered",
     "note_delivered_push",

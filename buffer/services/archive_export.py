@@ -16,6 +16,7 @@ from django.db import connection
 from buffer import storage
 from buffer.core.archive_window import Window
 from buffer.core.fates import ItemKind
+from buffer.services.archive_marks import marks_of_run
 from buffer.storage import StoredContent
 from buffer.storage.parquet import COLUMNS, ArchiveWriter
 from runs.models import Run
@@ -115,6 +116,7 @@ def export_run(
         "run": _described(run),
         "environments": _environments(run),
         "window": asdict(window),
+        "marks": marks_of_run(run) if kind is ItemKind.GROUPS else {},
         "exported_at": now,
     }
     with ArchiveWriter(path, kind=kind, about=about) as archive:

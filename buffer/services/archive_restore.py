@@ -19,6 +19,7 @@ from buffer.core.archive_window import Window
 from buffer.core.fates import Fate, ItemKind
 from buffer.core.fragment_rules import real_steps
 from buffer.services.archive_export import kind_of
+from buffer.services.archive_marks import checked_marks, restore_marks
 from buffer.services.fragments import InvalidFragments, decode_fragment
 from buffer.services.groups import RunNotAccepting
 from buffer.services.tallies import Changes, Counted
@@ -109,6 +110,7 @@ def restore_archive(
     archive = ArchiveReader(path)
     try:
         _check(archive)
+        marks = checked_marks(archive.about("marks") if archive.has("marks") else {})
         run = _run(archive, run_name, actor=actor, now=now)
         report = RestoreReport(run_id=run.pk)
         for rows in archive.row_groups():
@@ -117,6 +119,8 @@ def restore_archive(
             _store(run, archive, wanted, report, now=now)
             del rows, wanted
             on_progress(report)
+        source = archive.about("source")
+        restore_marks(run=run, source=source, marks=marks, actor=actor, now=now)
     finally:
         archive.close()
     _note(run, archive, report, actor=actor, now=now)

@@ -48,15 +48,15 @@ _IS_MORE: Final = """
 _STORE: Final = """
     INSERT INTO buffer_groupdigest
         (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
-         excerpt, words, score_mean, longest_tokens)
+         excerpt, prompt, words, score_mean, longest_tokens)
     SELECT r.id, %(run)s, r.lesson, r.worker, r.example, r.scores, r.lengths, r.truncated,
-        r.duplicates, r.excerpt,
+        r.duplicates, r.excerpt, r.prompt,
         to_tsvector('simple', r.text) || array_to_tsvector(ARRAY[%(word)s]),
         r.score_mean, r.longest_tokens
     FROM json_to_recordset(%(rows)s) AS r(
         id bigint, lesson text, worker text, example text, scores float8[], lengths int[],
-        truncated int, duplicates int, excerpt text, text text, score_mean float8,
-        longest_tokens int)
+        truncated int, duplicates int, excerpt text, prompt uuid, text text,
+        score_mean float8, longest_tokens int)
     ON CONFLICT (group_id) DO NOTHING"""
 
 
@@ -159,6 +159,7 @@ def _store(run_id: int, digests: Iterator[tuple[_Row, GroupDigest]]) -> None:
             "truncated": found.truncated,
             "duplicates": found.duplicates,
             "excerpt": found.excerpt,
+            "prompt": None if found.prompt is None else str(found.prompt),
             "text": found.text,
             "score_mean": _number(row.score_mean),
             "longest_tokens": row.longest_tokens,

@@ -219,6 +219,10 @@ class ArchiveReader:
         except (KeyError, msgspec.MsgspecError) as error:
             raise ArchiveUnreadable(f"the archive does not say its {name!r}") from error
 
+    def has(self, name: str) -> bool:
+        """Return whether the writer noted such a fact: files of earlier decks lack some."""
+        return name in self._facts
+
     def row_groups(self) -> Iterator[list[dict[str, Any]]]:
         """Yield the rows of each row group.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from buffer.core import group_rules, text_limits
 from buffer.core.group_rules import Lengths, Violation
 from buffer.core.limits import DEFAULTS, Limits
+from buffer.core.spans import span_problem
 from buffer.wire.bodies import InvalidBody
 from buffer.wire.groups import Group, Rules, checked_group
 from buffer.wire.groups_json import message_problems, open_value
@@ -106,8 +107,15 @@ def _messages(arrays: GroupArrays, place: tuple[str | int, ...], limits: Limits)
             raise InvalidGroups(_path(loc), str(error)) from error
         for problem in problems:
             raise InvalidGroups(_path(problem.loc), problem.msg)
+        if name == "spans":
+            _check_spans(value, loc, arrays.sequences)
         found = value if name == "messages" else found
     return found
+
+
+def _check_spans(value: Any, loc: tuple[str | int, ...], sequences: int) -> None:
+    if problem := span_problem(value, sequences=sequences):
+        raise InvalidGroups(_path((*loc, *problem.path)), problem.message)
 
 
 def _lengths(arrays: GroupArrays, messages: Any) -> Lengths:

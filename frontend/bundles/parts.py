@@ -189,7 +189,7 @@ def group_blocks(run: Run, wanted: GroupFilter, *, groups: int, bounds: Bounds) 
         return
     names = group_provenance.environment_names(run.pk)
     pieces = token_text.pieces_of(run)
-    for row in group_exports.rows(run.pk, wanted, limit=groups):
+    for row, _ in group_exports.rows(run.pk, wanted, limit=groups):
         part = group_part(row, environments=names, pieces=pieces, most_bytes=bounds.group_bytes)
         yield page.block("group", part)
 

@@ -16,6 +16,7 @@ from buffer.api.batches import WrongKind
 from buffer.core.archive_window import InvalidWindow
 from buffer.core.fragment_views import FragmentUnreadable, NoSuchStep
 from buffer.core.group_filter import InvalidFilter
+from buffer.core.marks import InvalidMark
 from buffer.core.sequence_views import NoSuchSequence
 from buffer.core.shards import RankOutsideWorld
 from buffer.core.stream_cursor import InvalidCursor
@@ -24,6 +25,7 @@ from buffer.selectors.followers import FollowerNotFound
 from buffer.selectors.fragment_lists import FragmentNotFound
 from buffer.selectors.group_contents import GroupUnreadable
 from buffer.selectors.group_lists import GroupNotFound, SearchTooSlow
+from buffer.selectors.marks import SetNotFound
 from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
 from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
@@ -158,6 +160,9 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     buffer_services.InvalidKey: ApiError(400, "invalid", "Invalid request"),
     buffer_services.BatchNotFound: ApiError(404, "not_found", "Not found"),
     InvalidFilter: ApiError(400, "invalid", "Invalid request"),
+    InvalidMark: ApiError(400, "invalid", "Invalid request"),
+    SetNotFound: ApiError(404, "not_found", "Not found"),
+    buffer_services.SetFull: ApiError(409, "set_full", "The set is full"),
     GroupNotFound: ApiError(404, "not_found", "Not found"),
     NoSuchSequence: ApiError(404, "not_found", "Not found"),
     FragmentNotFound: ApiError(404, "not_found", "Not found"),

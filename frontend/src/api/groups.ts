@@ -7,6 +7,7 @@ import type { components } from "@/api/schema";
 type Schemas = components["schemas"];
 
 export type GroupSummary = Schemas["GroupSummary"];
+export type GroupList = Schemas["GroupList"];
 export type GroupFacets = Schemas["GroupFacets"];
 export type FacetValue = Schemas["FacetValue"];
 export type ScoreBins = Schemas["ScoreBins"];
@@ -27,6 +28,9 @@ export type GroupQuery = {
   state?: string[];
   reason?: string[];
   flag?: string[];
+  label?: string[];
+  mark?: string[];
+  set?: string[];
   version_min?: number;
   version_max?: number;
   step_min?: number;
@@ -36,6 +40,7 @@ export type GroupQuery = {
   length_min?: number;
   length_max?: number;
   batch?: string;
+  prompt?: string;
   q?: string;
   sort?: string;
 };

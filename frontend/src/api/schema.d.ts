@@ -1507,6 +1507,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/labels/{label}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** @description Call a label something in this run. */
+        put: operations["labels_name"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/ledger": {
         parameters: {
             query?: never;
@@ -1641,6 +1658,24 @@ export interface paths {
         put?: never;
         /** @description Give a worker a due evaluation, or else a lesson to sample; or say why to wait. */
         post: operations["lesson_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/marks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the labels and sets of a run, and how many groups have each. */
+        get: operations["marks_get"];
+        put?: never;
+        /** @description Label, pin or note up to 200 groups at once; what they said before is audited. */
+        post: operations["marks_change"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1943,6 +1978,40 @@ export interface paths {
          * @description Ask the run to move.
          */
         post: operations["runs_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/sets/{group_set}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Put groups into a set and take others out; a set that is not there yet is made. */
+        post: operations["sets_change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/sets/{group_set}/drop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description End a set; its groups stay, and the audit keeps which they were. */
+        post: operations["sets_drop"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3147,6 +3216,9 @@ export interface components {
             epoch: number;
             staleness: number | null;
             leased_at: string;
+            lease_expires_at: string;
+            lapses: number;
+            delivered_at: string | null;
             settled_at: string | null;
         };
         /**
@@ -3379,6 +3451,18 @@ export interface components {
          */
         Captures: {
             results: components["schemas"]["CaptureRow"][];
+        };
+        /**
+         * ChangeSet
+         * @description Groups that come into a set, and those that leave it.
+         */
+        ChangeSetRequest: {
+            /** @default [] */
+            add: number[];
+            /** @default [] */
+            remove: number[];
+            /** @default  */
+            reason: string;
         };
         /**
          * CheckRun
@@ -4309,6 +4393,8 @@ export interface components {
             excerpt: string;
             is_digested: boolean;
             has_bytes: boolean;
+            prompt: string;
+            mark: components["schemas"]["MarkOfGroup"] | null;
             place: string;
         };
         /**
@@ -4402,6 +4488,15 @@ export interface components {
             runs_each: number;
             groups_each: number;
             windows_each: number;
+        };
+        /**
+         * LabelRow
+         * @description One of the nine labels of a run.
+         */
+        LabelRow: {
+            label: number;
+            name: string;
+            groups: number;
         };
         /**
          * LeaseRenewal
@@ -4655,6 +4750,40 @@ export interface components {
             lines: number;
         };
         /**
+         * MarkGroups
+         * @description What to write on groups; what is left out stays as it is.
+         */
+        MarkGroupsRequest: {
+            groups: number[];
+            label?: number | null;
+            is_pinned?: boolean;
+            note?: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * MarkOfGroup
+         * @description What people say of a group.
+         */
+        MarkOfGroup: {
+            label: number | null;
+            is_pinned: boolean;
+            note: string;
+            sets: string[];
+            changed_by: string;
+            changed_at: string | null;
+        };
+        /**
+         * MarkWords
+         * @description What people of a run mark with; groups are counted among the newest 10,000 marked ones.
+         */
+        MarkWords: {
+            labels: components["schemas"]["LabelRow"][];
+            pinned: number;
+            noted: number;
+            sets: components["schemas"]["SetOfGroups"][];
+        };
+        /**
          * Message
          * @description Greeting.
          */
@@ -4866,6 +4995,15 @@ export interface components {
             epoch: number;
             step: number;
             published_at: string;
+        };
+        /**
+         * NameLabel
+         * @description What a label of the run is called; empty for its digit only.
+         */
+        NameLabelRequest: {
+            name: string;
+            /** @default  */
+            reason: string;
         };
         /**
          * NewSilence
@@ -5950,6 +6088,7 @@ export interface components {
                 boolean
             ][];
             surprises: number[];
+            spans: components["schemas"]["Span"][];
         };
         /**
          * SequenceWindow
@@ -6013,6 +6152,16 @@ export interface components {
             is_enabled: boolean;
             /** @default  */
             reason: string;
+        };
+        /**
+         * SetOfGroups
+         * @description A set of groups.
+         */
+        SetOfGroups: {
+            name: string;
+            groups: number;
+            created_by: string;
+            created_at: string;
         };
         /**
          * SetTags
@@ -6103,6 +6252,15 @@ export interface components {
             series: {
                 [key: string]: unknown[];
             };
+        };
+        /**
+         * Span
+         * @description Something that took time while a sequence was made.
+         */
+        Span: {
+            name: string;
+            start: number;
+            end: number;
         };
         /**
          * StacksRequest
@@ -9498,13 +9656,17 @@ export interface operations {
                 flag?: string[];
                 /** @description Groups that go along; 0 to 500, 20 if absent. */
                 groups?: number;
+                label?: string[];
                 length_max?: number;
                 length_min?: number;
                 lesson?: string[];
+                mark?: string[];
+                prompt?: string;
                 q?: string;
                 reason?: string[];
                 score_max?: number;
                 score_min?: number;
+                set?: string[];
                 sort?: string;
                 state?: string[];
                 step_max?: number;
@@ -11811,14 +11973,18 @@ export interface operations {
                 cursor?: string;
                 env?: string[];
                 flag?: string[];
+                label?: string[];
                 length_max?: number;
                 length_min?: number;
                 lesson?: string[];
                 limit?: number;
+                mark?: string[];
+                prompt?: string;
                 q?: string;
                 reason?: string[];
                 score_max?: number;
                 score_min?: number;
+                set?: string[];
                 sort?: string;
                 state?: string[];
                 step_max?: number;
@@ -12313,14 +12479,18 @@ export interface operations {
                 env?: string[];
                 flag?: string[];
                 form?: "jsonl" | "parquet";
+                label?: string[];
                 length_max?: number;
                 length_min?: number;
                 lesson?: string[];
                 limit?: number;
+                mark?: string[];
+                prompt?: string;
                 q?: string;
                 reason?: string[];
                 score_max?: number;
                 score_min?: number;
+                set?: string[];
                 sort?: string;
                 state?: string[];
                 step_max?: number;
@@ -12394,13 +12564,17 @@ export interface operations {
                 batch?: string;
                 env?: string[];
                 flag?: string[];
+                label?: string[];
                 length_max?: number;
                 length_min?: number;
                 lesson?: string[];
+                mark?: string[];
+                prompt?: string;
                 q?: string;
                 reason?: string[];
                 score_max?: number;
                 score_min?: number;
+                set?: string[];
                 sort?: string;
                 state?: string[];
                 step_max?: number;
@@ -12523,6 +12697,64 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    labels_name: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                label: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NameLabelRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MarkWords"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12997,6 +13229,116 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    marks_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MarkWords"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    marks_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkGroupsRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MarkWords"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14171,6 +14513,130 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sets_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group_set: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ChangeSetRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MarkWords"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sets_drop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group_set: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AskRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MarkWords"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

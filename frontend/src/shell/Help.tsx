@@ -25,6 +25,8 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["j"], "Next row"],
       [["k"], "Row before"],
       [["Enter"], "Open the row"],
+      [["1", "…", "9"], "Of groups: label the row; the same again, or 0, clears it"],
+      [["b"], "Of groups: pin the row"],
     ],
   },
   {
@@ -44,6 +46,8 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["c"], "Colour tokens by something else"],
       [["n"], "Next surprising token, or end of an episode; p goes back"],
       [["x"], "Export the group"],
+      [["1", "…", "9"], "Label the group; the same again, or 0, clears it"],
+      [["b", "m", "s"], "Pin the group, write a note on it, add it to a set"],
     ],
   },
 ];

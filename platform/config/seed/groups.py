@@ -1,5 +1,7 @@
 """Turn problems into scored groups as an environment pushes them: bytes for tokens."""
 
+from datetime import datetime
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +12,9 @@ from config.seed.texts import Messages, Problem
 from rolldeck.groups import IGNORED
 
 LONGEST_TOKENS: Final = 24_576
+PUSH_SECONDS: Final = 0.4
+"""From the last reward of a group to the deck."""
+MOST_SPANS: Final = 200
 OWN: Final = "assistant"
 
 
@@ -21,11 +26,13 @@ def scored(
     policy_step: int | None = None,
     has_advantages: bool = False,
     more: dict[str, Any] | None = None,
+    ended_at: datetime | None = None,
 ) -> wire.Group:
     """Return a group of all answers to a problem, in Atropos' JSON.
 
     Each byte of the conversation is a token. Those that the policy wrote have log probabilities
     and a mask; `has_advantages` gives them the score less the group's mean, over its deviation.
+    With `ended_at`, when the last of them was done, the parts of each have their times.
     """
     rows = [_tokens(problem.prompt + answer) for answer in problem.answers]
     tokens = [[token for token, _ in row] for row in rows]
@@ -42,6 +49,8 @@ def scored(
     }
     if policy_step is not None:
         content["policy_step"] = policy_step
+    if ended_at is not None:
+        content["spans"] = _spans(rows, ended_at.timestamp() - PUSH_SECONDS)
     if has_advantages:
         content["advantages"] = _advantages(rows, problem.scores)
     return wire.decode_group(msgspec.json.encode(content))
@@ -55,6 +64,31 @@ def _tokens(messages: Messages) -> list[tuple[int, bool]]:
         text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
         found += [(byte, message["role"] == OWN) for byte in text.encode()]
     return found[:LONGEST_TOKENS]
+
+
+def _spans(rows: list[list[tuple[int, bool]]], ended: float) -> list[list[dict[str, Any]]]:
+    """Return when conversations were made that began together and were all over at `ended`."""
+    parts = [_parts(row) for row in rows]
+    began = ended - max(row[-1][2] for row in parts)
+    return [
+        [
+            {"name": name, "start": round(began + start, 3), "end": round(began + end, 3)}
+            for name, start, end in row[:MOST_SPANS]
+        ]
+        for row in parts
+    ]
+
+
+def _parts(row: list[tuple[int, bool]]) -> list[tuple[str, float, float]]:
+    """Return what was done to a conversation and when: 4 ms a token of the policy."""
+    parts: list[tuple[str, float, float]] = []
+    at = 0.0
+    for own, turn in groupby(row, key=lambda one: one[1]):
+        took = 0.004 * len(list(turn)) if own else 0.15
+        if own or parts:
+            parts.append(("generate" if own else "env step", at, at + took))
+            at += took
+    return [*parts, ("reward", at, at + 0.2)]
 
 
 def _logprobs(row: list[tuple[int, bool]], random: np.random.Generator) -> list[float]:

@@ -9,7 +9,7 @@ from buffer import services as buffer_services
 from buffer.core.fates import LAPSES_BEFORE_QUARANTINE
 from buffer.models import Batch
 from buffer.services import Filter
-from config.seed import texts
+from config.seed import marks, texts
 from config.seed.curves import grpo_metrics
 from config.seed.fleet_runs import date_batches, measure, publish, train_on
 from config.seed.groups import scored
@@ -94,6 +94,7 @@ def write_mixed(story: Story) -> Run:
             _take_and_train(run, at=at, lasts=story.length * random.uniform(0.4, 1.4) / pushes)
         services.measure_run(run_id=run.pk, now=at + story.length * 0.4 / pushes)
     _every_state(run, story)
+    marks.write(run, story)
     measure(run, story, grpo_metrics(random, story.scale.metric_steps // 2))
     for name in ("archive", "dashboards"):
         buffer_services.follow(
@@ -149,6 +150,7 @@ def _push(
             env_id=env_id,
             policy_step=number // 4,
             has_advantages=number % 2 == 0,
+            ended_at=story.at(part) if env_id != 1 else None,
             more={"overrides": [{"is_truncated": place == 3} for place in range(GROUP)]}
             if number % 6 == 0
             else {},

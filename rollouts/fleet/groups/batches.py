@@ -1,7 +1,7 @@
 """What sampling a lesson gives: rollouts in groups, each with where it came from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from rolldeck.lessons import MOST_SAMPLES, Sample
@@ -18,6 +18,14 @@ class Draw(NamedTuple):
     """Of how answers are drawn, in [0, 2³¹)."""
     first_example: int = 0
     """Number of the first problem; the others follow it."""
+
+
+class Span(NamedTuple):
+    """What took time while a rollout was made, in Unix time."""
+
+    name: str
+    start: float
+    end: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +63,8 @@ class Rollout:
     response: str
     """All turns of the policy and what it was told between them."""
     metadata: RolloutMetadata | None = None
+    spans: Sequence[Span] = field(default=(), compare=False)
+    """When its parts were made; two that say the same are equal whenever that was."""
 
     @property
     def own_tokens(self) -> int:

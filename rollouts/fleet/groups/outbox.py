@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -16,6 +16,8 @@ from rollouts.fleet.language.engine import Version
 
 PushGroups = Callable[[bytes, str], GroupsReceipt]
 BOOTSTRAP_STEP: Final = -1
+MOST_SPANS: Final = 256
+"""Of one sequence, as the platform takes them."""
 
 
 class Parcel(Struct, frozen=True, kw_only=True):
@@ -105,7 +107,8 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
     """Return a group as it travels: columns as arrays, where it came from as JSON.
 
     JSON fields: `lesson`, `worker`, `example`, and of each sequence `is_correct`, `is_truncated`
-    and `policy_versions`, ``[[epoch, step, tokens], …]`` in order, own tokens only.
+    and `policy_versions`, ``[[epoch, step, tokens], …]`` in order, own tokens only; also `spans`,
+    where its environment told when its parts were made.
     """
     rollouts = group.rollouts
     columns = {
@@ -125,7 +128,17 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
         "is_truncated": [one.is_truncated for one in rollouts],
         "policy_versions": [_runs(one) for one in rollouts],
     }
+    if any(one.spans for one in rollouts):
+        about["spans"] = [_spans(one) for one in rollouts]
     return encode(pack_group(columns | _version(group.policy_version) | about))
+
+
+def _spans(rollout: Rollout) -> list[dict[str, Any]]:
+    """Return when its parts were made, to the millisecond; of very many turns the first."""
+    return [
+        {"name": span.name, "start": round(span.start, 3), "end": round(span.end, 3)}
+        for span in rollout.spans[:MOST_SPANS]
+    ]
 
 
 def _version(version: Version) -> dict[str, int]:

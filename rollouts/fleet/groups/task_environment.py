@@ -1,10 +1,11 @@
 """Let a policy answer the problems of a task, in as many turns as it takes."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rollouts.core.tasks import Example, Reply, Task, Turn, examples
-from rollouts.fleet.groups.batches import Rollout, RolloutGroup
+from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
 from rollouts.fleet.groups.environments import Sampled, Wanted
 from rollouts.fleet.groups.errors import Fault
 from rollouts.fleet.groups.policy_context import PolicyContext
@@ -29,6 +30,7 @@ class Episode:
     said: str = ""
     reply: Reply = OPEN
     is_truncated: bool = False
+    spans: list[Span] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._pad()
@@ -66,6 +68,7 @@ class Episode:
             is_truncated=self.is_truncated or self.turns[-1].is_truncated,
             prompt=self.example.prompt,
             response=self.said,
+            spans=self.spans,
         )
 
     def _pad(self) -> None:
@@ -113,11 +116,14 @@ class TaskEnvironment:
             policy.ask(tokens, answers=wanted.generations, seed=_seed(wanted.seed, example))
             for example, tokens in read
         ]
+        began = time.time()
         answered = policy.generate(prompts)
+        generated = Span("generate", began, time.time())
         episodes = []
         for (example, tokens), answers in zip(read, answered, strict=True):
             for answer in answers:
                 episode = Episode(example=example, generation=answer.index, tokens=list(tokens))
+                episode.spans.append(generated)
                 self._judge(episode, answer, policy)
                 episodes.append(episode)
         return episodes
@@ -132,13 +138,21 @@ class TaskEnvironment:
             )
             for episode in episodes
         ]
-        for episode, answers in zip(episodes, policy.generate(prompts), strict=True):
+        began = time.time()
+        answered = policy.generate(prompts)
+        generated = Span("generate", began, time.time())
+        for episode, answers in zip(episodes, answered, strict=True):
+            episode.spans.append(generated)
             self._judge(episode, answers[0], policy)
 
     def _judge(self, episode: Episode, answer: Answer, policy: PolicyContext) -> None:
         """Take a turn, hear what the task says to it, and see whether another one fits."""
         episode.take(answer, policy.tokenizer)
+        began = time.time()
         episode.reply = self._task.reply(episode.example, episode.turns)
+        # What ends a conversation is its judgement, anything else a step of its environment.
+        word = "reward" if episode.reply.is_over else "env step"
+        episode.spans.append(Span(word, began, time.time()))
         if episode.reply.is_over:
             return
         told = policy.tokenizer.encode(episode.reply.text)

@@ -185,7 +185,9 @@ def test_groups_are_found_by_the_batch_that_served_them(deck: Deck) -> None:
     assert deck.ids(step_min=1) == ids[1::-1]
     assert deck.ids(step_min=2) == []
     detail = deck.get(f"/{ids[0]}")
-    assert detail["batch"] | {"leased_at": None} == {
+    times = {"leased_at": None, "lease_expires_at": None, "delivered_at": None}
+    assert detail["batch"]["leased_at"] <= detail["batch"]["lease_expires_at"]
+    assert detail["batch"] | times == times | {
         "id": served,
         "step": 1,
         "state": "leased",
@@ -193,7 +195,7 @@ def test_groups_are_found_by_the_batch_that_served_them(deck: Deck) -> None:
         "policy_step": -2,
         "epoch": 1,
         "staleness": detail["batch"]["staleness"],
-        "leased_at": None,
+        "lapses": 0,
         "settled_at": None,
     }
     assert (detail["newer"], detail["older"]) == (ids[1], None)

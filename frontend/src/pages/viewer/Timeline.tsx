@@ -1,17 +1,31 @@
-import type { SequenceSummary } from "@/api/groups";
+import type { GroupDetail, SequenceSummary } from "@/api/groups";
 import { number } from "@/format";
+import { Life } from "@/pages/viewer/Life";
+import { Waterfall } from "@/pages/viewer/Waterfall";
 import styles from "@/pages/viewer/tokens.module.css";
 
 const MOST_TURNS_DRAWN = 400;
 
-type Props = { sequences: SequenceSummary[]; onOpen: (sequence: number, token: number) => void };
+type Props = { detail: GroupDetail; sequences: SequenceSummary[]; onOpen: (sequence: number, token: number) => void };
+
+/** When everything happened to the group, how its sequences were made, and who wrote which of their tokens. */
+export function Timeline({ detail, sequences, onOpen }: Props) {
+  return (
+    <>
+      <Life detail={detail} sequences={sequences} />
+      <Waterfall sequences={sequences} />
+      <Turns sequences={sequences} onOpen={onOpen} />
+    </>
+  );
+}
 
 /** Who wrote which stretch of each sequence, on an axis of tokens; a stroke for each surprise. */
-export function Timeline({ sequences, onOpen }: Props) {
+function Turns({ sequences, onOpen }: Omit<Props, "detail">) {
   const longest = Math.max(1, ...sequences.map((one) => one.tokens));
   const share = (tokens: number) => `${(100 * tokens) / longest}%`;
   return (
-    <>
+    <section aria-label="Its tokens">
+      <h3>Its tokens</h3>
       <p className={styles.note}>
         One line a sequence, 0 to {number(longest)} tokens. Filled: written by the policy and trained on. Hatched: prompt, tools and
         environment. Strokes: surprises.
@@ -45,6 +59,6 @@ export function Timeline({ sequences, onOpen }: Props) {
           </li>
         ))}
       </ol>
-    </>
+    </section>
   );
 }

@@ -8,6 +8,8 @@ import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { listSearch, placeOf } from "@/pages/run/trajectories/search";
 import { nextChannel } from "@/pages/viewer/channels";
+import { Life } from "@/pages/viewer/Life";
+import { MarkBar } from "@/marks/MarkBar";
 import { GroupDiff } from "@/pages/viewer/GroupDiff";
 import { FateChip, Flags } from "@/pages/viewer/marks";
 import { Messages } from "@/pages/viewer/Messages";
@@ -92,6 +94,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
             Export
           </Button>
         </div>
+        <MarkBar key={group.id} run={name} group={group.id} mark={group.mark} isKeyed />
         <Provenance run={name} detail={detail} />
       </header>
       {sequences && (
@@ -105,6 +108,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
         ))}
       </div>
       <div role="tabpanel" id="view" aria-labelledby={`view-${view}`} className={`panel ${styles.view}`}>
+        {!group.has_bytes && view === "timeline" && <Life detail={detail} sequences={[]} />}
         {!group.has_bytes && (
           <EmptyState title="Its content was not kept">
             The group was dropped when it came in ({group.drop_reason.replaceAll("_", " ")}), so only this row is left of it.
@@ -128,7 +132,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
         {sequences && view === "diff" && (
           <GroupDiff run={name} group={group.id} list={sequences} channel={channel} onChannel={(color) => change({ color })} onOpen={(seq, token) => change({ view: "tokens", seq, token })} look={search} onLook={change} />
         )}
-        {sequences && view === "timeline" && <Timeline sequences={sequences.results} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />}
+        {sequences && view === "timeline" && <Timeline detail={detail} sequences={sequences.results} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />}
         {sequences && view === "raw" && <Raw run={name} group={group.id} list={sequences} sizeBytes={group.size_bytes} />}
       </div>
     </article>

@@ -6,6 +6,9 @@ import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { plain } from "@/pages/viewer/hostile";
 
 const TITLES: [Choice, string][] = [
+  ["label", "Label"],
+  ["mark", "Marked"],
+  ["set", "Set"],
   ["state", "State"],
   ["flag", "Flags"],
   ["reason", "Dropped because"],
@@ -13,7 +16,10 @@ const TITLES: [Choice, string][] = [
   ["lesson", "Lesson"],
   ["worker", "Worker"],
 ];
-const SHOWN = 8;
+const SHOWN = 9;
+/** Facets that are shown although there is one choice only. */
+const ALWAYS: Choice[] = ["flag", "label", "mark", "set"];
+const OF_PEOPLE: Choice[] = ["label", "mark", "set"];
 
 type Props = { facets: GroupFacets | undefined; query: GroupQuery; onChange: (query: GroupQuery) => void };
 
@@ -29,10 +35,10 @@ export function FacetRail({ facets, query, onChange }: Props) {
         const gone = chosen.filter((value) => !values.some((each) => each.value === value));
         const all = [...gone.map((value) => ({ value, label: value, groups: 0 })), ...values];
         const isChoice = all.length > 1 || chosen.length > 0;
-        if (!isChoice && name !== "flag") return null;
+        if (!isChoice && !ALWAYS.includes(name)) return null;
         if (all.length === 0) return null;
         return (
-          <fieldset key={name} className={styles.facet}>
+          <fieldset key={name} className={styles.facet} title={OF_PEOPLE.includes(name) ? "Counted over the whole run" : undefined}>
             <legend>{title}</legend>
             {all.slice(0, Math.max(SHOWN, chosen.length)).map((each) => (
               <label key={each.value} className={styles.choice}>

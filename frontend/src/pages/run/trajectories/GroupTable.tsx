@@ -4,15 +4,21 @@ import { Age } from "@/components/Age";
 import { bytes, count, number, policyStep } from "@/format";
 import { ScoreDots } from "@/pages/run/trajectories/ScoreDots";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
+import type { MarkWords } from "@/api/marks";
+import { MarkCell } from "@/marks/MarkCell";
 import { FateChip, Flags } from "@/pages/viewer/marks";
 import { plain } from "@/pages/viewer/hostile";
 
-type Props = { run: string; groups: GroupSummary[]; query: GroupQuery };
+type Props = { run: string; groups: GroupSummary[]; query: GroupQuery; words?: MarkWords };
+type LineProps = Omit<Props, "groups"> & { group: GroupSummary; least: number; most: number };
 
-function GroupLine({ run, group, query, least, most }: { run: string; group: GroupSummary; query: GroupQuery; least: number; most: number }) {
+function GroupLine({ run, group, query, words, least, most }: LineProps) {
   const from = group.lesson || group.environment || (group.env_id === null ? "" : `environment ${group.env_id}`);
   return (
-    <tr className="opens" data-row>
+    <tr className="opens" data-row data-group={group.id}>
+      <td className={styles.markCell}>
+        <MarkCell run={run} group={group} words={words} />
+      </td>
       <td className={styles.what}>
         <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(group.id) }} search={query} className="strong" data-open>
           {group.excerpt ? plain(group.excerpt) : `Group ${group.id}`}
@@ -47,7 +53,7 @@ function GroupLine({ run, group, query, least, most }: { run: string; group: Gro
 }
 
 /** Groups, a line each; scores of all lines stand on one scale. */
-export function GroupTable({ run, groups, query }: Props) {
+export function GroupTable({ run, groups, query, words }: Props) {
   const scores = groups.flatMap((group) => [group.score_min, group.score_max]).filter((score) => score !== null);
   const least = Math.min(...scores);
   const most = Math.max(...scores);
@@ -57,6 +63,7 @@ export function GroupTable({ run, groups, query }: Props) {
         <caption className="unseen">Trajectory groups</caption>
         <thead>
           <tr>
+            <th scope="col"><span className="unseen">Mark</span></th>
             <th scope="col">Group</th>
             <th scope="col" title="A dot for each sequence; the stroke is their mean">
               Scores{scores.length > 0 && most > least ? ` ${number(least)} … ${number(most)}` : ""}
@@ -71,7 +78,7 @@ export function GroupTable({ run, groups, query }: Props) {
         </thead>
         <tbody>
           {groups.map((group) => (
-            <GroupLine key={group.id} run={run} group={group} query={query} least={least} most={most} />
+            <GroupLine key={group.id} run={run} group={group} query={query} words={words} least={least} most={most} />
           ))}
         </tbody>
       </table>

@@ -1,6 +1,7 @@
-import { useId, useState } from "react";
+import { type PointerEvent, useId, useState } from "react";
 import type { ScoreBins } from "@/api/groups";
 import { number } from "@/format";
+import { barAt, rounded, spreadOf } from "@/pages/run/trajectories/brush";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 
 type Props = {
@@ -38,35 +39,74 @@ function End({ label, value, hint, onChange }: { label: string; value: number | 
   );
 }
 
-/** How a number is spread, and which part of it is listed: click a bar, or type both ends. */
-export function Histogram({ label, bins, least, most, onChange }: Props) {
-  const highest = Math.max(1, ...(bins?.counts ?? []));
-  const width = bins ? (bins.most - bins.least) / bins.counts.length : 0;
+type BarsProps = Props & { bins: ScoreBins };
+
+/** The bars, to be brushed over: press on one, let go on another; from one by a click, further by Shift. */
+function Bars({ label, bins, least, most, onChange }: BarsProps) {
+  const [brushed, setBrushed] = useState<[number, number] | null>(null);
+  const [anchor, setAnchor] = useState(0);
+  const spread = spreadOf(bins);
+  const highest = Math.max(1, ...bins.counts);
+  const isOut = (index: number) => {
+    if (brushed) return index < Math.min(...brushed) || index > Math.max(...brushed);
+    const [from, to] = spread(index, index);
+    return (least !== undefined && to <= least) || (most !== undefined && from >= most);
+  };
+  const choose = (one: number, other: number) => {
+    const [from, to] = spread(Math.min(one, other), Math.max(one, other));
+    onChange(rounded(from), rounded(to));
+  };
+  const under = (event: PointerEvent<HTMLElement>) => barAt(event.currentTarget.getBoundingClientRect(), event.clientX, bins.counts.length);
+  return (
+    <div
+      className={styles.bars}
+      data-brushing={brushed !== null || undefined}
+      onPointerDown={(event) => {
+        if (event.button !== 0 || event.shiftKey) return;
+        event.currentTarget.setPointerCapture(event.pointerId);
+        setBrushed([under(event), under(event)]);
+      }}
+      onPointerMove={(event) => brushed && setBrushed([brushed[0], under(event)])}
+      onPointerUp={() => {
+        if (!brushed) return;
+        setBrushed(null);
+        setAnchor(brushed[0]);
+        choose(...brushed);
+      }}
+      onPointerCancel={() => setBrushed(null)}
+    >
+      {bins.counts.map((groups, index) => {
+        const [from, to] = spread(index, index);
+        return (
+          <button
+            key={index}
+            type="button"
+            data-out={isOut(index) || undefined}
+            title={`${number(from)} to ${number(to)}: ${number(groups)} groups`}
+            aria-label={`${label} ${number(from)} to ${number(to)}, ${groups} groups`}
+            onClick={(event) => {
+              // The pointer's own clicks were the end of a brush; those of the keyboard have no place.
+              const isKey = event.detail === 0;
+              if (!isKey && !event.shiftKey) return;
+              choose(event.shiftKey ? anchor : index, index);
+              if (!event.shiftKey) setAnchor(index);
+            }}
+          >
+            <span style={{ height: `${groups === 0 ? 0 : Math.max(6, (100 * groups) / highest)}%` }} />
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+/** How a number is spread, and which part of it is listed: brush over the bars, or type both ends. */
+export function Histogram(props: Props) {
+  const { label, bins, least, most, onChange } = props;
   return (
     <fieldset className={styles.facet}>
       <legend>{label}</legend>
-      {bins && width > 0 && (
-        <div className={styles.bars}>
-          {bins.counts.map((groups, index) => {
-            const from = bins.least + index * width;
-            const to = index === bins.counts.length - 1 ? bins.most : from + width;
-            const isOut = (least !== undefined && to < least) || (most !== undefined && from > most);
-            return (
-              <button
-                key={index}
-                type="button"
-                disabled={groups === 0}
-                data-out={isOut || undefined}
-                title={`${number(from)} to ${number(to)}: ${number(groups)} groups`}
-                aria-label={`${label} ${number(from)} to ${number(to)}, ${groups} groups`}
-                onClick={() => onChange(rounded(from), rounded(to))}
-              >
-                <span style={{ height: `${groups === 0 ? 0 : Math.max(6, (100 * groups) / highest)}%` }} />
-              </button>
-            );
-          })}
-        </div>
-      )}
+      {bins && bins.most > bins.least && <Bars {...props} bins={bins} />}
       <div className={styles.ends}>
         <End label={`${label} from`} value={least} hint={bins ? number(bins.least) : "from"} onChange={(value) => onChange(value, most)} />
         <span className="faint" aria-hidden="true">to</span>
@@ -74,8 +114,4 @@ export function Histogram({ label, bins, least, most, onChange }: Props) {
       </div>
     </fieldset>
   );
-}
-
-function rounded(value: number): number {
-  return Number(value.toPrecision(6));
 }

@@ -3,16 +3,19 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { exportUrl, facetsQuery, type GroupFacets, type GroupQuery, groupsQuery } from "@/api/groups";
+import { markWordsQuery } from "@/api/marks";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { count, number } from "@/format";
+import { useMarkKeys } from "@/marks/useMarkKeys";
 import { useRun } from "@/pages/run/RunContext";
 import { ChosenChips } from "@/pages/run/trajectories/ChosenChips";
 import { Fragments } from "@/pages/run/trajectories/Fragments";
 import { FacetRail } from "@/pages/run/trajectories/FacetRail";
 import { GroupTable } from "@/pages/run/trajectories/GroupTable";
 import { type Choice, chips, listSearch, SORTS } from "@/pages/run/trajectories/search";
+import { SetLine } from "@/pages/run/trajectories/SetLine";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { plain } from "@/pages/viewer/hostile";
 
@@ -77,6 +80,8 @@ function Groups() {
   const labelOf = (name: Choice, value: string) =>
     plain(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
   const groups = pages.data?.pages.flatMap((page) => page.results) ?? [];
+  const words = useQuery(markWordsQuery(run.name)).data;
+  const marking = useMarkKeys(run.name, groups);
   const last = pages.data?.pages.at(-1);
   const chosen = chips(query, labelOf);
   const isNarrowed = chosen.length > 0 || Boolean(query.q);
@@ -105,10 +110,12 @@ function Groups() {
           <a href={exportUrl(run.name, query, "parquet")} download>Parquet</a>
         </p>
         <ChosenChips chosen={chosen} onChange={change} onClear={() => change(listSearch({ sort: query.sort }))} />
+        {query.set?.length === 1 && <SetLine run={run.name} name={query.set[0] ?? ""} words={words} onDropped={() => change(listSearch({ ...query, set: undefined }))} />}
+        {marking.isError && <ErrorState title="The mark stays as it was" error={marking.error} />}
         {facets.data && <Scope facets={facets.data} />}
         {pages.isPending && <Skeletons heights={[320]} />}
         {pages.isError && <ErrorState title="The groups cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}
-        {groups.length > 0 && <GroupTable run={run.name} groups={groups} query={query} />}
+        {groups.length > 0 && <GroupTable run={run.name} groups={groups} query={query} words={words} />}
         {last?.is_partial && (
           <p className={styles.scope}>Looked through 50,000 groups; there may be more further back.</p>
         )}

@@ -9,6 +9,10 @@ describe("the address of a list", () => {
   it("drops a range whose ends are the wrong way round", () => {
     expect(listSearch({ length_min: 9, length_max: 3 })).toEqual({});
   });
+  it("knows labels by their digit and a prompt by its digest", () => {
+    expect(listSearch({ label: [3, "0", "x"], mark: "pinned", set: "kept", prompt: "nonsense" })).toEqual({ label: ["3"], mark: ["pinned"], set: ["kept"] });
+    expect(listSearch({ prompt: "0123456789abcdef0123456789abcdef" })).toEqual({ prompt: "0123456789abcdef0123456789abcdef" });
+  });
   it("is the same after it was read twice", () => {
     const once = listSearch({ flag: ["stale", "truncated"], sort: "-score", score_max: 0 });
     expect(listSearch(once)).toEqual(once);

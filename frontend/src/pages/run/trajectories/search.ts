@@ -2,7 +2,7 @@
 
 import type { GroupQuery } from "@/api/groups";
 
-const CHOICES = ["state", "reason", "flag", "env", "lesson", "worker"] as const;
+const CHOICES = ["label", "mark", "set", "state", "reason", "flag", "env", "lesson", "worker"] as const;
 export type Choice = (typeof CHOICES)[number];
 const RANGES = ["score", "length", "version", "step"] as const;
 export type Range = (typeof RANGES)[number];
@@ -21,6 +21,12 @@ function words(value: unknown): string[] | undefined {
   return found.length > 0 ? [...new Set(found)].slice(0, 64) : undefined;
 }
 
+/** Labels are digits; anything else finds nothing and would be refused. */
+function labels(value: unknown): string[] | undefined {
+  const found = words(value)?.filter((each) => /^[1-9]$/.test(each)) ?? [];
+  return found.length > 0 ? found : undefined;
+}
+
 function finite(value: unknown): number | undefined {
   const found = typeof value === "string" && value !== "" ? Number(value) : value;
   return typeof found === "number" && Number.isFinite(found) ? found : undefined;
@@ -29,7 +35,7 @@ function finite(value: unknown): number | undefined {
 /** The part of an address that says which groups are listed, without what means nothing. */
 export function listSearch(search: Record<string, unknown>): GroupQuery {
   const found: Record<string, unknown> = {};
-  for (const name of CHOICES) found[name] = words(search[name]);
+  for (const name of CHOICES) found[name] = name === "label" ? labels(search[name]) : words(search[name]);
   for (const name of RANGES) {
     const least = finite(search[`${name}_min`]);
     const most = finite(search[`${name}_max`]);
@@ -40,6 +46,8 @@ export function listSearch(search: Record<string, unknown>): GroupQuery {
     }
   }
   found.batch = words(search.batch)?.[0];
+  const prompt = words(search.prompt)?.[0];
+  found.prompt = prompt && /^[0-9a-f]{32}$/.test(prompt) ? prompt : undefined;
   found.q = words(search.q)?.[0]?.slice(0, 200);
   const sort = words(search.sort)?.[0];
   found.sort = SORTS.some(([name]) => name === sort) && sort !== "newest" ? sort : undefined;
@@ -73,6 +81,9 @@ export function chips(query: GroupQuery, labelOf: (name: Choice, value: string) 
   }
   if (query.batch) {
     found.push({ key: "batch", label: `batch: ${query.batch.slice(0, 8)}`, without: listSearch({ ...query, batch: undefined }) });
+  }
+  if (query.prompt) {
+    found.push({ key: "prompt", label: `prompt: ${query.prompt.slice(0, 8)}`, without: listSearch({ ...query, prompt: undefined }) });
   }
   return found;
 }

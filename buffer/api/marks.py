@@ -1,0 +1,144 @@
+"""Let people label, pin and note groups, and put them into sets."""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+import msgspec
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer import services
+from buffer.api import mark_messages as messages
+from buffer.selectors import marks
+from runs import selectors as runs_selectors
+from runs.api.bodies import answer, read
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Operators, Readers
+from runs.models import Run
+from runs.wire import Ask
+
+ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkWords, **problems(400, 401, 403, 404)}
+
+
+def _words(run: Run) -> HttpResponse:
+    found = marks.vocabulary(run.pk)
+    return answer(
+        messages.MarkWords(
+            labels=[
+                messages.LabelRow(label=label, name=name, groups=found.labels.get(label, 0))
+                for label, name in found.names.items()
+            ],
+            pinned=found.pinned,
+            noted=found.noted,
+            sets=[msgspec.convert(asdict(one), messages.SetOfGroups) for one in found.sets],
+        )
+    )
+
+
+class MarksView(APIView):
+    """What people of a run say of its groups."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return who may: people who look read, people who operate write."""
+        return [Readers() if self.request.method == "GET" else Operators()]
+
+    @extend_schema(operation_id="marks_get", responses=ANSWERS, tags=["groups"])
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return the labels and sets of a run, and how many groups have each."""
+        return _words(runs_selectors.run_named(run))
+
+    @extend_schema(
+        operation_id="marks_change",
+        request=messages.MarkGroups,
+        responses=ANSWERS,
+        tags=["groups"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Label, pin or note up to 200 groups at once; what they said before is audited."""
+        wanted = read(request, messages.MarkGroups)
+        found = runs_selectors.run_named(run)
+        asked = {name: getattr(wanted, name) for name in ("label", "is_pinned", "note")}
+        services.mark_groups(
+            run_id=found.pk,
+            group_ids=wanted.groups,
+            changes={name: value for name, value in asked.items() if value is not msgspec.UNSET},
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return _words(found)
+
+
+class LabelView(APIView):
+    """One of the nine labels of a run."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="labels_name", request=messages.NameLabel, responses=ANSWERS, tags=["groups"]
+    )
+    def put(self, request: Request, run: str, label: int) -> HttpResponse:
+        """Call a label something in this run."""
+        wanted = read(request, messages.NameLabel)
+        found = runs_selectors.run_named(run)
+        services.name_label(
+            run_id=found.pk,
+            label=label,
+            name=wanted.name,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return _words(found)
+
+
+class SetView(APIView):
+    """A set of groups."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="sets_change",
+        request=messages.ChangeSet,
+        responses={**ANSWERS, **problems(409)},
+        tags=["groups"],
+    )
+    def post(self, request: Request, run: str, group_set: str) -> HttpResponse:
+        """Put groups into a set and take others out; a set that is not there yet is made."""
+        wanted = read(request, messages.ChangeSet)
+        found = runs_selectors.run_named(run)
+        services.change_set(
+            run_id=found.pk,
+            name=group_set,
+            add=wanted.add,
+            remove=wanted.remove,
+            actor=identity_of(request),
+            reason=wanted.reason,
+            now=timezone.now(),
+        )
+        return _words(found)
+
+
+class SetDropView(APIView):
+    """The end of a set of groups."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(operation_id="sets_drop", request=Ask, responses=ANSWERS, tags=["groups"])
+    def post(self, request: Request, run: str, group_set: str) -> HttpResponse:
+        """End a set; its groups stay, and the audit keeps which they were."""
+        said = read(request, Ask)
+        found = runs_selectors.run_named(run)
+        services.drop_set(
+            run_id=found.pk,
+            name=group_set,
+            actor=identity_of(request),
+            reason=said.reason,
+            now=timezone.now(),
+        )
+        return _words(found)

@@ -1,0 +1,85 @@
+"""Read when each part of a sequence was made: an optional field that its environment may send."""
+
+import math
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+MOST_SPANS: Final = 256
+"""Spans of one sequence."""
+LONGEST_NAME: Final = 60
+LATEST_SECONDS: Final = 1e11
+_FIELDS: Final = {"name", "start", "end"}
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """Something that took time while a sequence was made."""
+
+    name: str
+    """`generate`, `env step`, `reward`, or any other word."""
+    start: float
+    """Seconds since 1970; below 1e8: since the sequence was begun."""
+    end: float
+
+
+class SpanProblem(NamedTuple):
+    """What is wrong with spans; `path` leads there from the field."""
+
+    path: tuple[str | int, ...]
+    message: str
+
+
+def span_problem(value: Any, *, sequences: int) -> SpanProblem | None:
+    """Return the first thing wrong with ``spans``: a list for each sequence, of its spans."""
+    if not isinstance(value, list) or len(value) != sequences:
+        return SpanProblem((), f"must be a list for each of the {sequences} sequences")
+    for index, row in enumerate(value):
+        if not isinstance(row, list) or len(row) > MOST_SPANS:
+            return SpanProblem((index,), f"must be a list of at most {MOST_SPANS} spans")
+        for place, one in enumerate(row):
+            if problem := _problem(one):
+                return SpanProblem((index, place, *problem.path), problem.message)
+    return None
+
+
+def _problem(one: Any) -> SpanProblem | None:
+    if not isinstance(one, dict) or set(one) != _FIELDS:
+        return SpanProblem((), "must have name, start and end, and nothing else")
+    name = one["name"]
+    if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME:
+        return SpanProblem(("name",), f"must be a text of 1 to {LONGEST_NAME} characters")
+    for field in ("start", "end"):
+        if not _is_time(one[field]):
+            return SpanProblem((field,), "must be seconds, from 0 on")
+    return SpanProblem(("end",), "is before start") if one["end"] < one["start"] else None
+
+
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and 0 <= value <= LATEST_SECONDS
+
+
+def told_spans(content: bytes | None) -> dict[int, list[Span]]:
+    """Return the spans of each sequence that tells any, in order of their start.
+
+    Other decks and stock environments may mean something else by the word: what is no span is
+    left out here, it is nobody's error.
+    """
+    try:
+        rows = msgspec.json.decode(content) if content else []
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return {}
+    found = {}
+    for index, row in enumerate(rows if isinstance(rows, list) else []):
+        told = (
+            [one for one in row[:MOST_SPANS] if _problem(one) is None]
+            if isinstance(row, list)
+            else []
+        )
+        if told:
+            found[index] = sorted(
+                (Span(name=one["name"], start=one["start"], end=one["end"]) for one in told),
+                key=lambda span: (span.start, span.end),
+            )
+    return found

@@ -1,0 +1,47 @@
+import { Button, Group, Modal } from "@mantine/core";
+import { useState } from "react";
+import { type MarkWords, useNameLabels } from "@/api/marks";
+import { ErrorState } from "@/components/ErrorState";
+import { useFocusBack } from "@/components/useFocusBack";
+import { number } from "@/format";
+import { LabelSign } from "@/marks/MarkBadge";
+import styles from "@/marks/marks.module.css";
+
+type Props = { run: string; words: MarkWords; onClose: () => void };
+
+/** Call the labels of a run something; the digit stays its key. */
+export function LabelNames({ run, words, onClose }: Props) {
+  useFocusBack();
+  const [typed, setTyped] = useState<Record<number, string>>({});
+  const naming = useNameLabels(run);
+  const changed = words.labels.flatMap(({ label, name }) => {
+    const wanted = typed[label]?.trim();
+    return wanted === undefined || wanted === name ? [] : [{ label, name: wanted }];
+  });
+  return (
+    <Modal opened onClose={onClose} title={`Labels of ${run}`}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          naming.mutate(changed, { onSuccess: onClose });
+        }}
+      >
+        <p className="small soft">Everybody on the run sees these names; the audit keeps who gave them.</p>
+        <div className={styles.names}>
+          {words.labels.map(({ label, name, groups }) => (
+            <label key={label}>
+              <LabelSign label={label} />
+              <input aria-label={`Name of label ${label}`} maxLength={40} value={typed[label] ?? name} placeholder="no name" onChange={(event) => setTyped({ ...typed, [label]: event.currentTarget.value })} />
+              <span className="faint tiny num">{groups > 0 ? `${number(groups)} groups` : ""}</span>
+            </label>
+          ))}
+        </div>
+        {naming.error && <ErrorState title="The labels keep their names" error={naming.error} />}
+        <Group justify="flex-end" mt="lg">
+          <Button variant="default" onClick={onClose}>Leave them as they are</Button>
+          <Button type="submit" disabled={changed.length === 0} loading={naming.isPending}>Name them</Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}

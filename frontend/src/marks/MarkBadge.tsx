@@ -1,0 +1,28 @@
+import { Layers, Pin, StickyNote } from "lucide-react";
+import type { MarkWords } from "@/api/marks";
+import { plain } from "@/pages/viewer/hostile";
+import { type Mark, spoken } from "@/marks/marks";
+import styles from "@/marks/marks.module.css";
+
+/** What a run calls one of its labels; empty where nobody named it. */
+export const nameIn = (words: MarkWords | undefined) => (label: number) => words?.labels.find((each) => each.label === label)?.name ?? "";
+
+/** A label: its digit in its colour. */
+export function LabelSign({ label }: { label: number }) {
+  return <span className={styles.sign} data-label={label} aria-hidden="true">{label}</span>;
+}
+
+/** What is said of a group, as small as it goes; the words are there for readers aloud. */
+export function MarkBadge({ mark, words }: { mark: Mark | null; words: MarkWords | undefined }) {
+  if (!mark) return null;
+  const told = plain(spoken(mark, nameIn(words)));
+  return (
+    <span className={styles.badge} title={mark.note ? `${told}: ${plain(mark.note)}` : told}>
+      {mark.label !== null && <LabelSign label={mark.label} />}
+      {mark.is_pinned && <Pin size={14} fill="currentColor" aria-hidden="true" />}
+      {mark.note && <StickyNote size={14} aria-hidden="true" />}
+      {mark.sets.length > 0 && <Layers size={14} aria-hidden="true" />}
+      <span className="unseen">{told}</span>
+    </span>
+  );
+}

@@ -1,0 +1,106 @@
+import { Button, Kbd, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Pin, Plus, StickyNote, X } from "lucide-react";
+import { useState } from "react";
+import { type MarkWords, markWordsQuery, useChangeSet, useMark } from "@/api/marks";
+import { useMayOperate } from "@/api/session";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { AddToSet } from "@/marks/AddToSet";
+import { LabelNames } from "@/marks/LabelNames";
+import { LabelSign, MarkBadge, nameIn } from "@/marks/MarkBadge";
+import { LABELS, labelAfter, type Mark } from "@/marks/marks";
+import { NoteField } from "@/marks/NoteField";
+import styles from "@/marks/marks.module.css";
+import { plain } from "@/pages/viewer/hostile";
+import { useShortcuts } from "@/shell/keyboard";
+
+type Props = {
+  run: string;
+  group: number;
+  mark: Mark | null;
+  /** Whether single keys mark the group: on a page of its own. */
+  isKeyed?: boolean;
+};
+type Open = "note" | "set" | "names" | null;
+
+function Labels({ mark, words, onLabel }: { mark: Mark | null; words: MarkWords | undefined; onLabel: (digit: number) => void }) {
+  const nameOf = nameIn(words);
+  return (
+    <span className={styles.labels} role="group" aria-label="Label">
+      {LABELS.map((label) => {
+        const name = plain(nameOf(label));
+        return (
+          <Tooltip key={label} label={name ? `${label}: ${name}` : `Label ${label}`}>
+            <button type="button" aria-pressed={mark?.label === label} aria-label={`Label ${label}${name ? ` ${name}` : ""}`} onClick={() => onLabel(label)}>
+              <LabelSign label={label} />
+            </button>
+          </Tooltip>
+        );
+      })}
+    </span>
+  );
+}
+
+function Sets({ sets, onLeave }: { sets: string[]; onLeave: (set: string) => void }) {
+  return sets.map((set) => (
+    <span key={set} className={styles.set}>
+      {set}
+      <button type="button" aria-label={`Take it out of the set ${set}`} onClick={() => onLeave(set)}>
+        <X size={12} aria-hidden="true" />
+      </button>
+    </span>
+  ));
+}
+
+/** Keys of a page that is about one group. */
+function Keys({ onLabel, onPin, onOpen }: { onLabel: (digit: number) => void; onPin: () => void; onOpen: (part: Open) => void }) {
+  const digits = Object.fromEntries([0, ...LABELS].map((digit) => [String(digit), () => onLabel(digit)]));
+  useShortcuts({ ...digits, b: onPin, m: () => onOpen("note"), s: () => onOpen("set") });
+  return null;
+}
+
+/** What is said of a group, and everything that can be said of it. */
+export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
+  const mayOperate = useMayOperate();
+  const words = useQuery(markWordsQuery(run)).data;
+  const [open, setOpen] = useState<Open>(null);
+  const marking = useMark(run);
+  const placing = useChangeSet(run);
+  if (!mayOperate) return mark && <div className={styles.bar}><MarkBadge mark={mark} words={words} />{mark.note && <p className={styles.note}>{plain(mark.note)}</p>}</div>;
+  const label = (digit: number) => marking.mutate({ groups: [group], label: labelAfter(mark, digit) });
+  const pin = () => marking.mutate({ groups: [group], is_pinned: !mark?.is_pinned });
+  const named = mark?.label ? plain(nameIn(words)(mark.label)) : "";
+  const error = marking.error ?? placing.error;
+  const key = (name: string) => isKeyed && <Kbd size="xs" className="wide-only">{name}</Kbd>;
+  return (
+    <div className={styles.editor}>
+      {isKeyed && <Keys onLabel={label} onPin={pin} onOpen={setOpen} />}
+      <div className={styles.bar}>
+        <Labels mark={mark} words={words} onLabel={label} />
+        {named && <span className={styles.named}>{named}</span>}
+        <Button size="compact-sm" variant="default" aria-pressed={mark?.is_pinned === true} leftSection={<Pin size={14} fill={mark?.is_pinned ? "currentColor" : "none"} />} rightSection={key("b")} onClick={pin}>
+          {mark?.is_pinned ? "Pinned" : "Pin"}
+        </Button>
+        <Sets sets={mark?.sets ?? []} onLeave={(set) => placing.mutate({ set, remove: [group] })} />
+        <Button size="compact-sm" variant="default" aria-expanded={open === "set"} leftSection={<Plus size={14} />} rightSection={key("s")} onClick={() => setOpen(open === "set" ? null : "set")}>
+          Add to a set
+        </Button>
+        {!mark?.note && (
+          <Button size="compact-sm" variant="default" aria-expanded={open === "note"} leftSection={<StickyNote size={14} />} rightSection={key("m")} onClick={() => setOpen(open === "note" ? null : "note")}>
+            Note
+          </Button>
+        )}
+        <span className="spacer" />
+        <span className="faint tiny">
+          {mark?.changed_by && <>{plain(mark.changed_by)}, <Age at={mark.changed_at} suffix=" ago" /></>}
+          {isKeyed && <>{mark?.changed_by && " · "}<button type="button" className="link-button" onClick={() => setOpen("names")}>Name labels</button></>}
+        </span>
+      </div>
+      {open === "set" && <AddToSet words={words} already={mark?.sets ?? []} isBusy={placing.isPending} onAdd={(set) => placing.mutate({ set, add: [group] }, { onSuccess: () => setOpen(null) })} onClose={() => setOpen(null)} />}
+      <NoteField note={mark?.note ?? ""} isOpen={open === "note"} isBusy={marking.isPending} onOpen={() => setOpen("note")} onClose={() => setOpen(null)} onSave={(note) => marking.mutate({ groups: [group], note }, { onSuccess: () => setOpen(null) })} />
+      {open === "names" && words && <LabelNames run={run} words={words} onClose={() => setOpen(null)} />}
+      {error && <ErrorState title="The mark stays as it was" error={error} />}
+    </div>
+  );
+}

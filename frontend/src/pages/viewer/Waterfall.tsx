@@ -1,0 +1,76 @@
+import type { SequenceSummary } from "@/api/groups";
+import { number } from "@/format";
+import { plain } from "@/pages/viewer/hostile";
+import { lasting } from "@/pages/viewer/Life";
+import { lanesOf, LEAST_CLOCK_SECONDS, namesOf, type Span } from "@/pages/viewer/life";
+import styles from "@/pages/viewer/life.module.css";
+
+const NAMES_WITH_A_COLOUR = 6;
+const SEQUENCES_DRAWN = 64;
+
+type Axis = { beginOf: (spans: Span[]) => number; length: number };
+
+/** One axis for all: clock times share their beginning, others begin with their sequence. */
+function axisOf(told: SequenceSummary[]): Axis {
+  const clocks = told.flatMap(({ spans }) => spans).filter(({ start }) => start >= LEAST_CLOCK_SECONDS);
+  const first = clocks.reduce((least, { start }) => Math.min(least, start), Infinity);
+  const beginOf = (spans: Span[]) => ((spans[0]?.start ?? 0) >= LEAST_CLOCK_SECONDS ? first : 0);
+  const length = told.reduce((most, { spans }) => spans.reduce((longest, { end }) => Math.max(longest, end - beginOf(spans)), most), 0);
+  return { beginOf, length: length || 1 };
+}
+
+function Track({ sequence, axis, colourOf }: { sequence: SequenceSummary; axis: Axis; colourOf: (name: string) => number }) {
+  const placed = lanesOf(sequence.spans);
+  const lanes = 1 + placed.reduce((most, { lane }) => Math.max(most, lane), 0);
+  const begin = axis.beginOf(sequence.spans);
+  const share = (seconds: number) => `${(100 * seconds) / axis.length}%`;
+  return (
+    <div className={styles.track} style={{ height: `${lanes}rem` }}>
+      {placed.map(({ span, lane }, index) => {
+        const told = `${plain(span.name)}: ${lasting(span.end - span.start)}, from ${lasting(span.start - begin)} on`;
+        return (
+          <span
+            key={index}
+            role="img"
+            aria-label={told}
+            title={told}
+            data-colour={colourOf(span.name)}
+            style={{ left: share(span.start - begin), width: share(span.end - span.start), top: `${lane}rem` }}
+          />
+        );
+      })}
+    </div>
+  );
+}
+
+/** When each part of each sequence was made, over seconds. */
+export function Waterfall({ sequences }: { sequences: SequenceSummary[] }) {
+  const told = sequences.filter(({ spans }) => spans.length > 0).slice(0, SEQUENCES_DRAWN);
+  if (told.length === 0) return null;
+  const axis = axisOf(told);
+  const names = namesOf(told);
+  const colourOf = (name: string) => Math.min(NAMES_WITH_A_COLOUR, names.findIndex((each) => each.name === name)) + 1;
+  return (
+    <section aria-label="How it was made">
+      <h3>How it was made</h3>
+      <p className={styles.legend}>
+        {names.slice(0, 12).map(({ name, seconds }) => (
+          <span key={name}>
+            <i data-colour={colourOf(name)} aria-hidden="true" /> {plain(name)} <b>{lasting(seconds)}</b>
+          </span>
+        ))}
+        <span className="faint">over all sequences; 0 to {lasting(axis.length)}</span>
+      </p>
+      <ol className={styles.tracks}>
+        {told.map((sequence) => (
+          <li key={sequence.index}>
+            <span>
+              <b>{number(sequence.score)}</b> <span className="faint tiny">sequence {sequence.index}</span>
+            </span>
+            <Track sequence={sequence} axis={axis} colourOf={colourOf} />
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import type { GroupDetail, SequenceSummary } from "@/api/groups";
+import { lanesOf, madeIn, momentsOf, namesOf, standing, stretchesOf } from "@/pages/viewer/life";
+
+const at = (second: number) => new Date(1_800_000_000_000 + second * 1000).toISOString();
+const BATCH = { id: "b", step: 4, state: "confirmed", trainer: "t0", policy_step: 3, epoch: 1, staleness: 1, leased_at: at(20), lease_expires_at: at(90), lapses: 1, delivered_at: at(21), settled_at: at(30) };
+const detail = (group: object, batch: object | null) =>
+  ({ group: { id: 1, state: "served", drop_reason: "", has_bytes: true, producer: "env:gsm8k_0", received_at: at(10), ...group }, batch, version: { id: 1, epoch: 1, step: 2, published_at: at(1), sha256: "" } }) as unknown as GroupDetail;
+const made = (...spans: [string, number, number][]) => ({ spans: spans.map(([name, start, end]) => ({ name, start, end })) }) as unknown as SequenceSummary;
+const TOLD = [made(["generate", 1_800_000_002, 1_800_000_004], ["reward", 1_800_000_004, 1_800_000_005]), made(["generate", 1_800_000_003, 1_800_000_006])];
+
+describe("the life of a group", () => {
+  it("is told in order, with what each moment was", () => {
+    expect(momentsOf(detail({}, BATCH), TOLD).map(({ what, at: when }) => [what, Date.parse(when) / 1000 - 1_800_000_000])).toEqual([
+      ["Weights published", 1],
+      ["Generation began", 2],
+      ["Last part made", 6],
+      ["Pushed and stored", 10],
+      ["Leased to t0", 20],
+      ["Delivered", 21],
+      ["Confirmed", 30],
+    ]);
+  });
+  it("lasts as long as its parts, without a gap", () => {
+    const parts = stretchesOf(detail({}, BATCH), TOLD, 0);
+    expect(parts.map(({ name, from, to }) => [name, (to - from) / 1000])).toEqual([["made", 4], ["on its way", 4], ["in the queue", 10], ["with its trainer", 10]]);
+    expect(parts.slice(1).every(({ from }, i) => from === parts[i]?.to)).toBe(true);
+  });
+  it("goes on while it waits or is with a trainer, and says so", () => {
+    const now = Date.parse(at(40));
+    expect(stretchesOf(detail({ state: "queued" }, null), [], now)).toEqual([{ name: "in the queue", from: Date.parse(at(10)), to: now, isOpen: true }]);
+    expect(standing(detail({ state: "queued" }, null))).toContain("waits in the queue");
+    expect(stretchesOf(detail({ state: "leased" }, { ...BATCH, state: "leased", settled_at: null }), [], now).at(-1)).toMatchObject({ name: "with its trainer", to: now, isOpen: true });
+  });
+  it("claims no time that nobody kept", () => {
+    expect(standing(detail({ state: "dropped", drop_reason: "stale_age" }, null))).toBe("It was dropped: stale age. When is not kept.");
+    expect(madeIn([made(["generate", 0, 4])])).toBeNull();
+    expect(momentsOf(detail({ state: "dropped", has_bytes: false, drop_reason: "zero_variance" }, null), []).at(-1)).toMatchObject({ note: "dropped at once: zero variance", tone: "bad" });
+  });
+});
+
+it("keeps spans that overlap apart, and names those that take longest first", () => {
+  const [one] = [made(["a", 0, 4], ["b", 1, 2], ["c", 2, 3], ["d", 4, 5])];
+  expect(lanesOf(one?.spans ?? []).map(({ lane }) => lane)).toEqual([0, 1, 1, 0]);
+  expect(namesOf(TOLD).map(({ name }) => name)).toEqual(["generate", "reward"]);
+});

@@ -1,0 +1,35 @@
+"""Let people mark groups of a seeded run, as those who look through samples do."""
+
+from typing import Final
+
+from buffer import services
+from buffer.models import TrajectoryGroup
+from config.seed.scale import ACTOR, Story
+from runs.models import Run
+
+NAMES: Final = {1: "good", 3: "reward hack", 4: "format broken"}
+NOTE: Final = "The answer is right, the work is not: it guesses and says so. Worth a rule?"
+
+
+def write(run: Run, story: Story) -> None:
+    """Label, pin and note some of a run's groups, and put a few into a set."""
+    groups = list(
+        TrajectoryGroup.objects.filter(run=run, segment__isnull=False)
+        .order_by("-pk")
+        .values_list("pk", flat=True)[:12]
+    )
+    at = story.at(0.97)
+    for label, name in NAMES.items():
+        services.name_label(run_id=run.pk, label=label, name=name, actor=ACTOR, now=at)
+    for label, some in ((1, groups[1:3]), (3, groups[4:8]), (4, groups[9:10])):
+        services.mark_groups(
+            run_id=run.pk, group_ids=some, changes={"label": label}, actor=ACTOR, now=at
+        )
+    services.mark_groups(
+        run_id=run.pk,
+        group_ids=groups[4:5],
+        changes={"is_pinned": True, "note": NOTE},
+        actor=ACTOR,
+        now=at,
+    )
+    services.change_set(run_id=run.pk, name="reward-hacks", add=groups[4:8], actor=ACTOR, now=at)

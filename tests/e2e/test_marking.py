@@ -1,0 +1,116 @@
+"""Marking groups: by keys in the list and the viewer, by mouse in both; facets, sets, names."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.pushed_groups import conversation, outside_run, push
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+HERE = "/runs/marked-by-people"
+
+
+@pytest.fixture(scope="module")
+def groups(deck: Deck) -> list[int]:
+    outside_run(deck, "marked-by-people")
+    return push(
+        deck,
+        "marked-by-people",
+        conversation("Fold a crane", "no", "yes", scores=[0.0, 1.0]),
+        conversation("Fold a boat", "no", "yes", scores=[0.2, 1.0]),
+        conversation("Fold a hat", "no", "yes", scores=[0.9, 1.0]),
+    )
+
+
+def test_groups_are_labelled_by_keys_and_found_by_label(groups: list[int], signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{HERE}/trajectories")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(3)
+
+    page.keyboard.press("j")
+    page.keyboard.press("3")
+    expect(rows.nth(0)).to_contain_text("label 3")
+    page.keyboard.press("j")
+    page.keyboard.press("3")
+    page.keyboard.press("b")
+    expect(rows.nth(1)).to_contain_text("pinned, label 3")
+    page.keyboard.press("k")
+    page.keyboard.press("0")
+    expect(rows.nth(0)).not_to_contain_text("label 3")
+
+    page.get_by_role("checkbox", name=re.compile("^3 ")).check()
+    expect(rows).to_have_count(1)
+    expect(page).to_have_url(re.compile("label="))
+    page.reload()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Fold a boat")
+
+
+def test_a_group_gets_a_note_a_named_label_and_a_set_in_the_viewer(
+    groups: list[int], signed_in: Page
+) -> None:
+    page = signed_in
+    page.goto(f"{HERE}/groups/{groups[0]}")
+    label = page.get_by_role("button", name=re.compile("^Label 5"))
+    expect(label).to_be_visible()
+
+    page.keyboard.press("5")
+    expect(label).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Name labels").click()
+    page.get_by_label("Name of label 5").fill("paper torn")
+    page.get_by_role("button", name="Name them").click()
+    expect(page.get_by_role("button", name="Label 5 paper torn")).to_be_visible()
+
+    page.keyboard.press("m")
+    page.get_by_label("Note").fill("<b>torn</b> at the \u202ewing")
+    page.get_by_role("button", name="Save note").click()
+    expect(page.get_by_text("<b>torn</b> at the ⟨U+202E⟩wing")).to_be_visible()
+    page.keyboard.press("s")
+    page.get_by_label("Name of the set").fill("Torn ones")
+    page.get_by_role("button", name="Make the set").click()
+    expect(page.get_by_role("button", name="Take it out of the set torn-ones")).to_be_visible()
+
+    page.goto(f"{HERE}/trajectories?set=torn-ones")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.get_by_text("1 groups, made by ada")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="JSONL").click()
+    assert "torn-ones" in download.value.path().read_text()
+    page.get_by_role("button", name="End the set…").click()
+    page.get_by_label("Reason").fill("all folded anew")
+    page.get_by_role("button", name="End the set", exact=True).click()
+    expect(page.locator("tbody tr")).to_have_count(3)
+    page.goto("/audit?run=marked-by-people")
+    expect(page.get_by_text("all folded anew")).to_be_visible()
+
+
+def test_a_group_is_marked_by_mouse_in_the_list(groups: list[int], signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{HERE}/trajectories")
+
+    page.get_by_role("button", name=f"Mark group {groups[2]}").click()
+    page.get_by_role("dialog").get_by_role("button", name=re.compile("^Label 9")).click()
+    page.keyboard.press("Escape")
+
+    expect(page.locator(f'[data-group="{groups[2]}"]')).to_contain_text("label 9")
+
+
+def test_scores_are_brushed_over(groups: list[int], signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{HERE}/trajectories")
+    expect(page.locator("tbody tr")).to_have_count(3)
+    bars = page.get_by_role("group", name="Mean score").get_by_role("button")
+    first, last = bars.nth(0).bounding_box(), bars.nth(6).bounding_box()
+    assert first
+    assert last
+
+    page.mouse.move(first["x"] + 2, first["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 2, last["y"] + 10, steps=4)
+    page.mouse.up()
+
+    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page).to_have_url(re.compile("score_min=0.5&score_max=|score_max=.*score_min=0.5"))

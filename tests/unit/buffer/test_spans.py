@@ -1,0 +1,63 @@
+"""When parts of a sequence were made: what is taken, what is refused, what is left out."""
+
+import json
+from typing import Any
+
+import pytest
+
+from buffer.core.spans import MOST_SPANS, span_problem, told_spans
+from buffer.wire import InvalidGroups, decode_group, decode_push
+from rolldeck import wire
+from rolldeck.group_encoding import pack_group
+from tests.buffer_factories import group
+
+GOOD = {"name": "generate", "start": 1.8e9, "end": 1.8e9 + 2}
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ("soon", ()),
+        ([[GOOD]], ()),
+        ([[GOOD], GOOD], (1,)),
+        ([[], [GOOD] * (MOST_SPANS + 1)], (1,)),
+        ([[GOOD], [{"name": "x"}]], (1, 0)),
+        ([[GOOD], [GOOD | {"colour": "red"}]], (1, 0)),
+        ([[GOOD], [GOOD | {"name": ""}]], (1, 0, "name")),
+        ([[GOOD], [GOOD | {"name": "x" * 61}]], (1, 0, "name")),
+        ([[GOOD], [GOOD | {"start": "now"}]], (1, 0, "start")),
+        ([[GOOD], [GOOD | {"start": True}]], (1, 0, "start")),
+        ([[GOOD], [GOOD | {"end": -1}]], (1, 0, "end")),
+        ([[GOOD], [GOOD | {"end": 1e12}]], (1, 0, "end")),
+        ([[GOOD], [GOOD | {"end": 3}]], (1, 0, "end")),
+    ],
+)
+def test_what_is_no_span_is_named(value: Any, path: tuple[Any, ...]) -> None:
+    problem = span_problem(value, sequences=2)
+
+    assert problem is not None
+    assert problem.path == path
+    assert span_problem([[GOOD], []], sequences=2) is None
+
+
+def test_spans_are_told_in_order_and_what_is_none_is_left_out() -> None:
+    later = GOOD | {"start": 1.8e9 + 1}
+    told = told_spans(json.dumps([[later, GOOD, {"name": "odd"}], "odd", []]).encode())
+
+    assert [[span.start for span in row] for row in told.values()] == [[1.8e9, 1.8e9 + 1]]
+    assert told_spans(b"{") == told_spans(None) == told_spans(b"3") == {}
+
+
+def _pushed(**fields: Any) -> bytes:
+    packed = wire.encode(pack_group(group(sequences=2) | fields))
+    return wire.encode(wire.GroupPush(groups=[packed]))
+
+
+def test_our_own_wire_refuses_spans_by_their_place_and_atropos_takes_any() -> None:
+    wrong = [[GOOD], [GOOD | {"end": 0}]]
+
+    with pytest.raises(InvalidGroups) as refused:
+        decode_push(_pushed(spans=wrong))
+    assert refused.value.field == "groups[0].json.spans[1][0].end"
+    assert decode_push(_pushed(spans=[[GOOD], []]))[0].sequences == 2
+    assert decode_group(json.dumps(group(sequences=2) | {"spans": wrong}).encode()).sequences == 2
