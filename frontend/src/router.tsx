@@ -172,7 +172,12 @@ const runTabs = [
     getParentRoute: () => run,
     path: "evaluations",
     component: lazyRouteComponent(() => import("@/pages/run/evaluations/EvaluationsTab"), "EvaluationsTab"),
-    validateSearch: (search): { lesson?: string } => ({ lesson: text(search.lesson) }),
+    validateSearch: (search): { lesson?: string; evaluation?: string; k?: number; baseline?: string } => ({
+      lesson: text(search.lesson),
+      evaluation: text(search.evaluation),
+      k: Number(search.k) || undefined,
+      baseline: text(search.baseline),
+    }),
   }),
   createRoute({
     getParentRoute: () => run,

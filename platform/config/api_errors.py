@@ -33,7 +33,7 @@ from frontend.pages import index
 from rollouts import services as rollout_services
 from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.reports import InvalidReport, StaleIncarnation
-from rollouts.selectors import NoCurriculum, NoFilm, NoSuchMetric
+from rollouts.selectors import NoCurriculum, NoFilm, NoSuchEvaluation, NoSuchMetric
 from rollouts.selectors.environments import EnvironmentUnknown
 from rollouts.trials import TooManyTrials
 from runs import selectors
@@ -224,6 +224,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
         409, "nothing_to_evaluate", "There is nothing to evaluate"
     ),
     EnvironmentUnknown: ApiError(404, "not_found", "Not found"),
+    NoSuchEvaluation: ApiError(404, "not_found", "Not found"),
     rollout_services.LastLesson: ApiError(409, "last_lesson", "Nothing would be left to sample"),
     NoCurriculum: ApiError(409, "no_curriculum", "The run has no lessons"),
     InvalidCurriculum: ApiError(409, "curriculum_unusable", "The curriculum cannot be used"),

@@ -20,6 +20,7 @@ from rolldeck.lessons import (
 from rollouts import selectors, services
 from rollouts.wire import (
     EvaluationRequest,
+    EvaluationRow,
     Evaluations,
     LessonHistory,
     LessonProgress,
@@ -248,6 +249,21 @@ class EvaluationsView(APIView):
         )
         rows = selectors.evaluations(run_id, lesson="", limit=ROWS, with_samples=0)
         return bodies.answer(Evaluations(results=rows), status=201)
+
+
+class EvaluationView(APIView):
+    """One evaluation of a lesson."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="evaluation",
+        responses={200: EvaluationRow, **problems(401, 403, 404)},
+        tags=["lessons"],
+    )
+    def get(self, request: Request, run: str, evaluation: UUID) -> HttpResponse:
+        """Return an evaluation with answers to look at, however long ago it was."""
+        return bodies.answer(selectors.evaluation(run_id_named(run), evaluation))
 
 
 class EvaluationLeaseView(APIView):

@@ -58,6 +58,7 @@ urlpatterns = [
         lessons.MicroEvaluationsView.as_view(),
     ),
     path("runs/<slug:run>/evaluations", lessons.EvaluationsView.as_view()),
+    path("runs/<slug:run>/evaluations/<uuid:evaluation>", lessons.EvaluationView.as_view()),
     path("runs/<slug:run>/metrics", metrics.MetricsView.as_view()),
     path("runs/<slug:run>/metrics/keys", metrics.MetricKeysView.as_view()),
     path("runs/<slug:run>/metrics/samples", metrics.MetricSamplesView.as_view()),

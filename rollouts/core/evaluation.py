@@ -121,6 +121,24 @@ def pass_at_k(correct: "np.typing.NDArray[np.int64]", k: int, *, generations: in
     return 1.0 - sum(missed[int(c)] for c in correct) / len(correct)
 
 
+def pass_intervals(figures: EvaluationFigures) -> dict[int, Interval]:
+    """Return pass@k with its bounds, for each k that the answers to a problem allow.
+
+    A problem's own pass@k lies between 0 and 1, so its variance is at most that of a draw of 0 or
+    1 with the same mean, and Wilson's bounds for as many draws as there are problems hold it: they
+    are somewhat wider than they need be, never narrower. The mean is rounded outward to whole
+    problems.
+    """
+    found = {}
+    for k, rate in figures.pass_at.items():
+        # The mean of many fractions is not exact to the last bit.
+        worth = round(rate * figures.problems, 9)
+        low, _ = wilson(math.floor(worth), figures.problems)
+        _, high = wilson(math.ceil(worth), figures.problems)
+        found[k] = Interval(rate, low, high)
+    return found
+
+
 def as_outcome(
     rewards: Sequence[float], successes: Sequence[bool], *, generations: int, step: int
 ) -> Outcome:

@@ -1,13 +1,14 @@
 """Read what pages need to know of a run's lessons."""
 
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 from django.db.models import QuerySet
 
 from rolldeck.lessons import Sample
 from rollouts.core.curriculum import LessonStatus, concentration, drawn, reweighted
-from rollouts.core.evaluation import EvaluationFigures
+from rollouts.core.evaluation import EvaluationFigures, pass_intervals
 from rollouts.models import Curriculum, Evaluation, FleetWorker, Lesson, LessonChange
 from rollouts.models.lessons import OPEN_EVALUATIONS
 from rollouts.selectors.curricula import NoCurriculum, RunCurriculum, curriculum_of, first_rows
@@ -25,6 +26,10 @@ LESSON_ROWS_AT_MOST: Final = 500
 MOST_WITH_SAMPLES: Final = 20
 _ASK_NOTHING: Final = ("stopped", "failed", "respawning")
 _LONG: Final = ("training", "evaluation", "last_evaluation__samples")
+
+
+class NoSuchEvaluation(LookupError):
+    """The run has no such evaluation."""
 
 
 def lessons(run_id: int) -> Lessons:
@@ -70,6 +75,18 @@ def evaluations(run_id: int, *, lesson: str, limit: int, with_samples: int) -> l
     samples = dict(Evaluation.objects.filter(pk__in=done).values_list("pk", "samples"))
     rows = found.defer("samples")[:limit]
     return [_evaluation_row(row, samples.get(row.pk, [])) for row in rows]
+
+
+def evaluation(run_id: int, evaluation_id: UUID) -> EvaluationRow:
+    """Return one evaluation with its answers.
+
+    Raises:
+        NoSuchEvaluation: If the run has none of this id.
+    """
+    row = Evaluation.objects.filter(run_id=run_id, pk=evaluation_id).first()
+    if row is None:
+        raise NoSuchEvaluation(f"the run has no evaluation {evaluation_id}")
+    return _evaluation_row(row, row.samples)
 
 
 def _rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
@@ -202,6 +219,7 @@ def _evaluation_row(row: Evaluation, samples: list[dict[str, Any]]) -> Evaluatio
         id=str(row.pk),
         **{name: getattr(row, name) for name in same},
         figures=figures,
+        pass_at=pass_intervals(figures) if figures else {},
         samples=msgspec.convert(samples, list[Sample]),
     )
 

@@ -41,6 +41,8 @@ class EvaluationRow(Struct, frozen=True, kw_only=True):
     reason: str
     """Why it was lost."""
     figures: EvaluationFigures | None
+    pass_at: dict[int, Interval]
+    """pass@k and its bounds, for each k that the answers to a problem allow; empty before that."""
     samples: list[Sample]
     """Answers to look at; only of the newest evaluations."""
 

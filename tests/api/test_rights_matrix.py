@@ -198,6 +198,7 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/lessons/progress"): READ_RUN,
     ("POST", "runs/<slug:run>/lessons/<str:lesson>/outcomes"): WORK,
     ("PUT", "runs/<slug:run>/lessons/<str:lesson>/steering"): OPERATE,
+    ("GET", "runs/<slug:run>/evaluations/<uuid:evaluation>"): READ_RUN,
     ("GET", "runs/<slug:run>/lessons/<str:lesson>/micro-evaluations"): READ_RUN,
     ("GET", "runs/<slug:run>/evaluations"): READ_RUN,
     ("POST", "runs/<slug:run>/evaluations"): OPERATE,

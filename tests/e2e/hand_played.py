@@ -15,7 +15,14 @@ import httpx
 import msgspec
 
 from rolldeck.errands import RECORDING_TYPE, Filmed, LogLines, LogRequest, RecordingUpdate
-from rolldeck.wire import EpisodeWindow, FleetControl, FleetReport, SlotReport, WorkerReport
+from rolldeck.wire import (
+    EpisodeWindow,
+    FleetControl,
+    FleetReport,
+    SlotReport,
+    WeightsTransfers,
+    WorkerReport,
+)
 from tests.deck import Deck, wait_until
 from tests.e2e.conftest import in_the_shell
 
@@ -41,6 +48,8 @@ class HandPlayedFleet:
         """Newest line by worker."""
         self.stacks: list[str] = []
         """Told whoever asks; while it is empty nobody is told."""
+        self.acting = (-2, 0)
+        """Version that all workers act with, and the order about weights that they obey."""
         self.logs: dict[tuple[int | None, int | None], list[str]] = {}
         self.episodes: list[EpisodeWindow] = []
         self.control: FleetControl | None = None
@@ -114,6 +123,10 @@ class HandPlayedFleet:
         """Let another one stand in a worker's place."""
         self._replacements[worker] = self._replacements.get(worker, 0) + 1
 
+    def acts_with(self, step: int, *, order: int) -> None:
+        """Let all workers have a version, under an order about weights."""
+        self.acting = step, order
+
     def close(self) -> None:
         """Say nothing more."""
         self._is_over.set()
@@ -174,6 +187,10 @@ class HandPlayedFleet:
             last_log=self.last_logs.get(index, ""),
             node="node-a",
             pid=100 + index,
+            announced_step=self.acting[0],
+            staged_step=self.acting[0],
+            active_step=self.acting[0],
+            transfers=WeightsTransfers(order=self.acting[1]),
             env_steps=made,
             env_steps_per_second=100.0,
             time_use="Stepping environments takes 71 % of its time.",

@@ -217,8 +217,13 @@ def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, tok
     expect(row.get_by_role("button", name=f"sums at version 20: {marked}")).to_be_visible()
 
     row.get_by_role("button", name="sums at version 40").click()
-    expect(signed_in).to_have_url(re.compile(r"\?lesson=sums$"))
-    expect(signed_in.get_by_role("dialog", name="Lesson sums")).to_be_visible()
+    expect(signed_in).to_have_url(re.compile(r"\?lesson=sums&evaluation=[0-9a-f-]{36}$"))
+    drawer = signed_in.get_by_role("dialog", name="Lesson sums")
+    answers = drawer.get_by_role("region", name="Answers of one evaluation")
+    expect(answers).to_contain_text("Answers of the evaluation at version 40")
+    expect(answers).to_contain_text("64 problems, 1 answer each: success 0.641")
+    link = answers.get_by_role("link", name="Trajectories of sums sampled at version 40")
+    expect(link).to_have_attribute("href", re.compile("version_min=40&version_max=40"))
     signed_in.get_by_role("button", name="Close").click()
 
     # Nobody is there to evaluate anything: the button says so.
@@ -264,3 +269,49 @@ def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
         signed_in.goto(f"/runs/{name}/logs")
         expect(signed_in.get_by_text("sums to be evaluated at version 0")).to_be_visible()
         expect(signed_in.get_by_text("a closer look").first).to_be_visible()
+
+
+def test_a_lesson_is_steered_by_hand_and_given_back(signed_in: Page, deck: Deck) -> None:
+    name = "words-steered"
+    lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
+    config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
+    with hand_played(deck, name, config=config):
+        with Trainer(deck.url, name, ADMIN_TOKEN) as trainer:
+            trainer.register()
+            trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
+        signed_in.goto(f"/runs/{name}/curriculum?lesson=sums")
+        hand = signed_in.get_by_role("region", name="By hand")
+        expect(hand).to_contain_text("The curriculum decides alone: 50 % of the next tasks")
+
+        hand.get_by_role("button", name="Lock, unlock or re-weigh…").click()
+        dialog = signed_in.get_by_role("dialog", name="Steer sums")
+        dialog.get_by_label("Times as often").fill("3")
+        expect(dialog).to_contain_text("75 % of the tasks are of it, from the next one on")
+        dialog.get_by_label("Hold it locked").check()
+        expect(dialog).to_contain_text("No further task is of it.")
+        dialog.get_by_label("Reason").fill("sums drown the words")
+        dialog.get_by_role("button", name="Steer it").click()
+        expect(hand).to_contain_text("held locked, drawn × 3 by ada")
+        expect(hand).to_contain_text("sums drown the words")
+        # Nobody of the played workers asks for tasks: what was asked for is not applied yet.
+        panel = signed_in.get_by_role("region", name="Curriculum")
+        expect(panel).to_contain_text("1 lesson is steered by hand; not yet asked since by w0@")
+
+        hand.get_by_role("button", name="Give it back to the curriculum…").click()
+        back = signed_in.get_by_role("dialog", name="Give sums back to the curriculum")
+        back.get_by_role("button", name="Give it back").click()
+        expect(hand).to_contain_text("The curriculum decides alone: 50 % of the next tasks")
+        moves = signed_in.get_by_role("list", name="History, newest first")
+        expect(moves).to_contain_text("by ada at version 0")
+        expect(moves).to_contain_text("held locked and drawn 3 times as often: sums drown")
+
+
+def test_versions_are_compared_with_another_run(signed_in: Page) -> None:
+    signed_in.goto(f"/runs/{NAME}/evaluations?baseline={NAME}")
+    cell = signed_in.locator("[data-evaluated='sums']").get_by_role("button").last
+    # Beside itself nothing differs, and that is said by more than a colour.
+    expect(cell).to_contain_text("≈ ±0 (−")
+    expect(signed_in.get_by_role("status").filter(has_text=f"Beside {NAME}")).to_be_visible()
+    signed_in.get_by_role("button", name="No baseline").click()
+    expect(signed_in).not_to_have_url(re.compile("baseline"))
+    expect(cell).not_to_contain_text("≈")

@@ -69,6 +69,14 @@ export function evaluationsQuery(run: string, lesson: string, revision: number) 
   });
 }
 
+/** One evaluation with its answers; what it was does not change once it is done. */
+export function evaluationQuery(run: string, evaluation: string) {
+  return queryOptions({
+    queryKey: ["evaluation", run, evaluation],
+    queryFn: () => body(api.GET("/api/runs/{run}/evaluations/{evaluation}", { params: { path: { run, evaluation } } })),
+  });
+}
+
 /** Small looks at a lesson, newest first. */
 export function microEvaluationsQuery(run: string, lesson: string, revision: number) {
   return queryOptions({

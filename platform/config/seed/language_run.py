@@ -21,6 +21,8 @@ from runs.models import Run
 
 WORKER: Final = "w0@1"
 EVALUATED: Final = 64
+ANSWERS: Final = 4
+"""To each problem of an evaluation."""
 GROUP: Final = 8
 LESSONS: Final[dict[str, int]] = {
     "reverse-4-letters": 4,
@@ -78,7 +80,7 @@ def _config() -> dict[str, Any]:
             "stop_success": 0.85,
         }
     lessons[SUMS] = {"spec": "task:addition", "kwargs": {"digits": 2}}
-    evaluation = {"examples": EVALUATED, "every_train_steps": 25}
+    evaluation = {"examples": EVALUATED, "generations": ANSWERS, "every_train_steps": 25}
     return {
         "language": {"lessons": lessons, "group_size": GROUP, "evaluation": evaluation},
         "buffer": {"batch_size": 16, "max_staleness": 10, "off_policy_tolerance": 2.0},
@@ -100,12 +102,14 @@ def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
         task = services.next_lesson_task(run_id=run.pk, request=wanted, now=now)
         if task.kind != "evaluate":
             return
-        right = int(EVALUATED * _skill(task.lesson, done))
+        skill = _skill(task.lesson, done)
+        drawn = default_rng([step, len(task.lesson)]).random(EVALUATED * ANSWERS)
         outcome = _outcome(
             f"{task.lesson}-eval-{step}",
-            [place < right for place in range(EVALUATED)],
+            [bool(one < skill) for one in drawn],
             step=step,
             mode="eval",
+            generations=ANSWERS,
             evaluation=task.evaluation,
             fence=task.fence,
             samples=[

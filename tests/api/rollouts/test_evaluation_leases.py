@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db.models import F
@@ -185,3 +186,24 @@ def test_without_limits_everything_is_kept(settings: Any) -> None:
     outcomes(lessons, timedelta(days=400))
 
     assert services.forget_outcomes(now=datetime.now(UTC)) == 0
+
+
+def test_one_evaluation_is_read_with_its_answers_and_its_pass_at_k(lessons_of_four: Class) -> None:
+    lessons = lessons_of_four
+    task = lessons.task()
+    sample = {"prompt": "ab=", "response": "ba", "reward": 1.0, "is_correct": True}
+    lessons.finish(task, successes=task["examples"] * 2, samples=[sample])
+
+    found = lessons.get(f"evaluations/{task['evaluation']}")
+
+    assert found["samples"] == [sample]
+    assert list(found["pass_at"]) == ["1", "2", "4"]
+    assert found["pass_at"]["4"]["low"] <= found["pass_at"]["4"]["estimate"]
+    path = f"/api/runs/words/evaluations/{uuid4()}"
+    assert APIClient().get(path, headers=lessons.reader).status_code == 404
+
+
+@pytest.fixture
+def lessons_of_four() -> Class:
+    """Return a run whose evaluations ask each problem four times."""
+    return Class({"a": lesson()}, evaluation={"generations": 4})

@@ -14,6 +14,7 @@ from rollouts.core.evaluation import (
     has_regressed,
     has_stalled,
     pass_at_k,
+    pass_intervals,
 )
 
 
@@ -93,3 +94,45 @@ def test_a_lesson_stalls_where_chance_explains_all_that_it_gained(
     results = [Counts(step, count, 32) for step, count in enumerate(successes)]
 
     assert has_stalled(results) is stalled
+
+
+@given(
+    problems=st.lists(st.integers(0, 4), min_size=1, max_size=60),
+)
+def test_every_pass_at_k_has_bounds_that_hold_it_and_rises_with_k(problems: list[int]) -> None:
+    successes = [place < right for right in problems for place in range(4)]
+
+    found = pass_intervals(figures_of([float(one) for one in successes], successes, generations=4))
+
+    assert list(found) == [1, 2, 4]
+    for one in found.values():
+        assert 0 <= one.low <= one.estimate + 1e-9
+        assert one.estimate - 1e-9 <= one.high <= 1
+    assert found[1].estimate <= found[2].estimate + 1e-9
+    assert found[2].estimate <= found[4].estimate + 1e-9
+
+
+def test_pass_at_1_of_one_answer_each_has_the_bounds_of_success() -> None:
+    successes = [True] * 9 + [False] * 91
+    figures = figures_of([float(one) for one in successes], successes, generations=1)
+
+    [(k, found)] = pass_intervals(figures).items()
+    assert k == 1
+    assert found.estimate == pytest.approx(figures.success.estimate)
+    assert (found.low, found.high) == (figures.success.low, figures.success.high)
+
+
+def test_the_bounds_of_pass_at_k_hold_its_truth_as_often_as_they_say() -> None:
+    random = np.random.default_rng(5)
+    skills = random.beta(0.4, 0.6, size=100_000)
+    truth = float(np.mean(1 - (1 - skills) ** 4))
+    held = 0
+    for _ in range(200):
+        right = random.binomial(8, random.choice(skills, size=64))
+        successes = [place < one for one in right for place in range(8)]
+        rewards = [float(one) for one in successes]
+        bounds = pass_intervals(figures_of(rewards, successes, generations=8))[4]
+        held += bounds.low <= truth <= bounds.high
+
+    # Each bound is exceeded with at most 5 % chance.
+    assert held >= 180

@@ -1,12 +1,10 @@
 import { Button, Group } from "@mantine/core";
 import { useState } from "react";
-import { useSteerLesson } from "@/api/lessons";
 import { useMayOperate } from "@/api/session";
 import type { LessonRow } from "@/api/types";
 import { Age } from "@/components/Age";
-import { ErrorState } from "@/components/ErrorState";
 import { percent, visible } from "@/format";
-import { SteerDialog } from "@/pages/run/curriculum/SteerDialog";
+import { GiveBackDialog, SteerDialog } from "@/pages/run/curriculum/SteerDialog";
 import { handWords, isByHand, nameOf, whyNotSteer } from "@/pages/run/curriculum/steering";
 import { EvaluateNow } from "@/pages/run/evaluations/EvaluateNow";
 import { useRun } from "@/pages/run/RunContext";
@@ -25,8 +23,8 @@ function Who({ lesson }: { lesson: LessonRow }) {
 export function ByHand({ lesson }: { lesson: LessonRow }) {
   const { run } = useRun();
   const why = whyNotSteer(run, useMayOperate());
-  const [isOpen, setOpen] = useState(false);
-  const giveBack = useSteerLesson(run.name);
+  const [open, setOpen] = useState<"steer" | "back" | null>(null);
+  const close = () => setOpen(null);
   return (
     <section aria-label="By hand" className="by-hand" data-by-hand={isByHand(lesson) || undefined}>
       <p>
@@ -39,7 +37,7 @@ export function ByHand({ lesson }: { lesson: LessonRow }) {
         </p>
       )}
       <Group gap="xs">
-        <Button size="compact-sm" variant="default" disabled={why !== ""} aria-describedby={why ? "why-not-steer" : undefined} onClick={() => setOpen(true)}>
+        <Button size="compact-sm" variant="default" disabled={why !== ""} aria-describedby={why ? "why-not-steer" : undefined} onClick={() => setOpen("steer")}>
           Lock, unlock or re-weigh…
         </Button>
         {isByHand(lesson) && (
@@ -47,17 +45,15 @@ export function ByHand({ lesson }: { lesson: LessonRow }) {
             size="compact-sm"
             variant="default"
             disabled={why !== ""}
-            loading={giveBack.isPending}
-            title="Its rules hold again from now on; it is judged at once."
-            onClick={() => giveBack.mutate({ lesson: lesson.name, hold: "", weight_factor: 1, reason: "" })}
+            onClick={() => setOpen("back")}
           >
-            Give it back to the curriculum
+            Give it back to the curriculum…
           </Button>
         )}
         {!why && <EvaluateNow run={run} lessons={[lesson.name]} chosen={lesson.name} />}
       </Group>
-      {giveBack.error && <ErrorState title="The lesson stays as it is" error={giveBack.error} />}
-      {isOpen && <SteerDialog run={run.name} lesson={lesson} onClose={() => setOpen(false)} />}
+      {open === "steer" && <SteerDialog run={run.name} lesson={lesson} onClose={close} />}
+      {open === "back" && <GiveBackDialog run={run.name} lesson={lesson} onClose={close} />}
     </section>
   );
 }

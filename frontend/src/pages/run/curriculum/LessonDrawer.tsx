@@ -6,6 +6,7 @@ import { Chart, type Line } from "@/charts/Chart";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { duration, number, percent, policyStep, visible } from "@/format";
+import { Answers } from "@/pages/run/curriculum/Answers";
 import { ByHand } from "@/pages/run/curriculum/ByHand";
 import { evaluationColumns, inWords, moveOf, passWords, withMicro } from "@/pages/run/curriculum/curriculum";
 import { nameOf } from "@/pages/run/curriculum/steering";
@@ -59,38 +60,6 @@ function Curve({ name, rows, micro }: { name: string; rows: EvaluationRow[]; mic
   );
 }
 
-function Samples({ rows }: { rows: EvaluationRow[] }) {
-  const newest = rows.find(({ samples }) => samples.length > 0);
-  if (!newest) return <p className="faint">No answers were kept yet.</p>;
-  return (
-    <div className="table-scroll" tabIndex={0} role="group" aria-label={`Answers at version ${policyStep(newest.policy_step)}`}>
-      <table className="table">
-        <thead>
-          <tr>
-            <th scope="col">Prompt</th>
-            <th scope="col">Answer</th>
-            <th scope="col" className="num">
-              Reward
-            </th>
-            <th scope="col">Correct</th>
-          </tr>
-        </thead>
-        <tbody>
-          {newest.samples.map((sample, at) => (
-            // Answers have no name but their place.
-            <tr key={at}>
-              <td className="answer">{visible(sample.prompt)}</td>
-              <td className="answer">{visible(sample.response)}</td>
-              <td className="num">{number(sample.reward)}</td>
-              <td>{sample.is_correct ? "yes" : "no"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
 function History({ rows }: { rows: LessonChange[] }) {
   if (rows.length === 0) return <p className="faint">It has not moved yet.</p>;
   return (
@@ -99,7 +68,7 @@ function History({ rows }: { rows: LessonChange[] }) {
         <li key={row.id}>
           <b>{row.source === row.target ? moveOf(row) : `${row.source} → ${row.target}`}</b>{" "}
           <span className="small soft">
-            by {nameOf(row.actor)} at version {policyStep(row.policy_step)}, <Age at={row.at} suffix=" ago" />
+            {row.actor !== "curriculum" && `by ${nameOf(row.actor)} `}at version {policyStep(row.policy_step)}, <Age at={row.at} suffix=" ago" />
           </span>
           <div className="small">{visible(row.reason)}</div>
         </li>
@@ -108,10 +77,17 @@ function History({ rows }: { rows: LessonChange[] }) {
   );
 }
 
-type Props = { run: string; lesson: LessonRow; revision: number; onClose: () => void };
+type Props = {
+  run: string;
+  lesson: LessonRow;
+  /** The evaluation whose answers are shown; the newest when it is not said. */
+  evaluation?: string | undefined;
+  revision: number;
+  onClose: () => void;
+};
 
 /** Everything about one lesson: its evaluations over versions, answers, and how it moved. */
-export default function LessonDrawer({ run, lesson, revision, onClose }: Props) {
+export default function LessonDrawer({ run, lesson, evaluation, revision, onClose }: Props) {
   const evaluations = useQuery(evaluationsQuery(run, lesson.name, revision));
   const history = useQuery(historyQuery(run, lesson.name, revision));
   const micro = useQuery(microEvaluationsQuery(run, lesson.name, revision));
@@ -127,8 +103,7 @@ export default function LessonDrawer({ run, lesson, revision, onClose }: Props) 
           <Curve name={lesson.name} rows={evaluations.data ?? []} micro={micro.data ?? []} />
           <p className="small faint">Only full evaluations move the curriculum; micro-evaluations are for looking.</p>
           <Facts lesson={lesson} />
-          <h3>Answers of the newest evaluation</h3>
-          <Samples rows={evaluations.data ?? []} />
+          <Answers run={run} lesson={lesson.name} newest={evaluations.data?.find(({ samples }) => samples.length > 0)} chosen={evaluation} />
           <h3>History</h3>
           <History rows={history.data ?? []} />
         </>

@@ -1,10 +1,13 @@
-import { Box, Button, Group, Modal, NumberInput, Radio, Stack, TextInput } from "@mantine/core";
+import { NumberInput, Radio, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useSteerLesson } from "@/api/lessons";
 import type { LessonRow } from "@/api/types";
-import { ErrorState } from "@/components/ErrorState";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { effectOf, type Hold } from "@/pages/run/curriculum/steering";
 
+const KEPT_IN = "Kept with your name in the lesson's history and the run's events.";
+const REFUSED = "The lesson stays as it is";
+const CANCEL = "Leave it as it is";
 const CHOICES: [Hold, string, string][] = [
   ["", "The curriculum decides", "It unlocks, graduates and comes back by its rules."],
   ["locked", "Hold it locked", "It is not sampled, whatever its rule says."],
@@ -17,60 +20,61 @@ type Props = { run: string; lesson: LessonRow; onClose: () => void };
 export function SteerDialog({ run, lesson, onClose }: Props) {
   const [hold, setHold] = useState<Hold>(lesson.hold);
   const [factor, setFactor] = useState<number | string>(lesson.weight_factor);
-  const [reason, setReason] = useState("");
   const steer = useSteerLesson(run);
   const wanted = typeof factor === "number" ? { hold, weight_factor: factor } : null;
   const isNew = wanted !== null && (hold !== lesson.hold || factor !== lesson.weight_factor);
   return (
-    <Modal opened onClose={onClose} title={`Steer ${lesson.name}`}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (wanted && isNew) steer.mutate({ lesson: lesson.name, ...wanted, reason }, { onSuccess: onClose });
-        }}
-      >
-        <Radio.Group label="Where it stands" value={hold || "ruled"} onChange={(value) => setHold(value === "ruled" ? "" : (value as Hold))}>
-          <Stack gap="xs" mt="xs">
-            {CHOICES.map(([value, label, description]) => (
-              <Radio key={value} value={value || "ruled"} label={label} description={description} />
-            ))}
-          </Stack>
-        </Radio.Group>
-        <NumberInput
-          mt="md"
-          label="Times as often"
-          description="As the curriculum draws it, beside the others. 1: as often as it says."
-          value={factor}
-          min={0.01}
-          max={100}
-          step={0.5}
-          disabled={hold === "locked"}
-          onChange={setFactor}
-        />
-        <p className="soft" role="status">
-          {wanted ? effectOf(lesson, wanted) : "Write a number from 0.01 to 100."}
-        </p>
-        <TextInput
-          label="Reason"
-          description="Kept with your name in the lesson's history and the run's events."
-          value={reason}
-          maxLength={2000}
-          onChange={(event) => setReason(event.currentTarget.value)}
-        />
-        {steer.error && (
-          <Box mt="md">
-            <ErrorState title="The lesson stays as it is" error={steer.error} />
-          </Box>
-        )}
-        <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>
-            Leave it as it is
-          </Button>
-          <Button type="submit" loading={steer.isPending} disabled={!isNew}>
-            Steer it
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+    <ReasonDialog
+      title={`Steer ${lesson.name}`}
+      asking={steer}
+      refused={REFUSED}
+      submit="Steer it"
+      cancel={CANCEL}
+      keptIn={KEPT_IN}
+      isReady={isNew}
+      onSubmit={(reason) => wanted && steer.mutate({ lesson: lesson.name, ...wanted, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <Radio.Group label="Where it stands" value={hold || "ruled"} onChange={(value) => setHold(value === "ruled" ? "" : (value as Hold))}>
+        <Stack gap="xs" mt="xs">
+          {CHOICES.map(([value, label, description]) => (
+            <Radio key={value} value={value || "ruled"} label={label} description={description} />
+          ))}
+        </Stack>
+      </Radio.Group>
+      <NumberInput
+        mt="md"
+        label="Times as often"
+        description="As the curriculum draws it, beside the others. 1: as often as it says."
+        value={factor}
+        min={0.01}
+        max={100}
+        step={0.5}
+        disabled={hold === "locked"}
+        onChange={setFactor}
+      />
+      <p className="soft" role="status">
+        {wanted ? effectOf(lesson, wanted) : "Write a number from 0.01 to 100."}
+      </p>
+    </ReasonDialog>
+  );
+}
+
+/** Let the curriculum decide about a lesson again. */
+export function GiveBackDialog({ run, lesson, onClose }: Props) {
+  const steer = useSteerLesson(run);
+  return (
+    <ReasonDialog
+      title={`Give ${lesson.name} back to the curriculum`}
+      asking={steer}
+      refused={REFUSED}
+      submit="Give it back"
+      cancel={CANCEL}
+      keptIn={KEPT_IN}
+      onSubmit={(reason) => steer.mutate({ lesson: lesson.name, hold: "", weight_factor: 1, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <p className="soft">Its rules hold again from now on. It returns to where the curriculum had it, and is judged at once by what was measured meanwhile.</p>
+    </ReasonDialog>
   );
 }

@@ -28,6 +28,7 @@ const evaluation = (round: number, fields: Partial<EvaluationRow>): EvaluationRo
   attempts: 1,
   reason: "",
   figures: figures(0.5),
+  pass_at: {},
   samples: [],
   ...fields,
 });

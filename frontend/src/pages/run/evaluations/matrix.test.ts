@@ -31,6 +31,7 @@ function evaluation(lesson: string, step: number, success: number | null, fields
             truncated: 0,
             seconds: 1,
           },
+    pass_at: success === null ? {} : { "1": interval(success), "4": interval(0.9) },
     samples: [],
     ...fields,
   } as EvaluationRow;
@@ -60,4 +61,13 @@ test("the newest versions are shown, and an epoch of its own is a column of its 
   expect(columns).toHaveLength(COLUMNS);
   expect(columns.at(-1)?.key).toBe("2.3");
   expect(epochs).toBe(2);
+});
+
+test("a cell of pass@4 shows its own rate, and a baseline its difference", () => {
+  const baseline = [evaluation("a", 0, 0.2), evaluation("a", 10, 0.9)];
+  const at = (k: number) => matrixOf([evaluation("a", 5, 0.5)], { k, baseline }).cells.get("a")!.get("1.5")!;
+  expect(at(4).rate?.estimate).toBe(0.9);
+  expect(at(1).against?.row.policy_step).toBe(0);
+  expect(wordsOfCell(at(1))).toContain("▲ +30 (+23 to +37) points against the baseline at version 0");
+  expect(matrixOf([evaluation("b", 5, 0.5)], { k: 1, baseline }).cells.get("b")!.get("1.5")!.against).toBeNull();
 });

@@ -3,12 +3,19 @@
 import type { EvaluationRow } from "@/api/types";
 import { percent } from "@/format";
 import { inWords } from "@/pages/run/curriculum/curriculum";
+import { baselineOf, differenceOf, differenceWords, rateOf } from "@/pages/run/evaluations/comparing";
 
 /** Versions side by side; older ones are reached through a lesson. */
 export const COLUMNS = 12;
 
+export type Rate = { estimate: number; low: number; high: number };
+
 export type Cell = {
   row: EvaluationRow;
+  /** What is shown of it: pass@k of the chosen k; null while there is none. */
+  rate: Rate | null;
+  /** Against the baseline's evaluation at that version, or the last before it; null without one. */
+  against: { row: EvaluationRow; difference: Rate } | null;
   /** How the success changed against the lesson's evaluation before: only where their intervals exclude each other. */
   change: "better" | "worse" | null;
 };
@@ -32,26 +39,34 @@ function versionOf(row: EvaluationRow): VersionColumn {
   return { key: `${row.epoch}.${step}`, epoch: row.epoch, step };
 }
 
-function changeOf(row: EvaluationRow, before: EvaluationRow | undefined): Cell["change"] {
-  const [now, then] = [row.figures?.success, before?.figures?.success];
+function changeOf(now: Rate | null, then: Rate | null | undefined): Cell["change"] {
   if (!now || !then) return null;
   if (now.high < then.low) return "worse";
   return now.low > then.high ? "better" : null;
 }
 
+function againstOf(row: EvaluationRow, rate: Rate | null, { k, baseline }: Asked): Cell["against"] {
+  const base = baseline && rate ? baselineOf(baseline, row.lesson, row.policy_step) : null;
+  const then = base && rateOf(base, k);
+  return base && then && rate ? { row: base, difference: differenceOf(rate, then) } : null;
+}
+
+type Asked = { k: number; baseline?: EvaluationRow[] | undefined };
+
 /** Arrange rows, whatever their order; of two evaluations of one version the newer one is shown. */
-export function matrixOf(rows: EvaluationRow[]): Matrix {
+export function matrixOf(rows: EvaluationRow[], asked: Asked = { k: 1 }): Matrix {
   const inOrder = [...rows].sort((a, b) => a.round - b.round);
   const versions = new Map<string, VersionColumn>();
   const cells: Matrix["cells"] = new Map();
-  const last = new Map<string, EvaluationRow>();
+  const last = new Map<string, Rate>();
   for (const row of inOrder) {
     const version = versionOf(row);
     versions.set(version.key, version);
     const line = cells.get(row.lesson) ?? new Map<string, Cell>();
-    line.set(version.key, { row, change: changeOf(row, last.get(row.lesson)) });
+    const rate = rateOf(row, asked.k);
+    line.set(version.key, { row, rate, change: changeOf(rate, last.get(row.lesson)), against: againstOf(row, rate, asked) });
     cells.set(row.lesson, line);
-    if (row.figures) last.set(row.lesson, row);
+    if (rate) last.set(row.lesson, rate);
   }
   const sorted = [...versions.values()].sort((a, b) => a.epoch - b.epoch || a.step - b.step);
   const columns = sorted.slice(-COLUMNS);
@@ -59,7 +74,7 @@ export function matrixOf(rows: EvaluationRow[]): Matrix {
 }
 
 /** What a cell says to whoever cannot see it, or wants to know more. */
-export function wordsOfCell({ row, change }: Cell): string {
+export function wordsOfCell({ row, change, against }: Cell): string {
   const at = `${row.lesson} at version ${versionOf(row).step}`;
   if (isOpen(row)) return `${at}: ${row.state === "queued" ? "waits for a worker" : `under way on ${row.worker}`}`;
   if (!row.figures) return `${at}: lost after ${row.attempts} attempts: ${row.reason}`;
@@ -68,5 +83,6 @@ export function wordsOfCell({ row, change }: Cell): string {
     .map(([k, rate]) => `, pass@${k} ${percent(rate)}`)
     .join("");
   const moved = change ? `; ${change} than the evaluation before` : "";
-  return `${at}: success ${inWords(row.figures.success)} of ${row.figures.problems} problems${passes}${moved}`;
+  const compared = against ? `; ${differenceWords(against.difference)} points against the baseline at version ${against.row.policy_step}` : "";
+  return `${at}: success ${inWords(row.figures.success)} of ${row.figures.problems} problems${passes}${moved}${compared}`;
 }

@@ -1,8 +1,8 @@
-import { Box, Button, Group, Modal, NativeSelect, TextInput } from "@mantine/core";
+import { NativeSelect } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import type { PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
 import { type WeightsOrder, useOrderWeights } from "@/api/weights";
-import { ErrorState } from "@/components/ErrorState";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { policyStep } from "@/format";
 import { pinEffect, pinnable } from "@/pages/run/weights/orders";
 
@@ -15,35 +15,22 @@ type FormProps = {
   children: ReactNode;
 };
 
-/** What is to happen, a reason, and what came of asking. */
 function OrderForm({ run, title, order, verb, onClose, children }: FormProps) {
-  const [reason, setReason] = useState("");
   const give = useOrderWeights(run);
   return (
-    <Modal opened onClose={onClose} title={title}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (order) give.mutate({ ...order, reason }, { onSuccess: onClose });
-        }}
-      >
-        {children}
-        <TextInput mt="md" label="Reason" description="Kept in the run's events with your name." value={reason} maxLength={2000} onChange={(event) => setReason(event.currentTarget.value)} />
-        {give.error && (
-          <Box mt="md">
-            <ErrorState title="The weights stay as they are" error={give.error} />
-          </Box>
-        )}
-        <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>
-            Leave them as they are
-          </Button>
-          <Button type="submit" loading={give.isPending} disabled={!order}>
-            {verb}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+    <ReasonDialog
+      title={title}
+      asking={give}
+      refused="The weights stay as they are"
+      submit={verb}
+      cancel="Leave them as they are"
+      keptIn="Kept with your name in the run's events."
+      isReady={order !== null}
+      onSubmit={(reason) => order && give.mutate({ ...order, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      {children}
+    </ReasonDialog>
   );
 }
 

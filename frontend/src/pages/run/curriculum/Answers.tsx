@@ -1,0 +1,86 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { evaluationQuery } from "@/api/lessons";
+import type { EvaluationRow } from "@/api/types";
+import { ErrorState } from "@/components/ErrorState";
+import { duration, number, percent, policyStep, visible } from "@/format";
+import { inWords } from "@/pages/run/curriculum/curriculum";
+
+function Outcome({ row }: { row: EvaluationRow }) {
+  const { figures } = row;
+  if (!figures) return <p className="soft">{row.state === "lost" ? `Lost after ${row.attempts} attempts: ${visible(row.reason)}` : "No result yet."}</p>;
+  const passes = Object.entries(row.pass_at).map(([k, rate]) => `pass@${k} ${percent(rate.estimate)} (${percent(rate.low)} – ${percent(rate.high)})`);
+  return (
+    <p className="small soft">
+      {number(figures.problems)} problems, {number(figures.generations)} {figures.generations === 1 ? "answer" : "answers"} each: success {inWords(figures.success)}; {passes.join(", ")}; reward{" "}
+      {inWords(figures.reward)}. By {visible(row.worker)} in {duration(figures.seconds)}.
+    </p>
+  );
+}
+
+function Samples({ row }: { row: EvaluationRow }) {
+  if (row.samples.length === 0) return <p className="faint">No answers were kept of it.</p>;
+  return (
+    <div className="table-scroll" tabIndex={0} role="group" aria-label={`Answers at version ${policyStep(row.policy_step)}`}>
+      <table className="table">
+        <thead>
+          <tr>
+            <th scope="col">Prompt</th>
+            <th scope="col">Answer</th>
+            <th scope="col" className="num">
+              Reward
+            </th>
+            <th scope="col">Correct</th>
+          </tr>
+        </thead>
+        <tbody>
+          {row.samples.map((sample, at) => (
+            // Answers have no name but their place.
+            <tr key={at}>
+              <td className="answer">{visible(sample.prompt)}</td>
+              <td className="answer">{visible(sample.response)}</td>
+              <td className="num">{number(sample.reward)}</td>
+              <td>{sample.is_correct ? "yes" : "no"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+type Props = { run: string; lesson: string; newest: EvaluationRow | undefined; chosen: string | undefined };
+
+/** What one evaluation asked and was answered, the newest unless one is chosen, and the way to the training beside it. */
+export function Answers({ run, lesson, newest, chosen }: Props) {
+  const picked = useQuery({ ...evaluationQuery(run, chosen ?? ""), enabled: chosen !== undefined });
+  const row = chosen === undefined ? newest : picked.data;
+  if (picked.error) return <ErrorState title="This evaluation cannot be read" error={picked.error} />;
+  const at = row && row.policy_step >= -1 ? row.policy_step : undefined;
+  return (
+    <section aria-label="Answers of one evaluation">
+      <h3>{chosen === undefined ? "Answers of the newest evaluation" : `Answers of the evaluation at version ${row ? policyStep(row.policy_step) : "…"}`}</h3>
+      {row ? (
+        <>
+          <Outcome row={row} />
+          <Samples row={row} />
+        </>
+      ) : (
+        chosen === undefined && <p className="faint">No answers were kept yet.</p>
+      )}
+      <p className="small">
+        {at !== undefined && (
+          <>
+            <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ lesson: [lesson], version_min: at, version_max: at }}>
+              Trajectories of {lesson} sampled at version {policyStep(at)}
+            </Link>
+            {" · "}
+          </>
+        )}
+        <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ lesson: [lesson] }}>
+          all of {lesson}
+        </Link>
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,88 @@
+import type { LessonRow } from "@/api/types";
+import { StateChip } from "@/components/StateChip";
+import { number, percent } from "@/format";
+import { differenceWords, verdictOf } from "@/pages/run/evaluations/comparing";
+import css from "@/pages/run/evaluations/evaluations.module.css";
+import { type Cell, type Matrix, wordsOfCell } from "@/pages/run/evaluations/matrix";
+
+const MARKS = { better: "▲ better", worse: "▼ worse" } as const;
+
+function Against({ cell }: { cell: Cell }) {
+  if (!cell.against) return null;
+  const verdict = verdictOf(cell.against.difference);
+  return (
+    <span className={`${css.mark} tiny ${verdict === "alike" ? "soft" : css[verdict]}`} data-against={verdict}>
+      {differenceWords(cell.against.difference)}
+    </span>
+  );
+}
+
+function Shown({ cell, onOpen }: { cell: Cell; onOpen: () => void }) {
+  const { row, rate, change } = cell;
+  return (
+    <button type="button" className={css.open} title={wordsOfCell(cell)} onClick={onOpen}>
+      <span className="unseen">{wordsOfCell(cell)}: </span>
+      {rate ? (
+        <>
+          <span className={css.number}>{percent(rate.estimate)}</span>
+          <span className={`${css.mark} tiny faint`}>
+            {percent(rate.low)} – {percent(rate.high)}
+          </span>
+          {change && <span className={`${css.mark} tiny ${css[change]}`}>{MARKS[change]}</span>}
+          <Against cell={cell} />
+        </>
+      ) : (
+        <span className={`${css.mark} tiny ${row.state === "lost" ? "bad" : "soft"}`}>
+          {{ queued: "◌ waits", leased: "◐ under way", lost: "✕ lost", done: "–" }[row.state]}
+        </span>
+      )}
+    </button>
+  );
+}
+
+type Props = { matrix: Matrix; lessons: LessonRow[]; onOpen: (lesson: string, evaluation?: string) => void };
+
+/** One row a lesson, one column a version; a cell leads to what was asked and answered. */
+export function EvaluationTable({ matrix, lessons, onOpen }: Props) {
+  return (
+    <div className="table-scroll" tabIndex={0} role="group" aria-label="Success of each lesson at each version">
+      <table className="table">
+        <thead>
+          <tr>
+            <th scope="col">Lesson</th>
+            <th scope="col" className="num">
+              Learnt at
+            </th>
+            {matrix.columns.map(({ key, epoch, step }) => (
+              <th key={key} scope="col" className={`num ${css.cell}`}>
+                {matrix.epochs > 1 && <span className="faint">epoch {epoch} · </span>}version {number(step)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {lessons.map((lesson) => (
+            <tr key={lesson.name} data-evaluated={lesson.name}>
+              <td>
+                <button type="button" className="lesson-name" onClick={() => onOpen(lesson.name)}>
+                  {lesson.name}
+                </button>{" "}
+                <StateChip state={lesson.status} />
+                {lesson.has_regressed && <div className="small held">worse than when it graduated</div>}
+              </td>
+              <td className="num soft">{percent(lesson.stop_success)}</td>
+              {matrix.columns.map(({ key }) => {
+                const cell = matrix.cells.get(lesson.name)?.get(key);
+                return (
+                  <td key={key} className={`num ${css.cell}`}>
+                    {cell ? <Shown cell={cell} onOpen={() => onOpen(lesson.name, cell.row.id)} /> : <span className="faint">·</span>}
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

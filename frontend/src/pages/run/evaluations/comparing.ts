@@ -1,0 +1,63 @@
+/** Compare success rates with those of another run, and choose k of pass@k. Pure. */
+
+import type { EvaluationRow, RunDetail } from "@/api/types";
+import type { Interval } from "@/pages/run/curriculum/curriculum";
+
+/** The k that all answers so far allow, rising; pass@1 is the success rate. */
+export function ksOf(rows: EvaluationRow[]): number[] {
+  const done = rows.filter(({ figures }) => figures !== null).map(({ pass_at }) => Object.keys(pass_at).map(Number));
+  const [first = [1], ...others] = done;
+  return first.filter((k) => others.every((ks) => ks.includes(k))).sort((a, b) => a - b);
+}
+
+/** The rate of one evaluation: success for k = 1, else pass@k; null before there is one. */
+export const rateOf = (row: EvaluationRow, k: number): Interval | null => (k === 1 ? (row.figures?.success ?? null) : (row.pass_at[String(k)] ?? null));
+
+/**
+ * The difference of two rates that were measured apart, with bounds each exceeded with about 5 % chance.
+ *
+ * Source: R. G. Newcombe, Statistics in Medicine 17 (1998), 873–890, method 10, from the score intervals of both.
+ */
+export function differenceOf(now: Interval, base: Interval): Interval {
+  const estimate = now.estimate - base.estimate;
+  const below = Math.hypot(now.estimate - now.low, base.high - base.estimate);
+  const above = Math.hypot(now.high - now.estimate, base.estimate - base.low);
+  return { estimate, low: Math.max(-1, estimate - below), high: Math.min(1, estimate + above) };
+}
+
+export type Verdict = "better" | "worse" | "alike";
+
+/** What a difference says once chance is allowed for. */
+export const verdictOf = ({ low, high }: Interval): Verdict => (low > 0 ? "better" : high < 0 ? "worse" : "alike");
+
+/** The baseline's evaluation of a lesson that a version is compared with: the last one up to that step, of its newest epoch. */
+export function baselineOf(rows: EvaluationRow[], lesson: string, step: number): EvaluationRow | null {
+  const done = rows.filter((row) => row.lesson === lesson && row.figures !== null);
+  const epoch = Math.max(...done.map((row) => row.epoch));
+  const before = done.filter((row) => row.epoch === epoch && row.policy_step <= step);
+  return before.reduce<EvaluationRow | null>((newest, row) => (newest === null || row.policy_step > newest.policy_step || (row.policy_step === newest.policy_step && row.round > newest.round) ? row : newest), null);
+}
+
+const SIGNS = { better: "▲", worse: "▼", alike: "≈" } as const;
+const points = (part: number): string => `${part > 0 ? "+" : part < 0 ? "−" : "±"}${Math.abs(100 * part).toFixed(0)}`;
+
+/** A difference in percentage points: ▲ +12 (+3 to +20). */
+export function differenceWords(difference: Interval): string {
+  const { estimate, low, high } = difference;
+  return `${SIGNS[verdictOf(difference)]} ${points(estimate)} (${points(low)} to ${points(high)})`;
+}
+
+type Config = RunDetail["config"];
+type Asked = { spec?: unknown; kwargs?: unknown };
+
+function lessonsIn(config: Config | undefined): Record<string, Asked> {
+  const language = config?.language as { lessons?: Record<string, Asked> } | null | undefined;
+  return language?.lessons ?? {};
+}
+
+/** Lessons of the same name that ask other problems: comparing them says nothing. */
+export function otherProblems(run: Config, base: Config | undefined): string[] {
+  const [mine, theirs] = [lessonsIn(run), lessonsIn(base)];
+  const asked = (lesson: Asked | undefined) => JSON.stringify([lesson?.spec, lesson?.kwargs ?? {}]);
+  return Object.keys(mine).filter((name) => name in theirs && asked(mine[name]) !== asked(theirs[name]));
+}

@@ -1,0 +1,65 @@
+"""A person keeps a version of the weights, lets go of it, and sees which workers have obeyed."""
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from rolldeck.trainer import Trainer
+from tests.deck import ADMIN_TOKEN, Deck
+from tests.e2e.hand_played import hand_played
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+
+def test_a_version_is_kept_and_let_go_of_and_workers_are_seen_to_follow(
+    signed_in: Page, deck: Deck
+) -> None:
+    name, page = "weights-by-hand", signed_in
+    with hand_played(deck, name) as fleet, Trainer(deck.url, name, ADMIN_TOKEN) as trainer:
+        trainer.register()
+        for step in range(3):
+            trainer.publish_weights({"w": np.full(1, step, dtype=np.float32)}, step=step)
+        fleet.acts_with(2, order=0)
+        page.goto(f"/runs/{name}/weights")
+        held = page.get_by_role("region", name="What workers act with")
+        expect(held).to_contain_text("Workers act with the newest version, 2.")
+        expect(held).to_contain_text("2 of 2 workers act with version 2")
+
+        held.get_by_role("button", name="Keep a version…").click()
+        dialog = page.get_by_role("dialog", name="Keep a version")
+        expect(dialog).to_contain_text("data of version 2 ages with each version")
+        dialog.get_by_label("Version").select_option("1")
+        dialog.get_by_label("Reason").fill("version 2 collapses")
+        dialog.get_by_role("button", name="Keep it").click()
+        expect(held).to_contain_text("Workers keep version 1. The newest is 2, 1 further on.")
+        expect(held).to_contain_text("By ada")
+        expect(held).to_contain_text("version 2 collapses")
+        # Requested, and applied by nobody yet.
+        expect(held).to_contain_text("0 of 2 workers act with version 1 under order 1")
+        versions = page.get_by_role("table", name="Versions, newest first")
+        expect(versions.locator("[data-version='1']")).to_contain_text("kept")
+        expect(versions.locator("[data-version='2']")).to_contain_text("held back")
+
+        assert fleet.control is not None
+        fleet.acts_with(1, order=1)
+        expect(held).to_contain_text("2 of 2 workers act with version 1 under order 1")
+        assert (fleet.control.policy_step, fleet.control.weights_order) == (1, 1)
+
+        held.get_by_role("button", name="Follow the newest…").click()
+        page.get_by_role("button", name="Follow again").click()
+        expect(held).to_contain_text("Workers act with the newest version, 2.")
+        held.get_by_role("button", name="Take anew…").click()
+        page.get_by_role("button", name="Take anew", exact=True).click()
+        expect(held).to_contain_text("0 of 2 workers act with version 2 under order 3")
+        fleet.acts_with(2, order=3)
+        expect(held).to_contain_text("2 of 2 workers act with version 2 under order 3")
+        held.get_by_text("3 orders so far").click()
+        orders = page.get_by_role("list", name="Orders, newest first")
+        expect(orders).to_contain_text("keep 1.1 by ada")
+
+        # Limits of staleness are changed from here too.
+        held.get_by_role("button", name="Change max_staleness…").click()
+        limits = page.get_by_role("dialog", name=f"Limits of {name}")
+        limits.get_by_label("Most staleness · versions").fill("7")
+        limits.get_by_role("button", name="Change").click()
+        expect(held).to_contain_text("data may be 7 versions behind")
