@@ -30,8 +30,8 @@ export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline
     <Panel title="Who waits for whom" note="parts of the last minute" className="span-6">
       {run.kind !== "outside" && (
         <>
-          <Pair who="Workers wait for room" at={share("waiting_room")} words={workers > 0 ? `mean of ${number(workers)} that run: the buffer has what the trainer will need` : "no worker is running"} />
-          <Pair who="Workers wait for weights" at={share("waiting_weights")} words="there is no version to act with yet" />
+          <Pair who="Workers wait for room" at={share("waiting_room")} words={workers > 0 ? `mean of ${number(workers)} that run: while the buffer has what the trainer will need` : "no worker is running"} />
+          <Pair who="Workers wait for weights" at={share("waiting_weights")} words="for a version to act with, before the first one" />
         </>
       )}
       <Pair who="The trainer waits for data" at={train?.waits ?? null} words={train?.waits == null ? "no trainer had a batch" : "from the confirmation of one batch to the delivery of the next"} />
