@@ -9,7 +9,7 @@ from runs import live
 from runs.models import Environment
 from runs.services.events import record_event
 
-CHANGEABLE: Final = frozenset({"weight", "min_batch_allocation"})
+CHANGEABLE: Final = frozenset({"weight", "min_batch_allocation", "connected"})
 
 
 class EnvironmentNotFound(LookupError):
@@ -27,6 +27,8 @@ def change_environment(
     now: datetime,
 ) -> Environment:
     """Set some of :data:`CHANGEABLE` on an environment; an event keeps what they were before.
+
+    One that is disconnected may still push: what it brings is taken, but no batch waits for it.
 
     Raises:
         EnvironmentNotFound: If the run has no environment of this id.

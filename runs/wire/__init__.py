@@ -144,6 +144,8 @@ class ChangeEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Share of the batches, beside the weights of the others."""
     min_batch_allocation: Annotated[float, Meta(ge=0, le=1)] | UnsetType | None = UNSET
     """Least part of every batch; null for none."""
+    connected: bool | UnsetType = UNSET
+    """Whether it counts as there: one that is gone has no share and no least part."""
     reason: Reason = ""
 
 

@@ -93,6 +93,25 @@ export function ledgerQuery(run: string) {
 
 export type NewWeight = { envId: number; weight: number; reason: string };
 
+export type NewConnection = { envId: number; connected: boolean; reason: string };
+
+/** Count an environment as gone, or as there again. */
+export function useConnect(run: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({ envId, connected, reason }: NewConnection): Promise<EnvironmentRow> =>
+      body(
+        api.PATCH("/api/runs/{run}/environments/{env_id}", {
+          params: { path: { run, env_id: String(envId) } },
+          body: { connected, reason },
+        }),
+      ),
+    onSettled: () => {
+      for (const key of ["environments", "mixing"]) void client.invalidateQueries({ queryKey: [key, run] });
+    },
+  });
+}
+
 export function useReweigh(run: string) {
   const client = useQueryClient();
   return useMutation({

@@ -907,7 +907,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** @description Change an environment's weight or its least part of a batch, from the next batch on. */
+        /** @description Change an environment's weight or least part of a batch, or if it counts as there. */
         patch: operations["environments_change"];
         trace?: never;
     };
@@ -5158,6 +5158,7 @@ export interface components {
         PatchedChangeEnvironmentRequest: {
             weight?: number;
             min_batch_allocation?: number | null;
+            connected?: boolean;
             /** @default  */
             reason: string;
         };

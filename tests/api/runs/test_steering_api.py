@@ -96,6 +96,21 @@ def test_a_weight_that_is_none_is_refused(
     assert Environment.objects.get().weight == 1.0
 
 
+def test_an_environment_is_disconnected_with_a_reason_and_can_come_back(
+    operator: APIClient,
+) -> None:
+    add_environment(make_run(kind="outside"))
+    wanted = {"connected": False, "reason": "its machine is gone"}
+
+    gone = operator.patch("/api/runs/alpha/environments/0", wanted, format="json")
+    back = operator.patch("/api/runs/alpha/environments/0", {"connected": True}, format="json")
+
+    assert (gone.json()["connected"], back.json()["connected"]) == (False, True)
+    event = RunEvent.objects.filter(kind="environment_changed").order_by("pk")[0]
+    assert (event.actor, event.reason) == ("user:olga", "its machine is gone")
+    assert event.message.endswith(": connected True → False")
+
+
 def test_an_environment_that_is_not_there_is_not_found(operator: APIClient) -> None:
     make_run(kind="outside")
 

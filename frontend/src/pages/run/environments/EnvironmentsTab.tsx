@@ -11,6 +11,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { number, percent, visible } from "@/format";
+import { ConnectDialog } from "@/pages/run/environments/ConnectDialog";
 import { type EnvironmentView, environmentViews } from "@/pages/run/environments/rows";
 import { WeightDialog } from "@/pages/run/environments/WeightDialog";
 import { environmentCommand, trainerCommand } from "@/pages/run/words";
@@ -40,9 +41,14 @@ function Shares({ view }: { view: EnvironmentView }) {
   );
 }
 
-type RowProps = { view: EnvironmentView; mayOperate: boolean; onEdit: (environment: EnvironmentRow) => void };
+type RowProps = {
+  view: EnvironmentView;
+  mayOperate: boolean;
+  onEdit: (environment: EnvironmentRow) => void;
+  onConnect: (environment: EnvironmentRow) => void;
+};
 
-function Row({ view, mayOperate, onEdit }: RowProps) {
+function Row({ view, mayOperate, onEdit, onConnect }: RowProps) {
   const { environment } = view;
   return (
     <tr data-environment={view.name}>
@@ -85,6 +91,19 @@ function Row({ view, mayOperate, onEdit }: RowProps) {
       <td className="num">{number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span></td>
       <td className="num">{number(view.served)}</td>
       <td><Drops view={view} /></td>
+      <td>
+        {environment && (
+          <Button
+            size="compact-sm"
+            variant="subtle"
+            disabled={!mayOperate}
+            aria-label={`${environment.connected ? "Disconnect" : "Reconnect"} ${view.name}`}
+            onClick={() => onConnect(environment)}
+          >
+            {environment.connected ? "Disconnect…" : "Reconnect…"}
+          </Button>
+        )}
+      </td>
     </tr>
   );
 }
@@ -94,6 +113,7 @@ export function EnvironmentsTab() {
   const { run } = useRun();
   const mayOperate = useMayOperate();
   const [editing, setEditing] = useState<EnvironmentRow | null>(null);
+  const [connecting, setConnecting] = useState<EnvironmentRow | null>(null);
   const environments = useQuery(environmentsQuery(run.name));
   const mixing = useQuery({ ...mixingQuery(run.name), enabled: run.kind !== "fleet" });
   const ledger = useQuery(ledgerQuery(run.name));
@@ -125,14 +145,16 @@ export function EnvironmentsTab() {
                 <th className="num">Queued</th>
                 <th className="num">Served</th>
                 <th>Dropped</th>
+                <th><span className="unseen">Connection</span></th>
               </tr>
             </thead>
             <tbody>
-              {views.map((view) => <Row key={view.key} view={view} mayOperate={mayOperate} onEdit={setEditing} />)}
+              {views.map((view) => <Row key={view.key} view={view} mayOperate={mayOperate} onEdit={setEditing} onConnect={setConnecting} />)}
             </tbody>
           </table>
         </div>
       )}
+      {connecting && <ConnectDialog run={run.name} environment={connecting} onClose={() => setConnecting(null)} />}
       {editing && <WeightDialog run={run.name} environment={editing} onClose={() => setEditing(null)} />}
     </Panel>
   );

@@ -17,7 +17,7 @@ export function EvaluateNow({ run, lessons, chosen }: Props) {
   const why = whyNotNow(run, useMayOperate());
   if (!why) return <Asking run={run.name} lessons={lessons} about={chosen} />;
   return (
-    <Group gap="xs" wrap="nowrap">
+    <Group gap="xs">
       <span id="why-not-evaluate" className="small faint">
         {why}
       </span>

@@ -37,7 +37,7 @@ export function MatrixControls({ run, ks, k, baseline, onK, onBaseline }: Props)
       <Select
         size="xs"
         label="Baseline"
-        description="Each version beside what another run was at that step, or last before it."
+        description="Another run at the same step, or last before it."
         placeholder="no other run"
         searchable
         value={baseline ?? null}
