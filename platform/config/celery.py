@@ -10,6 +10,7 @@ from celery import Celery
 from celery.signals import beat_init, worker_process_init, worker_ready
 
 from config.schedule import SCHEDULE
+from config.tracing import trace_jobs
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 
@@ -42,6 +43,12 @@ def die_with_the_worker(**_: Any) -> None:
     """Let a pool process end with its worker, even when that is killed; a job may end anywhere."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+@worker_process_init.connect
+def let_jobs_be_traced(**_: Any) -> None:
+    """Begin here: the thread that sends spans does not survive the fork of a pool process."""
+    trace_jobs()
 
 
 @worker_ready.connect

@@ -58,7 +58,7 @@ def test_only_what_meets_ray_carries_torch_and_ray() -> None:
     }
     web = DOCKERFILE.partition(" AS web")[2].partition("FROM ")[0]
     assert "fleet" not in web
-    assert "[fleet,archive,s3]" in DOCKERFILE.partition(" AS worker")[2]
+    assert "[fleet,archive,s3,tracing]" in DOCKERFILE.partition(" AS worker")[2]
 
 
 def test_the_images_hold_every_package() -> None:

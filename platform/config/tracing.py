@@ -1,0 +1,126 @@
+"""Send traces to a collector where one is named: a span for each request and background job.
+
+OpenTelemetry's own variables say where to and how much (``OTEL_EXPORTER_OTLP_ENDPOINT``,
+``OTEL_TRACES_SAMPLER`` …). A request that carries a ``traceparent`` goes on with its trace, so a
+trainer's step and the batch it waited for stand in one picture. Without a collector nothing is
+imported, and a request costs what it did.
+"""
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from django.core.exceptions import ImproperlyConfigured
+
+from config.body_limits import App, Message, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_RUN: Final = re.compile(r"^/(?:api/runs|atropos|runs|ws/runs)/(?P<run>[^/]+)")
+_NUMBERED: Final = re.compile(r"/(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)")
+
+
+def tracer(service: str) -> "Tracer | None":
+    """Return what makes the spans of this process; None where no collector is named.
+
+    Args:
+        service: Name of the process for the collector, unless ``OTEL_SERVICE_NAME`` gives one.
+
+    Raises:
+        ImproperlyConfigured: If a collector is named and the packages are not there.
+    """
+    if not any(os.environ.get(name) for name in ENDPOINTS):
+        return None
+    os.environ.setdefault("OTEL_SERVICE_NAME", service)
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        text = f"{ENDPOINTS[0]} is set: traces need pip install 'rolldeck[tracing]'"
+        raise ImproperlyConfigured(text) from error
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider.get_tracer("rolldeck")
+
+
+def traced(app: App) -> App:
+    """Return the application with a span around each HTTP request; itself without a collector."""
+    made = tracer("rolldeck-web")
+    return app if made is None else _TracedRequests(app, made)
+
+
+class _TracedRequests:
+    """ASGI middleware."""
+
+    def __init__(self, app: App, tracer: "Tracer") -> None:
+        self._app = app
+        self._tracer = tracer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from opentelemetry.propagate import extract
+        from opentelemetry.trace import SpanKind, StatusCode
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {
+            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
+        }
+        path = str(scope["path"])
+        with self._tracer.start_as_current_span(
+            f"{scope['method']} {route_of(path)}", context=extract(headers), kind=SpanKind.SERVER
+        ) as span:
+            span.set_attributes({"http.request.method": scope["method"], "url.path": path})
+            if run := run_of(path):
+                span.set_attribute("rolldeck.run", run)
+
+            async def note(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.set_attribute("http.response.status_code", message["status"])
+                    if message["status"] >= 500:
+                        span.set_status(StatusCode.ERROR)
+                await send(message)
+
+            await self._app(scope, receive, note)
+
+
+def run_of(path: str) -> str | None:
+    """Return the name of the run that an address is about."""
+    found = _RUN.match(path)
+    return found["run"] if found else None
+
+
+def route_of(path: str) -> str:
+    """Return an address with a place for the run and for each id: few names for many requests."""
+    if found := _RUN.match(path):
+        path = f"{path[: found.start('run')]}{{run}}{path[found.end('run') :]}"
+    return _NUMBERED.sub("/{id}", path)
+
+
+def trace_jobs() -> None:
+    """Make a span of each job that this process of Celery's pool runs."""
+    made = tracer("rolldeck-jobs")
+    if made is None:
+        return
+    from celery.signals import task_failure, task_postrun, task_prerun
+
+    spans: dict[str, Span] = {}
+
+    def begin(task_id: str, task: Any, kwargs: dict[str, Any], **_: Any) -> None:
+        told = {"rolldeck.run_id": kwargs["run_id"]} if "run_id" in kwargs else {}
+        spans[task_id] = made.start_span(task.name, attributes=told)
+
+    def fail(task_id: str, exception: BaseException, **_: Any) -> None:
+        if span := spans.get(task_id):
+            span.record_exception(exception)
+
+    def end(task_id: str, **_: Any) -> None:
+        if span := spans.pop(task_id, None):
+            span.end()
+
+    task_prerun.connect(begin, weak=False)
+    task_failure.connect(fail, weak=False)
+    task_postrun.connect(end, weak=False)

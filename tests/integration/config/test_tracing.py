@@ -1,0 +1,157 @@
+"""Requests and jobs reach a collector as spans that name the run; nothing is sent without one."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from celery import signals
+from django.core.exceptions import ImproperlyConfigured
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from config.body_limits import Receive, Scope, Send
+from config.celery import app as celery
+from config.tracing import route_of, run_of, trace_jobs, traced
+from tests.deck import wait_until
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+Spans = Callable[[], list[Any]]
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
+    """A collector on loopback that the environment names; call it for what has arrived."""
+    arrived: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent = ExportTraceServiceRequest()
+            sent.ParseFromString(self.rfile.read(int(self.headers["Content-Length"])))
+            for resource in sent.resource_spans:
+                for scope in resource.scope_spans:
+                    arrived.extend(scope.spans)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
+    yield lambda: list(arrived)
+    server.shutdown()
+    server.server_close()
+
+
+def answering(status: int) -> Any:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b"answer"})
+
+    return app
+
+
+def ask(app: Any, path: str, *headers: tuple[bytes, bytes]) -> list[Any]:
+    said: list[Any] = []
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b""}
+
+    scope = {"type": "http", "method": "GET", "path": path, "headers": list(headers)}
+    asyncio.run(app(scope, receive, send))
+    return said
+
+
+def attributes(span: Any) -> dict[str, Any]:
+    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
+
+
+def test_without_a_collector_the_application_is_what_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    app = answering(200)
+
+    assert traced(app) is app
+
+
+def test_a_request_is_a_span_of_its_callers_trace_and_names_the_run(spans: Spans) -> None:
+    app = traced(answering(200))
+    parent = f"00-{TRACE}-b7ad6b7169203331-01".encode()
+
+    said = ask(app, "/api/runs/demo/batches/next", (b"traceparent", parent))
+    [span] = wait_until(spans, seconds=20, what="the span arrives")
+
+    assert said[1]["body"] == b"answer"
+    assert span.name == "GET /api/runs/{run}/batches/next"
+    assert span.trace_id.hex() == TRACE
+    assert attributes(span) == {
+        "http.request.method": "GET",
+        "url.path": "/api/runs/demo/batches/next",
+        "rolldeck.run": "demo",
+        "http.response.status_code": 200,
+    }
+
+
+def test_an_answer_that_is_the_servers_fault_is_marked(spans: Spans) -> None:
+    app = traced(answering(503))
+
+    ask(app, "/healthz/ready")
+    [span] = wait_until(spans, seconds=20, what="the span arrives")
+
+    assert span.status.code == span.status.STATUS_CODE_ERROR
+    assert "rolldeck.run" not in attributes(span)
+
+
+def test_a_job_is_a_span_that_names_its_run_and_what_went_wrong(spans: Spans) -> None:
+    @celery.task(name="tests.counted")
+    def counted(*, run_id: int) -> None:
+        raise ValueError(f"run {run_id} is odd")
+
+    watched = (signals.task_prerun, signals.task_failure, signals.task_postrun)
+    before = [list(one.receivers) for one in watched]
+    trace_jobs()
+    try:
+        counted.apply(kwargs={"run_id": 7})
+        [span] = wait_until(spans, seconds=20, what="the span arrives")
+    finally:
+        for one, receivers in zip(watched, before, strict=True):
+            one.receivers = receivers
+            if one.use_caching:
+                one.sender_receivers_cache.clear()
+
+    assert span.name == "tests.counted"
+    assert attributes(span) == {"rolldeck.run_id": 7}
+    assert [event.name for event in span.events] == ["exception"]
+
+
+def test_a_collector_without_the_packages_is_said_at_the_start(
+    spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+
+    with pytest.raises(ImproperlyConfigured, match=r"rolldeck\[tracing\]"):
+        traced(answering(200))
+
+
+@pytest.mark.parametrize(
+    ("path", "run", "route"),
+    [
+        ("/api/runs/demo", "demo", "/api/runs/{run}"),
+        ("/api/runs/api/groups/12", "api", "/api/runs/{run}/groups/{id}"),
+        ("/atropos/demo/scored_data", "demo", "/atropos/{run}/scored_data"),
+        ("/api/alerts/7/acknowledge", None, "/api/alerts/{id}/acknowledge"),
+        ("/batch", None, "/batch"),
+    ],
+)
+def test_addresses_are_named_by_their_route(path: str, run: str | None, route: str) -> None:
+    assert (run_of(path), route_of(path)) == (run, route)
