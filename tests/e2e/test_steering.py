@@ -48,6 +48,8 @@ def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, deck: Deck) -> None
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Kill to-kill?")
     kill = dialog.get_by_role("button", name="Kill")
+    # Keys that come before the cursor does would be nobody's.
+    expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("out of patience")
     expect(kill).to_be_disabled()
     dialog.get_by_label("Type to-kill to go on").fill("to-kil")
@@ -111,7 +113,8 @@ def test_an_environment_gets_another_weight(signed_in: Page, seeded_deck: Deck) 
     dialog.get_by_label("Reason").fill("it learns most")
     dialog.get_by_role("button", name="Change").click()
 
-    expect(row.get_by_role("button")).to_have_text("4.5")
+    changed_to = row.get_by_role("button", name="Change the weight of gsm8k_0, now 4.5")
+    expect(changed_to).to_be_visible()
     (changed,) = seeded_deck.get("/api/runs/seed-atropos-mix/events?kinds=environment_changed")[
         "results"
     ]
