@@ -9,6 +9,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from rollouts import selectors
 from rollouts.models import (
+    Annotation,
     Curriculum,
     EnvSlot,
     EpisodeWindow,
@@ -21,6 +22,7 @@ from rollouts.models import (
     LogRequest,
     MeasureCursor,
     MetricChunk,
+    MetricLayout,
     MetricSample,
     MetricSeries,
     Recording,
@@ -358,3 +360,26 @@ class WeightsDeliveryAdmin(ReadOnlyAdmin):
     def run_link(self, row: WeightsDelivery) -> SafeString | str:
         """Return a link to the run."""
         return link_to(row.fleet.run)
+
+
+@admin.register(Annotation)
+class AnnotationAdmin(ReadOnlyAdmin):
+    """What people wrote upon the charts of runs, what they took away again among it."""
+
+    list_display = ("at", "text", "run_link", "step", "created_by", "deleted_at", "deleted_by")
+    list_select_related = ("run",)
+    list_filter = (RUN_FILTER,)
+    may_grow = True
+    ordering = ("-id",)
+
+
+@admin.register(MetricLayout)
+class MetricLayoutAdmin(ReadOnlyAdmin):
+    """How people like to look at the metrics of runs."""
+
+    list_display = ("name", "owner", "run_link", "tag", "changed_at", "changed_by")
+    list_select_related = ("run",)
+    list_filter = ("tag", RUN_FILTER)
+    search_fields: tuple[str, ...] = ("name", "owner")
+    search_help_text = "A part of a layout's name, or of whose it is"
+    ordering = ("name",)

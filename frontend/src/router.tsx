@@ -15,6 +15,7 @@ import { SORTS, type Sort } from "@/api/runLists";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
 import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
+import { logsSearch } from "@/pages/run/logs/search";
 import { queueSearch } from "@/pages/run/queue/search";
 import { episodesSearch } from "@/pages/run/episodes/search";
 import { Shell } from "@/shell/Shell";
@@ -218,7 +219,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "logs",
     component: lazyRouteComponent(() => import("@/pages/run/logs/LogsTab"), "LogsTab"),
-    validateSearch: (search): { log?: string } => ({ log: text(search.log) }),
+    validateSearch: logsSearch,
   }),
 ] as const;
 

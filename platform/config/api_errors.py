@@ -34,7 +34,10 @@ from rollouts import services as rollout_services
 from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from rollouts.selectors import NoCurriculum, NoFilm, NoSuchEvaluation, NoSuchMetric
+from rollouts.selectors.annotations import AnnotationNotFound
 from rollouts.selectors.environments import EnvironmentUnknown
+from rollouts.selectors.layouts import LayoutNotFound
+from rollouts.services import annotations, layouts
 from rollouts.trials import TooManyTrials
 from runs import selectors
 from runs.api.bodies import InvalidBody
@@ -207,6 +210,14 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     rollout_services.InvalidRecording: ApiError(400, "invalid", "Invalid request"),
     rollout_services.RecordingNotFound: ApiError(404, "not_found", "Not found"),
     NoFilm: ApiError(404, "not_found", "Not found"),
+    AnnotationNotFound: ApiError(404, "not_found", "Not found"),
+    LayoutNotFound: ApiError(404, "not_found", "Not found"),
+    annotations.InvalidAnnotation: ApiError(400, "invalid", "Invalid request"),
+    annotations.NotTheAuthor: ApiError(403, "forbidden", "Not allowed"),
+    layouts.InvalidLayout: ApiError(400, "invalid", "Invalid request"),
+    layouts.LayoutNotYours: ApiError(403, "forbidden", "Not allowed"),
+    layouts.LayoutExists: ApiError(409, "layout_exists", "Name taken"),
+    layouts.TooManyLayouts: ApiError(409, "too_many_layouts", "No room for another layout"),
     NoSuchMetric: ApiError(404, "not_found", "Not found"),
     rollout_services.TooManyRecordings: ApiError(
         429, "too_many_requests", "Too many recordings are under way", retry_after_seconds=30

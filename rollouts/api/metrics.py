@@ -14,8 +14,10 @@ from rollouts import selectors, services
 from rollouts.api.queries import AFTER, LIMIT, page_of
 from rollouts.core.series import X_AT_MOST
 from rollouts.selectors import AXES, KEYS_AT_MOST, SAMPLES_AT_ONCE, TIMES, Asked
+from rollouts.selectors.metrics import metric_names
 from rollouts.wire import MetricKeys, MetricLines, Metrics, MetricSamples, MetricsPush, Moment
 from rollouts.wire import MetricsReceipt as Receipt
+from rollouts.wire.metrics import MetricNames
 from runs.api import bodies
 from runs.api.openapi import problems
 from runs.api.permissions import Readers, scoped
@@ -116,6 +118,21 @@ class MetricKeysView(APIView):
         texts = {name: _text(request, name) for name in ("search", "prefix", "after")}
         found = selectors.metric_keys(run_id_named(run), limit=limit or 1, **texts)
         return bodies.answer(found)
+
+
+class MetricNamesView(APIView):
+    """All names at once, for trees of them."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="metric_names",
+        responses={200: MetricNames, **problems(401, 403, 404)},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return all names in their order, without samples."""
+        return bodies.answer(metric_names(run_id_named(run)))
 
 
 class MetricSamplesView(APIView):

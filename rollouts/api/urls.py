@@ -3,10 +3,12 @@
 from django.urls import path
 
 from rollouts.api import (
+    annotations,
     attempts,
     checks,
     deliveries,
     environments,
+    layouts,
     lessons,
     logs,
     metrics,
@@ -61,9 +63,14 @@ urlpatterns = [
     path("runs/<slug:run>/evaluations/<uuid:evaluation>", lessons.EvaluationView.as_view()),
     path("runs/<slug:run>/metrics", metrics.MetricsView.as_view()),
     path("runs/<slug:run>/metrics/keys", metrics.MetricKeysView.as_view()),
+    path("runs/<slug:run>/metrics/names", metrics.MetricNamesView.as_view()),
     path("runs/<slug:run>/metrics/samples", metrics.MetricSamplesView.as_view()),
     path("runs/<slug:run>/metrics/lines", metrics.RunLinesView.as_view()),
     path("runs/<slug:run>/metrics/moment", metrics.MomentView.as_view()),
+    path("runs/<slug:run>/metric-layouts", layouts.LayoutsView.as_view()),
+    path("runs/<slug:run>/metric-layouts/<large:layout>", layouts.LayoutView.as_view()),
+    path("runs/<slug:run>/annotations", annotations.AnnotationsView.as_view()),
+    path("runs/<slug:run>/annotations/<large:annotation>", annotations.AnnotationView.as_view()),
     path("metrics/lines", metrics.LinesView.as_view()),
     path("alert-rules/preview", rules.RulePreviewView.as_view()),
     path(

@@ -6,6 +6,7 @@ import logging
 import os
 import selectors
 import threading
+import time
 from typing import Final
 
 from rollouts.core import log_text
@@ -58,7 +59,10 @@ class _RingHandler(logging.Handler):
         super().__init__()
         self._ring = ring
         self._threads = threads
-        self.setFormatter(logging.Formatter(FORMAT))
+        formatter = logging.Formatter(FORMAT)
+        # Nodes may stand in different zones; what reads these times takes them for UTC.
+        formatter.converter = time.gmtime
+        self.setFormatter(formatter)
 
     def emit(self, record: logging.LogRecord) -> None:
         if (record.threadName or "").startswith(self._threads):

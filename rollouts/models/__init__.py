@@ -1,5 +1,6 @@
 """What the platform remembers about fleets and lessons."""
 
+from rollouts.models.annotations import Annotation
 from rollouts.models.attempts import WorkerAttempt
 from rollouts.models.deliveries import WeightsDelivery
 from rollouts.models.fleets import (
@@ -14,6 +15,7 @@ from rollouts.models.fleets import (
     LogRequest,
     Recording,
 )
+from rollouts.models.layouts import MetricLayout
 from rollouts.models.lessons import (
     Curriculum,
     Evaluation,
@@ -34,6 +36,7 @@ __all__ = [
     "RECORDING_STATES",
     "SLOT_STATES",
     "WORKER_STATES",
+    "Annotation",
     "Curriculum",
     "EnvSlot",
     "EpisodeWindow",
@@ -46,6 +49,7 @@ __all__ = [
     "LogRequest",
     "MeasureCursor",
     "MetricChunk",
+    "MetricLayout",
     "MetricSample",
     "MetricSeries",
     "Recording",

@@ -14,6 +14,7 @@ from rollouts.core.series import CHUNK_SAMPLES
 from rollouts.models import MetricSample, MetricSeries
 from rollouts.selectors.fleets import ROWS_AT_MOST
 from rollouts.wire import MetricKey, MetricKeys, MetricNews, MetricRow, MetricSamples
+from rollouts.wire.metrics import MetricNames
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 KEYS_AT_MOST: Final = 500
@@ -113,6 +114,12 @@ def metric_keys(
     ]
     more = page[limit - 1].name if len(page) > limit else None
     return MetricKeys(results=rows, total=total, next=more)
+
+
+def metric_names(run_id: int) -> MetricNames:
+    """Return all names of a run in their order, and nothing else of them."""
+    names = MetricSeries.objects.filter(run_id=run_id).order_by("name")
+    return MetricNames(names=list(names.values_list("name", flat=True)))
 
 
 def last_samples(series_ids: Sequence[int]) -> dict[str, Sample]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,12 @@ _COLUMNS: Final = {
     "time": ("times", "(extract(epoch FROM m.at) * 1000000)::bigint"),
     "amount": ("amounts", "m.amount"),
 }
-_CHUNK: Final = """(SELECT {packed}, times FROM rollouts_metricchunk
+_CHUNK: Final = """(SELECT {packed}, times, steps, amounts FROM rollouts_metricchunk
     WHERE series_id = %(series)s AND {x}_max >= %(first)s AND {x}_min <= %(last)s
     ORDER BY number {order} LIMIT %(chunks)s)"""
-_TAIL: Final = """SELECT MIN(m.at), MAX(m.at) FROM rollouts_metricsample m
-    WHERE m.series_id = %(series)s AND {place} BETWEEN %(first)s AND %(last)s"""
+_TAIL: Final = """SELECT m.at, m.step, m.amount FROM rollouts_metricsample m
+    WHERE m.series_id = %(series)s AND {place} BETWEEN %(first)s AND %(last)s
+    ORDER BY m.id {order} LIMIT 1"""
 
 
 def moment(run: Run, name: str, asked: Asked) -> Moment:
@@ -41,16 +42,19 @@ def moment(run: Run, name: str, asked: Asked) -> Moment:
     Raises:
         NoSuchMetric: If there is no sample in it.
     """
-    times = _times(run, name, as_kept(asked, run.pk))
-    if not times:
+    found = _samples(run, name, as_kept(asked, run.pk))
+    if not found:
         raise NoSuchMetric(f"the run has no sample of {name!r} in this stretch")
-    began_at, ended_at = min(times), max(times)
+    last = max(found)
+    began_at, ended_at = min(found).at, last.at
     around = buffer_selectors.batches_around(run.pk, began_at=began_at, ended_at=ended_at)
     published = PolicyVersion.objects.filter(run=run, published_at__lte=ended_at)
     version = published.order_by("-id").only("epoch", "step", "published_at").first()
     return Moment(
         began_at=began_at,
         ended_at=ended_at,
+        step=last.step,
+        amount=last.amount,
         version=None
         if version is None
         else MomentVersion(
@@ -64,8 +68,16 @@ def moment(run: Run, name: str, asked: Asked) -> Moment:
     )
 
 
-def _times(run: Run, name: str, asked: Asked) -> list[datetime]:
-    """Return the first and the last time at which samples of the stretch came in; or nothing."""
+class _At(NamedTuple):
+    """Where a sample came in."""
+
+    at: datetime
+    step: int
+    amount: int
+
+
+def _samples(run: Run, name: str, asked: Asked) -> list[_At]:
+    """Return the first and the last samples of the stretch that came in; or nothing."""
     series = MetricSeries.objects.filter(run=run, name=name).values_list("pk", flat=True).first()
     packed, place = _COLUMNS[asked.axis]
     texts = {"packed": packed, "x": asked.axis, "place": place}
@@ -75,20 +87,22 @@ def _times(run: Run, name: str, asked: Asked) -> list[datetime]:
         "last": asked.last,
         "chunks": _CHUNKS_LOOKED_AT,
     }
-    ends = " UNION ALL ".join(_CHUNK.format(**texts, order=order) for order in ("ASC", "DESC"))
+    ends = [{**texts, "order": order} for order in ("ASC", "DESC")]
     with storage.cursor() as cursor:
-        chunks = cursor.execute(ends, bounds, binary=True).fetchall()
-        tail = cursor.execute(_TAIL.format(**texts), bounds).fetchone() or ()
-    return [*_packed_times(chunks, asked), *(at for at in tail if at is not None)]
+        packed_ends = " UNION ALL ".join(_CHUNK.format(**end) for end in ends)
+        chunks = cursor.execute(packed_ends, bounds, binary=True).fetchall()
+        tails = [cursor.execute(_TAIL.format(**end), bounds).fetchone() for end in ends]
+    return [*_packed(chunks, asked), *(_At(*tail) for tail in tails if tail)]
 
 
-def _packed_times(chunks: list[Any], asked: Asked) -> Iterator[datetime]:
-    for places, times in chunks:
-        x = np.frombuffer(places, ">i8")
-        found = np.frombuffer(times, ">i8")[(x >= asked.first) & (x <= asked.last)]
-        if len(found):
-            yield _EPOCH + timedelta(microseconds=int(found.min()))
-            yield _EPOCH + timedelta(microseconds=int(found.max()))
+def _packed(chunks: list[Any], asked: Asked) -> Iterator[_At]:
+    for chunk in chunks:
+        places, *columns = (np.frombuffer(raw, ">i8") for raw in chunk)
+        inside = (places >= asked.first) & (places <= asked.last)
+        times, steps, amounts = (column[inside] for column in columns)
+        for index in {0, len(times) - 1} if len(times) else ():
+            at = _EPOCH + timedelta(microseconds=int(times[index]))
+            yield _At(at, int(steps[index]), int(amounts[index]))
 
 
 def _shown(batch: Batch, began_at: datetime) -> MomentBatch:

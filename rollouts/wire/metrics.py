@@ -74,6 +74,12 @@ class MetricKeys(Struct, frozen=True, kw_only=True):
     """The `after` of the next page; null on the last one."""
 
 
+class MetricNames(Struct, frozen=True, kw_only=True):
+    """All names of a run's metrics, in their order: 20,000 at most."""
+
+    names: list[str]
+
+
 class MetricSamples(Struct, frozen=True, kw_only=True):
     """Every sample of one name in the order of arrival, as columns of equal length."""
 

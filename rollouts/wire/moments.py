@@ -40,6 +40,10 @@ class Moment(Struct, frozen=True, kw_only=True):
     """The first of the point's samples came in."""
     ended_at: datetime
     """The last one did."""
+    step: int
+    """Train step of the last one."""
+    amount: int
+    """Tokens served by then; env steps made, of a fleet run."""
     version: MomentVersion | None
     """Null: none was published by then."""
     handed_out: int

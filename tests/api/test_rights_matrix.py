@@ -209,6 +209,14 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs/<slug:run>/metrics/samples"): READ_RUN,
     ("GET", "runs/<slug:run>/metrics/lines"): READ_RUN,
     ("GET", "runs/<slug:run>/metrics/moment"): READ_RUN,
+    ("GET", "runs/<slug:run>/metrics/names"): READ_RUN,
+    ("GET", "runs/<slug:run>/metric-layouts"): READ_RUN,
+    ("POST", "runs/<slug:run>/metric-layouts"): READ_RUN,
+    ("PUT", "runs/<slug:run>/metric-layouts/<large:layout>"): READ_RUN,
+    ("DELETE", "runs/<slug:run>/metric-layouts/<large:layout>"): READ_RUN,
+    ("GET", "runs/<slug:run>/annotations"): READ_RUN,
+    ("POST", "runs/<slug:run>/annotations"): TRAIN | OPERATE,
+    ("DELETE", "runs/<slug:run>/annotations/<large:annotation>"): TRAIN | OPERATE,
     ("GET", "metrics/lines"): READ_ALL,
 }
 
@@ -218,6 +226,8 @@ SAMPLES: Final[dict[str, Any]] = {
     "browser": "0123abc",
     "alert": 1,
     "rule": 1,
+    "layout": 1,
+    "annotation": 1,
     "silence": 1,
     "webhook": "0123456789abcdef",
     "group": 1,

@@ -198,3 +198,70 @@ def test_a_metric_is_pinned_and_stays_first_whatever_is_looked_for(
     expect(first).to_have_attribute("data-metric", "value_loss")
     page.get_by_role("button", name="Pin value_loss").click()
     expect(page.locator("[data-metric]")).to_have_count(1)
+
+
+def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layout_keeps_it(
+    signed_in: Page, measured: Deck
+) -> None:
+    page = signed_in
+    page.goto("/runs/curves-a/metrics")
+    tree = page.get_by_role("tree", name="Metrics by name")
+    layer = tree.locator('[data-path="layer/"]')
+    expect(layer).to_contain_text("90")
+    # Of 91 names only those in view are there to be looked at.
+    layer.get_by_role("button", name="Open layer/").click()
+    expect(tree.locator('[data-path="layer/1/"]')).to_be_visible()
+    assert tree.get_by_role("treeitem").count() < 80
+    layer.get_by_role("button", name="Close layer/").click()
+    tree.locator('[data-path="train/"]').get_by_role("button", name="train/").last.click()
+    expect(page).to_have_url(re.compile("under=train"))
+    expect(page.locator("[data-metric]")).to_have_count(1)
+
+    page.get_by_label("Panel of /an expression/").fill("^layer/.*norm$")
+    page.get_by_role("button", name="Add", exact=True).click()
+    panel = page.locator("[data-panel]")
+    expect(panel.locator("[data-matched='90']")).to_have_text(
+        "the first 20 of 90 metrics that match"
+    )
+    expect(panel.locator("canvas")).to_be_visible()
+
+    page.get_by_role("button", name="Layouts").click()
+    page.get_by_role("menuitem", name="Keep as a new layout").click()
+    dialog = page.get_by_role("dialog", name="Keep this layout")
+    dialog.get_by_label("Name").fill("norms")
+    dialog.get_by_role("button", name="Keep it").click()
+    expect(page).to_have_url(re.compile(r"layout=\d+"))
+    layout = measured.get("/api/audit?kind=layout_kept")["results"][0]["details"]["layout"]
+    # The layout alone, elsewhere, is the same look.
+    page.goto(f"/runs/curves-b/metrics?layout={layout}")
+    expect(page.locator("[data-panel]")).to_be_visible()
+    expect(page).to_have_url(re.compile("under=train"))
+    expect(page.locator(f"[data-layout='{layout}']")).to_have_text("norms")
+
+
+def test_a_text_is_written_at_a_point_stands_on_the_charts_and_leads_to_the_logs(
+    signed_in: Page, measured: Deck
+) -> None:
+    page = signed_in
+    opened(page, measured, "?q=loss&pick=train%2Floss&at=2500")
+    drawer = page.get_by_role("dialog", name="train/loss at train step")
+    drawer.get_by_label("Write here").fill("halved the rate")
+    drawer.get_by_role("button", name="Mark it").click()
+    marked = page.get_by_role("button", name="Marks (1)")
+    expect(marked).to_be_visible()
+    expect(card(page, "train/loss").locator(".chart")).to_have_attribute(
+        "data-marks", re.compile("^[1-9]")
+    )
+    drawer.get_by_role("link", name="Events and logs of that time").click()
+    expect(page).to_have_url(re.compile(r"/logs\?at=\d+"))
+    expect(page.get_by_text(re.compile("^(Marked|Nothing is known)"))).to_be_visible()
+
+    page.goto("/runs/curves-a/metrics?q=loss")
+    marked.click()
+    marks = page.get_by_role("dialog", name="Marks on the charts")
+    expect(marks.get_by_text("halved the rate")).to_contain_text("train step 2,500")
+    marks.get_by_role("button", name="Take away “halved the rate”").click()
+    page.get_by_role("dialog", name="Take it from the charts?").get_by_role(
+        "button", name="Take it away"
+    ).click()
+    expect(marks.get_by_text("Nobody wrote anything yet")).to_be_visible()

@@ -19,12 +19,13 @@ const FRESH_MS = 3000;
 /** Whether a run in this state may measure more, so that its lines grow. */
 export const mayMeasure = (status: string): boolean => MEASURED.has(status);
 
-export function metricKeysQuery(run: string, search: string) {
+/** Names that hold every word, and begin with what is said. */
+export function metricKeysQuery(run: string, search: string, prefix = "") {
   return infiniteQueryOptions({
-    queryKey: ["metric-keys", run, search],
+    queryKey: ["metric-keys", run, search, prefix],
     initialPageParam: "",
     queryFn: ({ pageParam: after }) =>
-      body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query: { search, after, limit: NAMES_A_PAGE } } })),
+      body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query: { search, prefix, after, limit: NAMES_A_PAGE } } })),
     getNextPageParam: (page) => page.next ?? undefined,
     staleTime: FRESH_MS,
   });
@@ -38,6 +39,29 @@ export function metricLinesQuery({ runs, name, axis, span, points, isLive }: Loo
   return queryOptions({
     queryKey: ["metric-lines", query],
     queryFn: async (): Promise<MetricLine[]> => (await body(api.GET("/api/metrics/lines", { params: { query } }))).lines,
+    refetchInterval: isLive ? REFRESH_MS : false,
+    staleTime: FRESH_MS,
+    placeholderData: keepPreviousData,
+  });
+}
+
+const NAMES_REREAD_MS = 30_000;
+
+/** All names of a run's metrics, in their order. */
+export function metricNamesOfQuery(run: string) {
+  return queryOptions({
+    queryKey: ["metric-names-of", run],
+    queryFn: async (): Promise<string[]> => (await body(api.GET("/api/runs/{run}/metrics/names", { params: { path: { run } } }))).names,
+    refetchInterval: NAMES_REREAD_MS,
+  });
+}
+
+/** A line for each of several metrics of one run. */
+export function namedLinesQuery({ run, names, axis, span, points, isLive }: Omit<Looked, "runs" | "name"> & { run: string; names: readonly string[] }) {
+  const query = { names: names.join(","), x: axis, points, ...span };
+  return queryOptions({
+    queryKey: ["metric-lines", run, query],
+    queryFn: async (): Promise<MetricLine[]> => (await body(api.GET("/api/runs/{run}/metrics/lines", { params: { path: { run }, query } }))).lines,
     refetchInterval: isLive ? REFRESH_MS : false,
     staleTime: FRESH_MS,
     placeholderData: keepPreviousData,

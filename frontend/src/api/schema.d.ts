@@ -566,6 +566,41 @@ export interface paths {
         patch: operations["runs_change"];
         trace?: never;
     };
+    "/api/runs/{run}/annotations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return what people wrote, and the changes of the run that charts show. */
+        get: operations["annotations_list"];
+        put?: never;
+        /** @description Write a short text at a moment of the run. */
+        post: operations["annotations_write"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/annotations/{annotation}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** @description Take a text away; its author does, or an operator. */
+        delete: operations["annotations_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/archives": {
         parameters: {
             query?: never;
@@ -1699,6 +1734,42 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/metric-layouts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List one's own layouts, those of the run and those of its tags, by name. */
+        get: operations["metric_layouts_list"];
+        put?: never;
+        /** @description Keep a layout: everybody their own, operators what is shared. */
+        post: operations["metric_layouts_keep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/metric-layouts/{layout}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** @description Set all of a layout; whoever made it does, or an operator. */
+        put: operations["metric_layouts_set"];
+        post?: never;
+        /** @description Forget a layout; whoever made it does, or an operator. */
+        delete: operations["metric_layouts_forget"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/metrics": {
         parameters: {
             query?: never;
@@ -1764,6 +1835,23 @@ export interface paths {
         };
         /** @description Return which weights and batches there were while the samples of a stretch came in. */
         get: operations["moment"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/metrics/names": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return all names in their order, without samples. */
+        get: operations["metric_names"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3049,6 +3137,28 @@ export interface components {
          */
         AlertsTopicSeries: Record<string, unknown>;
         /**
+         * AnnotationRow
+         * @description What somebody wrote upon the charts of a run.
+         */
+        AnnotationRow: {
+            id: number;
+            text: string;
+            at: string;
+            step: number | null;
+            amount: number | null;
+            created_at: string;
+            created_by: string;
+            is_own: boolean;
+        };
+        /**
+         * Annotations
+         * @description What stands upon the charts of a run beside its numbers, by the moment.
+         */
+        Annotations: {
+            results: components["schemas"]["AnnotationRow"][];
+            events: components["schemas"]["ChartEvent"][];
+        };
+        /**
          * Answer
          * @description One choice of a call.
          */
@@ -3480,6 +3590,18 @@ export interface components {
             remove: number[];
             /** @default  */
             reason: string;
+        };
+        /**
+         * ChartEvent
+         * @description A change of a run that its charts show: of its state, its settings, its epoch.
+         */
+        ChartEvent: {
+            id: number;
+            kind: string;
+            message: string;
+            at: string;
+            step: number | null;
+            amount: number | null;
         };
         /**
          * CheckRun
@@ -4851,6 +4973,28 @@ export interface components {
             next: string | null;
         };
         /**
+         * MetricLayoutRow
+         * @description A kept layout.
+         */
+        MetricLayoutRow: {
+            id: number;
+            name: string;
+            /** @enum {unknown} */
+            share: "mine" | "run" | "tag";
+            tag: string;
+            look: components["schemas"]["MetricLook"];
+            changed_at: string;
+            changed_by: string;
+            may_change: boolean;
+        };
+        /**
+         * MetricLayouts
+         * @description The layouts for a run: one's own, those of the run, those of its tags.
+         */
+        MetricLayouts: {
+            results: components["schemas"]["MetricLayoutRow"][];
+        };
+        /**
          * MetricLine
          * @description One series condensed into buckets: columns of equal length, one place a bucket, x rising.
          *
@@ -4881,6 +5025,36 @@ export interface components {
             /** @enum {unknown} */
             x: "amount" | "elapsed" | "step" | "time";
             lines: components["schemas"]["MetricLine"][];
+        };
+        /**
+         * MetricLook
+         * @description What the metrics of a run are looked at with.
+         */
+        MetricLook: {
+            /** @default  */
+            words: string;
+            /** @default  */
+            under: string;
+            /**
+             * @default step
+             * @enum {unknown}
+             */
+            x: "amount" | "elapsed" | "step" | "time";
+            /** @default 0 */
+            smooth: number;
+            /** @default [] */
+            pinned: string[];
+            /** @default [] */
+            logarithmic: string[];
+            /** @default [] */
+            panels: string[];
+        };
+        /**
+         * MetricNames
+         * @description All names of a run's metrics, in their order: 20,000 at most.
+         */
+        MetricNames: {
+            names: string[];
         };
         /**
          * MetricNews
@@ -4982,6 +5156,8 @@ export interface components {
         Moment: {
             began_at: string;
             ended_at: string;
+            step: number;
+            amount: number;
             version: components["schemas"]["MomentVersion"] | null;
             handed_out: number;
             batches: components["schemas"]["MomentBatch"][];
@@ -5022,6 +5198,21 @@ export interface components {
          */
         NameLabelRequest: {
             name: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * NewAnnotation
+         * @description A short text at a place of a run's charts.
+         */
+        NewAnnotationRequest: {
+            text: string;
+            /** @default null */
+            at: string | null;
+            /** @default null */
+            step: number | null;
+            /** @default null */
+            amount: number | null;
             /** @default  */
             reason: string;
         };
@@ -6171,6 +6362,23 @@ export interface components {
             filter: string;
             /** @default true */
             is_enabled: boolean;
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * SetMetricLayout
+         * @description A layout as it is to be.
+         */
+        SetMetricLayoutRequest: {
+            name: string;
+            /**
+             * @default mine
+             * @enum {unknown}
+             */
+            share: "mine" | "run" | "tag";
+            /** @default  */
+            tag: string;
+            look: components["schemas"]["MetricLook"];
             /** @default  */
             reason: string;
         };
@@ -8846,6 +9054,164 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    annotations_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Annotations"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    annotations_write: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAnnotationRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnnotationRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    annotations_delete: {
+        parameters: {
+            query?: {
+                /** @description Why, for the audit; at most 2,000 letters. */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                annotation: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13415,6 +13781,238 @@ export interface operations {
             };
         };
     };
+    metric_layouts_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricLayouts"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_layouts_keep: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetMetricLayoutRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricLayoutRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_layouts_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                layout: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetMetricLayoutRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricLayoutRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_layouts_forget: {
+        parameters: {
+            query?: {
+                /** @description Why, for the audit; at most 2,000 letters. */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                layout: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     metrics: {
         parameters: {
             query?: {
@@ -13710,6 +14308,51 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_names: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricNames"];
                 };
             };
             401: {

@@ -44,8 +44,8 @@ export function askForCurves(way: WayToARun<OverviewSearch>): void {
 }
 
 /** Ask for the first names of a run's metrics. */
-export function askForMetrics(way: WayToARun<{ q?: string }>): void {
-  if (isEntered(way)) void queries.prefetchInfiniteQuery(metricKeysQuery(way.params.name, way.search.q ?? ""));
+export function askForMetrics(way: WayToARun<{ q?: string; under?: string }>): void {
+  if (isEntered(way)) void queries.prefetchInfiniteQuery(metricKeysQuery(way.params.name, way.search.q ?? "", way.search.under ?? ""));
 }
 
 /** Ask for the runs that are compared, and at the same time for what was measured of them. */

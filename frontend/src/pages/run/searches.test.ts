@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { episodesSearch } from "./episodes/search";
+import { logsSearch } from "./logs/search";
 import { queueSearch } from "./queue/search";
 
 const told = (search: object) => Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined));
@@ -14,4 +15,9 @@ it("keeps the axis and the time that is summed up of episodes in their address",
   expect(episodesSearch({ span: 3600, x: "env_steps" })).toEqual({ span: 3600, x: "env_steps" });
   expect(told(episodesSearch({ span: "300", x: "time" }))).toEqual({});
   expect(told(episodesSearch({ span: "-1", x: ["env_steps"] }))).toEqual({});
+});
+
+it("keeps which log is open, the moment and the level in its address", () => {
+  expect(logsSearch({ log: 2, at: 1_772_366_400, level: "error" })).toEqual({ log: "2", at: 1_772_366_400, level: "error" });
+  expect(told(logsSearch({ log: { a: 1 }, at: "noon", level: "loud" }))).toEqual({});
 });

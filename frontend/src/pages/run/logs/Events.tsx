@@ -1,5 +1,5 @@
 import { Tooltip } from "@mantine/core";
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { RunEvent } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
@@ -9,9 +9,13 @@ import { type Folded, fold } from "@/pages/run/logs/folding";
 const SIGNS = { info: "·", warning: "▲", error: "✕" } as const;
 const SHOWN = 60;
 
-function EventLine({ event, times, firstAt }: Folded) {
+function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boolean }) {
+  const line = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (isMarked) line.current?.scrollIntoView({ block: "center" });
+  }, [isMarked]);
   return (
-    <li data-event={event.kind}>
+    <li ref={line} data-event={event.kind} data-marked={isMarked || undefined}>
       <Tooltip label={utc(event.at)}>
         <time className="faint small" dateTime={event.at}>
           {clock(event.at)}
@@ -34,24 +38,44 @@ function EventLine({ event, times, firstAt }: Folded) {
   );
 }
 
+/** A moment that somebody came for, and the way back from it. */
+function Moment({ at, isFound, onLeave }: { at: number; isFound: boolean; onLeave?: () => void }) {
+  return (
+    <p className="small soft" role="status">
+      {isFound ? "Marked: what had happened last at" : "Nothing is known of before"} {clock(new Date(at).toISOString())}. Logs open at that time as well.{" "}
+      {onLeave && <button type="button" className="more" onClick={onLeave}>Leave it</button>}
+    </p>
+  );
+}
+
+type Props = {
+  events: RunEvent[];
+  /** A moment to look at, in ms since 1970. */
+  at?: number;
+  onLeave?: () => void;
+};
+
 /** What happened: who, when, why; newest first. */
-export function Events({ events }: { events: RunEvent[] }) {
-  const [all, setAll] = useState(false);
+export function Events({ events, at, onLeave }: Props) {
+  const [isLong, setLong] = useState(false);
   const folded = useMemo(() => fold(events), [events]);
+  const marked = at === undefined ? -1 : folded.findIndex(({ firstAt }) => Date.parse(firstAt) <= at);
+  const all = isLong || marked >= SHOWN;
   return (
     <Panel title="Events" note={events.length > 0 ? "newest first" : undefined} className="span-12">
+      {at !== undefined && events.length > 0 && <Moment at={at} isFound={marked >= 0} onLeave={onLeave} />}
       {events.length === 0 ? (
         <EmptyState title="Nothing has happened yet">
           Every start, pause, restart and registration is written down here.
         </EmptyState>
       ) : (
         <ol className="events" tabIndex={0} aria-label="Events, newest first">
-          {folded.slice(0, all ? undefined : SHOWN).map((each) => (
-            <EventLine key={each.firstAt + each.event.kind} {...each} />
+          {folded.slice(0, all ? undefined : SHOWN).map((each, place) => (
+            <EventLine key={each.firstAt + each.event.kind} {...each} isMarked={place === marked} />
           ))}
           {folded.length > SHOWN && !all && (
             <li>
-              <button type="button" className="more" onClick={() => setAll(true)}>
+              <button type="button" className="more" onClick={() => setLong(true)}>
                 Show all {folded.length}
               </button>
             </li>

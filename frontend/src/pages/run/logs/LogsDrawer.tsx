@@ -1,15 +1,22 @@
 import { Checkbox, Drawer, Select, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { useMemo, useState } from "react";
 import { type FleetPlace, logQuery } from "@/api/fleet";
 import type { WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
-import { visible } from "@/format";
-import { matching, plain, wantedLine } from "@/pages/run/logs/logText";
+import { clock, visible } from "@/format";
+import { LogLines, type Row } from "@/pages/run/logs/LogLines";
+import { type Level, levelsOf, lineAt, reaches, timeOf } from "@/pages/run/logs/levels";
+import { chosen, plain, wantedLine } from "@/pages/run/logs/logText";
 
 const LINES = ["100", "300", "1000"];
 const AROUND = ["0", "3", "10"];
+const LEVEL_OPTIONS = [
+  { value: "info", label: "info and above" },
+  { value: "warning", label: "warnings and errors" },
+  { value: "error", label: "errors" },
+];
 
 function name({ worker, slot }: FleetPlace): string {
   if (worker === null) return "manager";
@@ -25,46 +32,47 @@ function places(workers: WorkerRow[]): { value: string; label: string }[] {
   return all.map((place) => ({ value: JSON.stringify(place), label: name(place) }));
 }
 
-/** The lines, at their end as long as the reader has not scrolled up. */
-function Lines({ lines }: { lines: string[] }) {
-  const box = useRef<HTMLPreElement>(null);
-  const atEnd = useRef(true);
-  // New lines are the reason to scroll.
-  useEffect(() => {
-    if (box.current && atEnd.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [lines]);
-  return (
-    <pre
-      ref={box}
-      className="log"
-      tabIndex={0}
-      aria-label="Log, oldest line first"
-      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
-        atEnd.current = scrollHeight - scrollTop - clientHeight < 24;
-      }}
-    >
-      {lines.map((line, at) => (
-        // Lines have no name but their place.
-        <span key={at} className={line.startsWith("---") ? "faint" : undefined}>
-          {line}
-          {"\n"}
-        </span>
-      ))}
-    </pre>
-  );
+type Props = {
+  run: string;
+  workers: WorkerRow[];
+  place: FleetPlace;
+  /** A moment to look at, in ms since 1970. */
+  at?: number;
+  /** The least level that is shown, where the page keeps it. */
+  level?: Level;
+  onPlace: (place: FleetPlace) => void;
+  onLevel?: (level: Level | undefined) => void;
+  onClose: () => void;
+};
+
+/** What of a log is shown, and what of it names a level or a moment. */
+function lookedThrough(lines: readonly string[], { words, around, level, at }: { words: string; around: number; level: Level | undefined; at: number | undefined }) {
+  const levels = levelsOf(lines);
+  const hasWords = words.trim() ? wantedLine(words) : () => true;
+  const shown = hasWords === null ? [] : chosen(lines, (line, place) => hasWords(line) && (level === undefined || reaches(levels[place] ?? null, level)), around);
+  const rows = shown.map((place): Row => ({ text: place === null ? "---" : (lines[place] ?? ""), level: place === null ? null : (levels[place] ?? null) }));
+  return { rows, hasLevels: levels.some((each) => each !== null), mark: at === undefined ? null : lineAt(rows.map(({ text }) => text), at), isTimed: lines.some((line) => timeOf(line) !== null) };
 }
 
-type Props = { run: string; workers: WorkerRow[]; place: FleetPlace; onPlace: (place: FleetPlace) => void; onClose: () => void };
+/** Why the log does not stand at the moment that was asked for; nothing where it does. */
+function missedWords(isTimed: boolean, at: number): string {
+  const moment = clock(new Date(at).toISOString());
+  return isTimed ? `No line here is of ${moment} or later; the newest stand at the end.` : `The lines of this log say no time, so ${moment} cannot be found.`;
+}
 
 /** What a process of the fleet wrote last, followed by polling. */
-export default function LogsDrawer({ run, workers, place, onPlace, onClose }: Props) {
-  const [follows, setFollows] = useState(true);
-  const [lines, setLines] = useState("300");
+export default function LogsDrawer({ run, workers, place, at, level: keptLevel, onPlace, onLevel, onClose }: Props) {
+  const [ownLevel, setOwnLevel] = useState<Level>();
+  const level = onLevel ? keptLevel : ownLevel;
+  // Whoever looks at a moment wants it to stay where it is.
+  const [follows, setFollows] = useState(at === undefined);
+  const [lines, setLines] = useState(at === undefined ? "300" : "1000");
   const [words, setWords] = useState("");
   const [around, setAround] = useState("0");
   const { data, error, isFetching } = useQuery(logQuery(run, place, Number(lines), follows));
   const isThis = data?.worker === place.worker && data?.slot === place.slot;
-  const shown = isThis ? matching(data.lines.map(plain), words, Number(around)) : [];
+  const read = useMemo(() => (isThis ? data.lines.map(plain) : []), [isThis, data?.lines]);
+  const { rows, hasLevels, mark, isTimed } = useMemo(() => lookedThrough(read, { words, around: Number(around), level, at }), [read, words, around, level, at]);
   return (
     <Drawer opened onClose={onClose} position="right" size="xl" title={`Log of ${name(place)}`} closeButtonProps={{ "aria-label": "Close" }}>
       <div className="log-tools">
@@ -79,7 +87,11 @@ export default function LogsDrawer({ run, workers, place, onPlace, onClose }: Pr
         />
         <Select label="Lines" size="xs" allowDeselect={false} data={LINES} value={lines} onChange={(value) => value && setLines(value)} />
         <TextInput label="With the words" placeholder="or /an expression/" size="xs" value={words} error={wantedLine(words) ? undefined : "This expression cannot be read."} onChange={(event) => setWords(event.currentTarget.value)} />
-        {words.trim() && <Select label="Lines around" size="xs" allowDeselect={false} data={AROUND} value={around} onChange={(value) => value && setAround(value)} />}
+        <Select
+          label="Level" size="xs" clearable placeholder="all" data={LEVEL_OPTIONS} value={level ?? null} disabled={read.length > 0 && !hasLevels}
+          title={hasLevels ? undefined : "No line of this log names a level"} onChange={(value) => (onLevel ?? setOwnLevel)((value as Level | null) ?? undefined)}
+        />
+        {(words.trim() || level) && <Select label="Lines around" size="xs" allowDeselect={false} data={AROUND} value={around} onChange={(value) => value && setAround(value)} />}
         <Checkbox label="Follow" size="xs" checked={follows} onChange={(event) => setFollows(event.currentTarget.checked)} />
       </div>
       {error ? (
@@ -96,10 +108,12 @@ export default function LogsDrawer({ run, workers, place, onPlace, onClose }: Pr
             )}
             {isThis && data.note && <span className={data.state === "read" ? "" : "held"}> {visible(data.note)}</span>}
           </p>
-          {isThis && shown.length === 0 && data.state === "read" ? (
-            <p className="faint">{words ? "No line has these words." : "Nothing was written yet."}</p>
+          {read.length > 0 && !hasLevels && <p className="small faint" role="note">No line of this log names a level, so none is left out.</p>}
+          {at !== undefined && read.length > 0 && mark === null && <p className="small held" role="note">{missedWords(isTimed, at)}</p>}
+          {isThis && rows.length === 0 && data.state === "read" ? (
+            <p className="faint">{words || level ? "No line is like that." : "Nothing was written yet."}</p>
           ) : (
-            <Lines lines={shown} />
+            <LogLines rows={rows} mark={mark} />
           )}
         </>
       )}

@@ -12,9 +12,10 @@ const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
 /** What happened, newest first, and what each process of the fleet wrote. */
 export function LogsTab() {
   const { run, fleet, events } = useRun();
-  const { log } = useSearch({ from: "/shell/runs/$name/logs" });
+  const { log, at, level } = useSearch({ from: "/shell/runs/$name/logs" });
   const navigate = useNavigate({ from: "/runs/$name/logs" });
-  const open = (text: string | undefined) => void navigate({ search: { log: text } });
+  const open = (text: string | undefined) => void navigate({ search: (old) => ({ ...old, log: text }) });
+  const atMs = at === undefined ? undefined : at * 1000;
   const workers = fleet?.workers ?? [];
   const place = log === undefined ? null : placeOf(log);
   return (
@@ -33,10 +34,10 @@ export function LogsTab() {
           </div>
         </Panel>
       )}
-      <Events events={events} />
+      <Events events={events} at={atMs} onLeave={() => void navigate({ search: (old) => ({ ...old, at: undefined }) })} />
       {place && (
         <Suspense>
-          <LogsDrawer run={run.name} workers={workers} place={place} onPlace={(to) => open(textOf(to))} onClose={() => open(undefined)} />
+          <LogsDrawer run={run.name} workers={workers} place={place} at={atMs} level={level} onPlace={(to) => open(textOf(to))} onLevel={(next) => void navigate({ search: (old) => ({ ...old, level: next }), replace: true })} onClose={() => open(undefined)} />
         </Suspense>
       )}
     </div>

@@ -22,23 +22,28 @@ export function wantedLine(words: string): ((line: string) => boolean) | null {
   }
 }
 
+/** Places of the lines that are wanted, and of so many around each; null is a gap between them. */
+export function chosen(lines: readonly string[], isWanted: (line: string, place: number) => boolean, around = 0): (number | null)[] {
+  const shown = new Set<number>();
+  lines.forEach((line, place) => {
+    if (!isWanted(line, place)) return;
+    for (let near = Math.max(0, place - around); near <= Math.min(lines.length - 1, place + around); near += 1) shown.add(near);
+  });
+  const found: (number | null)[] = [];
+  let before = -1;
+  for (const place of shown) {
+    if (around > 0 && before >= 0 && place > before + 1) found.push(null);
+    found.push(place);
+    before = place;
+  }
+  return found;
+}
+
 /** The lines that are asked for, and so many around each; a gap is marked. All of them where nothing is asked. */
 export function matching(lines: readonly string[], words: string, around = 0): string[] {
   const isWanted = words.trim() ? wantedLine(words) : () => true;
   if (!isWanted) return [];
-  const shown = new Set<number>();
-  lines.forEach((line, at) => {
-    if (!isWanted(line)) return;
-    for (let near = Math.max(0, at - around); near <= Math.min(lines.length - 1, at + around); near += 1) shown.add(near);
-  });
-  const found: string[] = [];
-  let before = -1;
-  for (const at of shown) {
-    if (around > 0 && before >= 0 && at > before + 1) found.push("---");
-    found.push(lines[at] ?? "");
-    before = at;
-  }
-  return found;
+  return chosen(lines, isWanted, around).map((place) => (place === null ? "---" : (lines[place] ?? "")));
 }
 
 /** Frames of a text recording: a form feed lies between two. */

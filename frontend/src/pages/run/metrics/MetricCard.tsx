@@ -7,6 +7,7 @@ import { type MetricAxis, type MetricKey, metricLinesQuery, type Span } from "@/
 import { Chart } from "@/charts/Chart";
 import type { Kept } from "@/charts/kept";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
+import type { Mark } from "@/charts/marks";
 import { runLines } from "@/charts/runLines";
 import { number, visible } from "@/format";
 import { levelWord, type RuleStart } from "@/pages/alerts/rules/drafts";
@@ -14,12 +15,12 @@ import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import classes from "./metrics.module.css";
 
 export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Span; smooth: number; isLive: boolean };
-type Props = { metric: MetricKey; look: Look; isLog: Kept<boolean>; isPinned: Kept<boolean>; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void; onAlert: (start: RuleStart) => void };
+type Props = { metric: MetricKey; look: Look; isLog: Kept<boolean>; isPinned: Kept<boolean>; onZoom: (span: Span | null) => void; onPick: (point: Picked) => void; onAlert: (start: RuleStart) => void; marks: readonly Mark[] };
 
 const POINTS = 600;
 const CHART_HEIGHT = 170;
 
-function Body({ metric, look, isLog, onZoom, onPick, onAlert }: Omit<Props, "isPinned">) {
+function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Props, "isPinned">) {
   const { runs, axis, span, smooth, isLive, xLabel } = look;
   const { data, isPending } = useQuery(metricLinesQuery({ runs, name: metric.name, axis, span, points: POINTS, isLive }));
   const lines = data ?? [];
@@ -50,6 +51,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert }: Omit<Props, "isP
         onPick={pick}
         empty={isPending ? "Asking for the line…" : "No sample in this range."}
         isLog={isLog}
+        marks={marks}
         deeds={[{ label: "Alert when…", act: alertWhen }]}
         sheet={() => bucketSheet(lines, axis)}
       />

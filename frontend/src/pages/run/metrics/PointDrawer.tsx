@@ -15,6 +15,7 @@ import { BatchChip } from "@/pages/run/queue/BatchTable";
 import classes from "./metrics.module.css";
 import { trainerCommand } from "@/pages/run/words";
 import type { Picked } from "./search";
+import { WriteHere } from "./WriteHere";
 
 const ITEMS_SHOWN = 8;
 
@@ -149,7 +150,12 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
                 </dd>
               </>
             )}
+            <dt>Around then</dt>
+            <dd>
+              <Link to="/runs/$name/logs" params={{ name: run.name }} search={{ at: Date.parse(data.ended_at) / 1000 }}>Events and logs of that time</Link>
+            </dd>
           </dl>
+          <WriteHere run={run.name} moment={data} />
           <Batches run={run} moment={data} />
         </>
       )}

@@ -21,6 +21,14 @@ export type MetricsSearch = {
   log?: string;
   /** Metrics that stand first, comma-separated, whatever is looked for. */
   pin?: string;
+  /** What the names begin with: a branch of their tree. */
+  under?: string;
+  /** Regular expressions; each is a chart of all metrics whose names it matches. */
+  panels?: string[];
+  /** The kept layout that this began as. */
+  layout?: number;
+  /** Which marks are drawn; absent: all. */
+  marks?: "notes" | "none";
 };
 
 const RUNS_BESIDE = 19;
@@ -42,7 +50,21 @@ export function metricsSearch(search: Record<string, unknown>): MetricsSearch {
     since: pick && at !== undefined && since !== undefined && since < at ? since : undefined,
     log: typeof search.log === "string" && search.log ? search.log : undefined,
     pin: typeof search.pin === "string" && search.pin ? search.pin : undefined,
+    under: typeof search.under === "string" && search.under ? search.under : undefined,
+    panels: expressionsOf(search.panels),
+    layout: Number.isSafeInteger(search.layout) && (search.layout as number) > 0 ? (search.layout as number) : undefined,
+    marks: search.marks === "notes" || search.marks === "none" ? search.marks : undefined,
   };
+}
+
+export const PANELS_AT_MOST = 20;
+
+/** No point is chosen. */
+export const UNPICKED = { pick: undefined, at: undefined, since: undefined };
+
+function expressionsOf(value: unknown): string[] | undefined {
+  const found = Array.isArray(value) ? value.filter((each): each is string => typeof each === "string" && each !== "") : [];
+  return found.length > 0 ? [...new Set(found)].slice(0, PANELS_AT_MOST) : undefined;
 }
 
 /** The keys in the order in which they are shown: what is pinned first, each once. */

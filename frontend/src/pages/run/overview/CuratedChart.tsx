@@ -7,6 +7,8 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
+import { useRun } from "@/pages/run/RunContext";
+import { useMarks } from "@/pages/run/useMarks";
 import { curveQuery, type Look } from "@/pages/run/overview/asking";
 import { askAgainMs, type Curated, drawing, OWN } from "@/pages/run/overview/curated";
 import classes from "./overview.module.css";
@@ -31,6 +33,8 @@ function useLines(chart: Curated, look: Look, isSeen: boolean) {
 /** One of the curves; asked for and drawn only while it is on the screen. */
 export function CuratedChart({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4" }: Props) {
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
+  const { run } = useRun();
+  const marks = useMarks(run, look.axis);
   const { data, error } = useLines(chart, look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
   // Nothing is explained that is not there.
@@ -63,6 +67,7 @@ export function CuratedChart({ chart, look, onZoom, onPick, className = chart.is
               floor={chart.floor}
               least={chart.least}
               sync="overview"
+              marks={marks}
               onZoom={onZoom}
               onPick={onPick && pick}
               hasLegend

@@ -1,0 +1,38 @@
+/** Know what stands upon the charts of a run beside its numbers, and write there. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type Annotation = Schemas["AnnotationRow"];
+export type ChartEvent = Schemas["ChartEvent"];
+export type Annotations = Schemas["Annotations"];
+export type NewAnnotation = Schemas["NewAnnotationRequest"];
+
+const REREAD_MS = 15_000;
+
+export function annotationsQuery(run: string) {
+  return queryOptions({
+    queryKey: ["annotations", run],
+    queryFn: (): Promise<Annotations> => body(api.GET("/api/runs/{run}/annotations", { params: { path: { run } } })),
+    refetchInterval: REREAD_MS,
+  });
+}
+
+export function useAnnotate(run: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (annotation: NewAnnotation) => body(api.POST("/api/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
+    onSettled: () => queries.invalidateQueries({ queryKey: annotationsQuery(run).queryKey }),
+  });
+}
+
+export function useDeleteAnnotation(run: string, annotation: number) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (reason: string) =>
+      body(api.DELETE("/api/runs/{run}/annotations/{annotation}", { params: { path: { run, annotation: String(annotation) }, query: { reason } } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: annotationsQuery(run).queryKey }),
+  });
+}

@@ -1,0 +1,42 @@
+/** Keep ways to look at the metrics of runs, and take them up again. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+/** All of what a layout says. */
+export type MetricLook = Schemas["MetricLook"];
+export type MetricLayout = Schemas["MetricLayoutRow"];
+export type SetMetricLayout = Schemas["SetMetricLayoutRequest"];
+
+export function layoutsQuery(run: string) {
+  return queryOptions({
+    queryKey: ["metric-layouts", run],
+    queryFn: async (): Promise<MetricLayout[]> => (await body(api.GET("/api/runs/{run}/metric-layouts", { params: { path: { run } } }))).results,
+  });
+}
+
+function useLayoutsChanged() {
+  const queries = useQueryClient();
+  return () => queries.invalidateQueries({ queryKey: ["metric-layouts"] });
+}
+
+/** Keep a layout, or set all of one that there is. */
+export function useKeepLayout(run: string) {
+  return useMutation({
+    mutationFn: ({ id, layout }: { id: number | null; layout: SetMetricLayout }): Promise<MetricLayout> =>
+      id === null
+        ? body(api.POST("/api/runs/{run}/metric-layouts", { params: { path: { run } }, body: layout }))
+        : body(api.PUT("/api/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) } }, body: layout })),
+    onSettled: useLayoutsChanged(),
+  });
+}
+
+export function useForgetLayout(run: string) {
+  return useMutation({
+    mutationFn: ({ id, reason }: { id: number; reason: string }) =>
+      body(api.DELETE("/api/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) }, query: { reason } } })),
+    onSettled: useLayoutsChanged(),
+  });
+}

@@ -1,0 +1,55 @@
+/** Say how much the lines of a log matter, and when they were written, from what they say themselves. Pure. */
+
+export const LEVELS = ["debug", "info", "warning", "error"] as const;
+export type Level = (typeof LEVELS)[number];
+
+const WORDS: Record<string, Level> = {
+  trace: "debug", debug: "debug", info: "info", notice: "info", warn: "warning", warning: "warning", error: "error", critical: "error", fatal: "error",
+};
+// A word in capitals near the beginning, `level=warn`, `"level": "warn"`; or the letter of glog and of Ray.
+const CAPITALS = /^.{0,60}?\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b/;
+const NAMED = /\b(?:level|lvl|severity)"?\s*[=:]\s*"?([a-z]+)/i;
+const LETTER = /^\[?([DIWEF])(?:\d{4}\b|\s+\d{4}-)/;
+const LETTERS: Record<string, Level> = { D: "debug", I: "info", W: "warning", E: "error", F: "error" };
+const TRACEBACK = /^\s*(Traceback \(most recent call last\):|[\w.]*(Error|Exception)(: |$))/;
+
+/** The level that a line names; null where it names none. */
+export function levelOf(line: string): Level | null {
+  const word = CAPITALS.exec(line)?.[1] ?? NAMED.exec(line)?.[1];
+  const named = word && WORDS[word.toLowerCase()];
+  if (named) return named;
+  const letter = LETTER.exec(line)?.[1];
+  if (letter) return LETTERS[letter] ?? null;
+  return TRACEBACK.test(line) ? "error" : null;
+}
+
+/** The level of each line; one that names none belongs to the line before it. */
+export function levelsOf(lines: readonly string[]): (Level | null)[] {
+  let last: Level | null = null;
+  return lines.map((line) => {
+    last = levelOf(line) ?? last;
+    return last;
+  });
+}
+
+/** Whether a line matters as much as is asked for; what names no level before the first that does is kept. */
+export function reaches(level: Level | null, least: Level): boolean {
+  return level === null || LEVELS.indexOf(level) >= LEVELS.indexOf(least);
+}
+
+const TIME = /^\W{0,2}(?:[A-Z]+\s+)?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?\s?(Z|[+-]\d\d:?\d\d)?/;
+
+/** When a line was written, in ms since 1970: the time that it begins with, in UTC where it says no offset; null without one. */
+export function timeOf(line: string): number | null {
+  const found = TIME.exec(line);
+  if (!found) return null;
+  const [, day, clock, fraction = "0", offset = "Z"] = found;
+  const at = Date.parse(`${day}T${clock}.${fraction.padEnd(3, "0").slice(0, 3)}${offset}`);
+  return Number.isNaN(at) ? null : at;
+}
+
+/** The first of the lines that was written then or later; null where none was, or none says when it was. */
+export function lineAt(lines: readonly string[], atMs: number): number | null {
+  const found = lines.findIndex((line) => (timeOf(line) ?? -Infinity) >= atMs);
+  return found < 0 ? null : found;
+}

@@ -1,0 +1,31 @@
+/** Place upon a chart what people wrote and what happened to the run. Pure. */
+
+import type { Annotations } from "@/api/annotations";
+import type { MetricAxis } from "@/api/metrics";
+import type { Mark } from "@/charts/marks";
+
+type Placed = { at: string; step: number | null; amount: number | null };
+
+const PLACE: Record<MetricAxis, (placed: Placed, beganAt: string) => number | null> = {
+  time: ({ at }) => Date.parse(at) / 1000,
+  elapsed: ({ at }, beganAt) => (Date.parse(at) - Date.parse(beganAt)) / 1000,
+  step: ({ step }) => step,
+  amount: ({ amount }) => amount,
+};
+
+export type Shown = "all" | "notes" | "none";
+
+/** The marks of a run over one axis; what has no place on it is left out. */
+export function marksOf(found: Annotations | undefined, axis: MetricAxis, beganAt: string, shown: Shown): Mark[] {
+  if (!found || shown === "none") return [];
+  const place = (placed: Placed): number | null => PLACE[axis](placed, beganAt);
+  const notes = found.results.map((row): Mark | null => {
+    const x = place(row);
+    return x === null ? null : { x, text: `${row.text} (${row.created_by})`, role: "note" };
+  });
+  const events = (shown === "all" ? found.events : []).map((row): Mark | null => {
+    const x = place(row);
+    return x === null ? null : { x, text: row.message, role: "event" };
+  });
+  return [...events, ...notes].filter((mark) => mark !== null);
+}

@@ -1,0 +1,73 @@
+import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { useState } from "react";
+import type { MetricAxis } from "@/api/metrics";
+import type { RunDetail } from "@/api/types";
+import { Layouts } from "./Layouts";
+import classes from "./metrics.module.css";
+import { type MetricsSearch, PANELS_AT_MOST, UNPICKED } from "./search";
+import { matched } from "./tree";
+
+const SMOOTHING = [
+  { value: "0", label: "no smoothing" },
+  { value: "0.6", label: "smoothing 0.6" },
+  { value: "0.9", label: "smoothing 0.9" },
+  { value: "0.98", label: "smoothing 0.98" },
+];
+const TYPING_MS = 250;
+
+type Props = { run: RunDetail; search: MetricsSearch; change: (more: Partial<MetricsSearch>) => void; amount: string; marks: number; onMarks: () => void };
+
+/** Add one chart of all metrics that an expression matches. */
+function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expression: string) => void }) {
+  const [expression, setExpression] = useState("");
+  const { problem } = matched([], expression);
+  const isFull = panels.length >= PANELS_AT_MOST;
+  const add = () => {
+    if (!expression || problem || isFull) return;
+    onAdd(expression);
+    setExpression("");
+  };
+  return (
+    <form
+      className={classes.newPanel}
+      onSubmit={(event) => {
+        event.preventDefault();
+        add();
+      }}
+    >
+      <TextInput size="xs" label="Panel of /an expression/" placeholder="^layer/.*norm$" maxLength={200} spellCheck={false} value={expression} error={expression ? problem : undefined} onChange={(event) => setExpression(event.currentTarget.value)} />
+      <Button type="submit" size="xs" variant="default" disabled={!expression || problem !== null || isFull} title={isFull ? `${PANELS_AT_MOST} at most` : undefined}>Add</Button>
+    </form>
+  );
+}
+
+/** What of the metrics is shown, and over what. */
+export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
+  const find = useDebouncedCallback((q: string) => change({ q: q || undefined }), TYPING_MS);
+  const beside = useDebouncedCallback((runs: string) => change({ with: runs || undefined }), TYPING_MS);
+  const axes = [
+    { value: "step", label: "Train steps" },
+    { value: "elapsed", label: "Since start" },
+    { value: "time", label: "Time" },
+    { value: "amount", label: amount },
+  ];
+  const unzoomed = { from: undefined, to: undefined };
+  const panels = search.panels ?? [];
+  return (
+    <div className={classes.bar}>
+      <TextInput key={`q ${search.layout}`} data-filter className={classes.search} size="xs" label="Find a metric" placeholder="loss, grad norm …" defaultValue={search.q} onChange={(event) => find(event.currentTarget.value)} />
+      <NewPanel panels={panels} onAdd={(expression) => change({ panels: [...new Set([...panels, expression])] })} />
+      <TextInput size="xs" label="Beside these runs" placeholder="run-a, run-b" defaultValue={search.with} onChange={(event) => beside(event.currentTarget.value)} />
+      <Select size="xs" label="Smoothing" data={SMOOTHING} allowDeselect={false} value={String(search.smooth ?? 0)} onChange={(value) => change({ smooth: Number(value) || undefined })} />
+      <SegmentedControl size="xs" data={axes} value={search.x ?? "step"} aria-label="Horizontal axis" onChange={(x) => change({ x: x as MetricAxis, ...unzoomed, ...UNPICKED })} />
+      <Layouts run={run} search={search} change={change} />
+      <Button size="xs" variant="default" onClick={onMarks} title="What people wrote upon the charts">{marks > 0 ? `Marks (${marks})` : "Marks"}</Button>
+      {search.from !== undefined && (
+        <Button size="xs" variant="default" onClick={() => change(unzoomed)}>
+          Whole range
+        </Button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,63 @@
+import { ActionIcon, Drawer, SegmentedControl } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { X } from "lucide-react";
+import { useState } from "react";
+import { type Annotation, annotationsQuery, useDeleteAnnotation } from "@/api/annotations";
+import { useMayOperate } from "@/api/session";
+import { Age } from "@/components/Age";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { ReasonDialog } from "@/components/ReasonDialog";
+import { Skeletons } from "@/components/Skeletons";
+import { clock, number, utc, visible } from "@/format";
+import type { Shown } from "@/pages/run/marks";
+import classes from "./metrics.module.css";
+
+const SHOWN = [
+  { value: "all", label: "All" },
+  { value: "notes", label: "Only what people wrote" },
+  { value: "none", label: "None" },
+];
+
+function Delete({ run, row, onClose }: { run: string; row: Annotation; onClose: () => void }) {
+  const remove = useDeleteAnnotation(run, row.id);
+  return (
+    <ReasonDialog title="Take it from the charts?" submit="Take it away" destroys asking={remove} refused="It is still there" onClose={onClose} onSubmit={(reason) => remove.mutate(reason, { onSuccess: onClose })}>
+      <p>“{visible(row.text)}” is seen on no chart any more; the audit keeps that it was there.</p>
+    </ReasonDialog>
+  );
+}
+
+type Props = { run: string; shown: Shown; onShow: (shown: Shown) => void; onClose: () => void };
+
+/** What stands upon the charts of a run: what people wrote, and what happened to it. */
+export default function MarksDrawer({ run, shown, onShow, onClose }: Props) {
+  const { data, error } = useQuery(annotationsQuery(run));
+  const mayOperate = useMayOperate();
+  const [deleted, setDeleted] = useState<Annotation | null>(null);
+  const rows = [...(data?.results ?? [])].reverse();
+  return (
+    <Drawer opened onClose={onClose} position="right" size="md" title="Marks on the charts" withOverlay={false} lockScroll={false} classNames={{ content: classes.drawer }} closeButtonProps={{ "aria-label": "Close" }}>
+      <SegmentedControl size="xs" fullWidth aria-label="Which marks are drawn" data={SHOWN} value={shown} onChange={(value) => onShow(value as Shown)} />
+      {error && <ErrorState title="The marks cannot be shown" error={error} />}
+      {!data && !error && <Skeletons heights={[120]} />}
+      {data && rows.length === 0 && <EmptyState title="Nobody wrote anything yet">Choose a point of a chart and write a few words there: what was changed, what was seen. Changes of the run’s state, settings and epoch are drawn by themselves, dotted.</EmptyState>}
+      <ul className={classes.marks}>
+        {rows.map((row) => (
+          <li key={row.id} data-annotation={row.id}>
+            <span className="anywhere">
+              {visible(row.text)}
+              <span className="faint small" title={utc(row.at)}> {visible(row.created_by)} · {clock(row.at)}{row.step !== null && `, train step ${number(row.step)}`} · <Age at={row.created_at} suffix=" ago" /></span>
+            </span>
+            {(row.is_own || mayOperate) && (
+              <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Take away “${visible(row.text)}”`} onClick={() => setDeleted(row)}>
+                <X size={14} aria-hidden="true" />
+              </ActionIcon>
+            )}
+          </li>
+        ))}
+      </ul>
+      {deleted && <Delete run={run} row={deleted} onClose={() => setDeleted(null)} />}
+    </Drawer>
+  );
+}

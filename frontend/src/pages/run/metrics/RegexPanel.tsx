@@ -1,0 +1,54 @@
+import { ActionIcon } from "@mantine/core";
+import { useInViewport } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { X } from "lucide-react";
+import { useMemo } from "react";
+import { metricNamesOfQuery, namedLinesQuery, type Span } from "@/api/metrics";
+import { Chart } from "@/charts/Chart";
+import type { Kept } from "@/charts/kept";
+import { bucketSheet, drawn } from "@/charts/lines";
+import type { Mark } from "@/charts/marks";
+import { runLines } from "@/charts/runLines";
+import { number, visible } from "@/format";
+import type { Look } from "./MetricCard";
+import classes from "./metrics.module.css";
+import { matched } from "./tree";
+
+const POINTS = 400;
+const CHART_HEIGHT = 260;
+
+type Props = { run: string; expression: string; look: Look; marks: readonly Mark[]; isLog: Kept<boolean>; onZoom: (span: Span | null) => void; onRemove: () => void };
+
+function howMany(shown: number, total: number): string {
+  return total > shown ? `the first ${number(shown)} of ${number(total)} metrics that match` : `${number(total)} ${total === 1 ? "metric matches" : "metrics match"}`;
+}
+
+/** One chart of all metrics of which an expression matches the name. */
+export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemove }: Props) {
+  const { ref, inViewport } = useInViewport<HTMLElement>();
+  const { data: known = [], isPending } = useQuery(metricNamesOfQuery(run));
+  const { names, total, problem } = useMemo(() => matched(known, expression), [known, expression]);
+  const { axis, span, smooth, isLive, xLabel } = look;
+  const { data: lines = [] } = useQuery({ ...namedLinesQuery({ run, names, axis, span, points: POINTS, isLive }), enabled: inViewport && names.length > 0 });
+  const shown = useMemo(() => drawn(lines), [lines]);
+  const name = `/${visible(expression)}/`;
+  return (
+    <section ref={ref} className={`panel ${classes.card} ${classes.wide}`} aria-label={name} data-panel={expression}>
+      <div className={classes.head}>
+        <h3>{name}</h3>
+        <span className="spacer" />
+        <span className="small soft" data-matched={total}>{problem ?? howMany(names.length, total)}</span>
+        <ActionIcon size={22} variant="subtle" color="gray" aria-label={`Take away the panel ${name}`} onClick={onRemove}>
+          <X size={14} aria-hidden="true" />
+        </ActionIcon>
+      </div>
+      {inViewport && !problem && (
+        <Chart
+          name={name} x={shown.x} isTime={axis === "time"} isDuration={axis === "elapsed"} xLabel={xLabel} lines={runLines(lines.map((line) => visible(line.name)), shown.last, { smooth })}
+          height={CHART_HEIGHT} sync="metrics" onZoom={onZoom} marks={marks} isLog={isLog} sheet={() => bucketSheet(lines, axis)} hasLegend
+          empty={isPending ? "Asking for the names…" : total === 0 ? "No name matches." : "No sample in this range."}
+        />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,34 @@
+import { Button, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { useAnnotate } from "@/api/annotations";
+import type { Moment } from "@/api/moments";
+import { useMayOperate } from "@/api/session";
+import { ErrorState } from "@/components/ErrorState";
+import classes from "./metrics.module.css";
+
+/** Write a short text at the place of a point; every chart of the run shows it. */
+export function WriteHere({ run, moment }: { run: string; moment: Moment }) {
+  const [text, setText] = useState("");
+  const annotate = useAnnotate(run);
+  const mayOperate = useMayOperate();
+  const send = () => {
+    const { ended_at: at, step, amount } = moment;
+    annotate.mutate({ text, at, step, amount, reason: "" }, { onSuccess: () => setText("") });
+  };
+  return (
+    <form
+      className={classes.write}
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (text.trim()) send();
+      }}
+    >
+      <TextInput
+        size="xs" label="Write here" description="A few words at this moment, on every chart of the run." placeholder="halved the learning rate" maxLength={200}
+        disabled={!mayOperate} value={text} onChange={(event) => setText(event.currentTarget.value)}
+      />
+      <Button type="submit" size="xs" variant="default" disabled={!mayOperate || !text.trim()} loading={annotate.isPending} title={mayOperate ? undefined : "Operators and administrators do this"}>Mark it</Button>
+      {annotate.error && <ErrorState title="It was not written" error={annotate.error} />}
+    </form>
+  );
+}

@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+import { LINES_AT_MOST, matched, partsOf, rowsOf, treeOf, withWords } from "./tree";
+
+const NAMES = ["grad.norm", "kl", "layer/1/norm", "layer/10/norm", "layer/2/bias", "layer/2/norm", "train/loss"];
+
+it("cuts names at slashes and dots", () => {
+  expect(partsOf("layer/2.norm")).toEqual(["layer/", "2.", "norm"]);
+  expect([partsOf("kl"), partsOf("a/"), partsOf("/a")]).toEqual([["kl"], ["a/"], ["/", "a"]]);
+});
+
+it("counts what lies in each branch, and every name once", () => {
+  const rows = rowsOf(treeOf(NAMES), () => true);
+  expect(rows.filter(({ isBranch }) => !isBranch).map(({ path }) => path).sort()).toEqual([...NAMES].sort());
+  expect(rows.filter(({ depth }) => depth === 0).map(({ label, count }) => [label, count])).toEqual([["grad.", 1], ["kl", 1], ["layer/", 4], ["train/", 1]]);
+  expect(treeOf(NAMES).count).toBe(NAMES.length);
+  expect(rows.filter(({ depth, isBranch }) => depth === 1 && isBranch).map(({ label }) => label)).toEqual(["1/", "2/", "10/"]);
+});
+
+it("shows what lies in a branch only while it is open", () => {
+  const rows = rowsOf(treeOf(NAMES), (path) => path === "layer/");
+  expect(rows.map(({ path }) => path)).toEqual(["grad.", "kl", "layer/", "layer/1/", "layer/2/", "layer/10/", "train/"]);
+});
+
+it("makes one step of branches that hold nothing but each other", () => {
+  expect(rowsOf(treeOf(["a/b/c", "a/b/d"]), () => false).map(({ label, count }) => [label, count])).toEqual([["a/b/", 2]]);
+});
+
+it("finds names by words, and by an expression, so many and no more", () => {
+  expect(withWords(NAMES, "NORM layer")).toEqual(["layer/1/norm", "layer/10/norm", "layer/2/norm"]);
+  expect(matched(NAMES, "^layer/\\d+/norm$")).toEqual({ names: ["layer/1/norm", "layer/10/norm", "layer/2/norm"], total: 3, problem: null });
+  const many = Array.from({ length: 57 }, (_, i) => `m${i}`);
+  expect(matched(many, "m")).toMatchObject({ total: 57 });
+  expect(matched(many, "m").names).toHaveLength(LINES_AT_MOST);
+  expect(matched(NAMES, "(").problem).not.toBeNull();
+});

@@ -1,0 +1,73 @@
+/** Put the names of metrics into a tree, by the slashes and dots in them. Pure. */
+
+export type Leaf = { kind: "leaf"; path: string; label: string };
+export type Branch = { kind: "branch"; path: string; label: string; count: number; children: (Branch | Leaf)[] };
+export type Row = { path: string; label: string; depth: number; count: number; isBranch: boolean; isOpen: boolean };
+
+type Growing = { branches: Map<string, Growing>; leaves: Leaf[]; path: string; label: string };
+
+const grow = (path: string, label: string): Growing => ({ branches: new Map(), leaves: [], path, label });
+
+/** The parts of a name, each with the slash or dot that ends it: `train/` `loss`. */
+export function partsOf(name: string): string[] {
+  return name.match(/[^/.]*[/.]|[^/.]+$/g) ?? [name];
+}
+
+function settle(node: Growing): Branch {
+  const branches = [...node.branches.values()].map(settle).map(shortened);
+  const children = [...branches, ...node.leaves].sort((a, b) => a.label.localeCompare(b.label, "en", { numeric: true }));
+  const count = children.reduce((sum, child) => sum + (child.kind === "branch" ? child.count : 1), 0);
+  return { kind: "branch", path: node.path, label: node.label, count, children };
+}
+
+/** A branch with one branch in it and nothing else is one step, not two. */
+function shortened(branch: Branch): Branch {
+  const only = branch.children.length === 1 ? branch.children[0] : undefined;
+  return only?.kind === "branch" ? { ...only, label: branch.label + only.label } : branch;
+}
+
+export function treeOf(names: readonly string[]): Branch {
+  const root = grow("", "");
+  for (const name of names) {
+    const parts = partsOf(name);
+    let node = root;
+    for (const part of parts.slice(0, -1)) {
+      const next = node.branches.get(part) ?? grow(node.path + part, part);
+      node.branches.set(part, next);
+      node = next;
+    }
+    node.leaves.push({ kind: "leaf", path: name, label: parts.at(-1) ?? name });
+  }
+  return settle(root);
+}
+
+/** The rows of a tree that are seen: what lies in a branch only while it is open. */
+export function rowsOf(tree: Branch, isOpen: (path: string) => boolean, depth = 0): Row[] {
+  return tree.children.flatMap((child): Row[] => {
+    if (child.kind === "leaf") return [{ path: child.path, label: child.label, depth, count: 1, isBranch: false, isOpen: false }];
+    const open = isOpen(child.path);
+    const row = { path: child.path, label: child.label, depth, count: child.count, isBranch: true, isOpen: open };
+    return open ? [row, ...rowsOf(child, isOpen, depth + 1)] : [row];
+  });
+}
+
+/** The names that hold every word, whatever their case. */
+export function withWords(names: readonly string[], words: string): readonly string[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return wanted.length === 0 ? names : names.filter((name) => wanted.every((word) => name.toLowerCase().includes(word)));
+}
+
+export const LINES_AT_MOST = 20;
+export type Matched = { names: readonly string[]; total: number; problem: string | null };
+
+/** The names that an expression matches anywhere, as many as one chart shows; `problem` says why it cannot be read. */
+export function matched(names: readonly string[], expression: string): Matched {
+  let wanted: RegExp;
+  try {
+    wanted = new RegExp(expression);
+  } catch {
+    return { names: [], total: 0, problem: "This expression cannot be read." };
+  }
+  const found = names.filter((name) => wanted.test(name));
+  return { names: found.slice(0, LINES_AT_MOST), total: found.length, problem: null };
+}

@@ -1,0 +1,15 @@
+/** What stands upon the charts of a run beside its numbers. */
+
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { annotationsQuery } from "@/api/annotations";
+import type { MetricAxis } from "@/api/metrics";
+import type { RunDetail } from "@/api/types";
+import type { Mark } from "@/charts/marks";
+import { marksOf, type Shown } from "@/pages/run/marks";
+
+export function useMarks(run: RunDetail, axis: MetricAxis, shown: Shown = "all"): Mark[] {
+  const { data } = useQuery(annotationsQuery(run.name));
+  const beganAt = run.trainer_started_at ?? run.created_at;
+  return useMemo(() => marksOf(data, axis, beganAt, shown), [data, axis, beganAt, shown]);
+}

@@ -1,0 +1,83 @@
+"""Show what stands upon the charts of a run, and let people write upon them."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import OR
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.selectors.annotations import annotation_row, annotations
+from rollouts.services.annotations import annotate, delete_annotation
+from rollouts.wire.annotations import AnnotationRow, Annotations, NewAnnotation
+from runs.api.bodies import answer, read, reason_in
+from runs.api.identity import caller_of, identity_of
+from runs.api.openapi import REASON, problems
+from runs.api.permissions import Operators, Readers, scoped
+from runs.core.rights import may_operate
+from runs.selectors import run_id_named
+
+
+def _writers() -> object:
+    """Return who may write: operators, and the trainers of the run."""
+    return OR(Operators(), scoped("trainer")())
+
+
+class AnnotationsView(APIView):
+    """What stands upon the charts of a run beside its numbers."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may do what: operators and trainers write, everybody of the run reads."""
+        return [_writers() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="annotations_list",
+        responses={200: Annotations, **problems(401, 403, 404)},
+        tags=["metrics"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return what people wrote, and the changes of the run that charts show."""
+        return answer(annotations(run_id_named(run), asker=identity_of(request)))
+
+    @extend_schema(
+        operation_id="annotations_write",
+        request=NewAnnotation,
+        responses={201: AnnotationRow, **problems(400, 401, 403, 404)},
+        tags=["metrics"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Write a short text at a moment of the run."""
+        actor = identity_of(request)
+        row = annotate(
+            run_id=run_id_named(run),
+            wanted=read(request, NewAnnotation),
+            actor=actor,
+            now=timezone.now(),
+        )
+        return answer(annotation_row(row, names={}, asker=actor), status=201)
+
+
+class AnnotationView(APIView):
+    """One text upon the charts of a run."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return who may ask: whoever may write; of others' texts only operators decide."""
+        return [_writers()]
+
+    @extend_schema(
+        operation_id="annotations_delete",
+        parameters=[REASON],
+        responses={204: None, **problems(400, 401, 403, 404)},
+        tags=["metrics"],
+    )
+    def delete(self, request: Request, run: str, annotation: int) -> HttpResponse:
+        """Take a text away; its author does, or an operator."""
+        delete_annotation(
+            run_id=run_id_named(run),
+            annotation_id=annotation,
+            actor=identity_of(request),
+            may_operate=may_operate(caller_of(request), run=run),
+            reason=reason_in(request),
+            now=timezone.now(),
+        )
+        return HttpResponse(status=204)

@@ -1,0 +1,37 @@
+"""What people wrote upon the charts of a run."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from runs.models import Run
+
+TEXT_LENGTH = 200
+
+
+class Annotation(models.Model):
+    """A short text at a place of a run's charts. Deleted ones stay, out of sight."""
+
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, db_index=False, related_name="annotations"
+    )
+    text = models.CharField(max_length=TEXT_LENGTH)
+    at = models.DateTimeField(help_text="The moment that it is about.")
+    # Null: it is not known where that was on this axis, and no chart over it shows it.
+    step = models.BigIntegerField(null=True, blank=True, help_text="Train step of that moment.")
+    amount = models.BigIntegerField(
+        null=True, blank=True, help_text="Tokens served by then; env steps made, of a fleet run."
+    )
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    deleted_by = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                F("run"), F("at").desc(), condition=Q(deleted_at=None), name="annotation_of_run"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.text
