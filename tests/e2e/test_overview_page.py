@@ -155,3 +155,63 @@ def test_a_key_looks_further_back(signed_in: Page, seeded_deck: Deck) -> None:
     expect(curve(page, "queue").locator("canvas")).to_be_visible()
     range_choice.select_option("All of it")
     expect(page).not_to_have_url(re.compile("last="))
+
+
+def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, deck: Deck) -> None:
+    outside_run(deck, "noted")
+    page = signed_in
+    page.goto("/runs/noted")
+    notes = page.get_by_role("region", name="Notes", exact=True)
+    notes.get_by_role("button", name="Write notes").click()
+    hostile = """<img src=x onerror="document.title='owned'"> [go](javascript:alert(1))"""
+    written = f"**good** until step 80\n\n{hostile} ![p](https://x.test/p)"
+    notes.get_by_label("Notes", exact=True).fill(written)
+    notes.get_by_text("Preview", exact=True).click()
+    expect(notes.locator("strong")).to_have_text("good")
+    notes.get_by_label("Reason").fill("after a look")
+    notes.get_by_role("button", name="Save notes").click()
+
+    shown = notes.locator("[data-markdown]")
+    expect(shown.locator("strong")).to_have_text("good")
+    expect(shown.locator("img")).to_have_count(0)
+    expect(shown).to_contain_text("<img src=x")
+    assert shown.get_by_text("go", exact=True).get_attribute("href") in {None, ""}
+    assert page.title() != "owned"
+
+    # While somebody writes, somebody else is sooner; a reload loses nothing.
+    notes.get_by_role("button", name="Edit notes").click()
+    notes.get_by_label("Notes", exact=True).fill("mine")
+    theirs = {"text": "theirs", "revision": 1}
+    assert deck.http.put("/api/runs/noted/notes", json=theirs).status_code == 200
+    page.reload()
+    expect(notes.locator("[data-conflict]")).to_contain_text("wrote revision 2 meanwhile")
+    expect(notes.get_by_label("What they wrote")).to_have_text("theirs")
+    expect(notes.get_by_role("button", name="Save notes")).to_be_disabled()
+    notes.get_by_role("button", name="Put theirs above mine").click()
+    notes.get_by_role("button", name="Save notes").click()
+    expect(shown).to_contain_text("theirs")
+    expect(shown).to_contain_text("mine")
+    assert deck.get("/api/runs/noted/notes")["revision"] == 3
+
+    notes.get_by_role("button", name="History").click()
+    page.get_by_role("menuitem", name=re.compile("^Revision 1 by ada")).click()
+    expect(notes).to_contain_text("This is revision 1, which was replaced.")
+    expect(shown.locator("strong")).to_have_text("good")
+
+
+def test_tags_are_given_in_the_header(signed_in: Page, deck: Deck) -> None:
+    outside_run(deck, "labelled")
+    page = signed_in
+    page.goto("/runs/labelled")
+    page.get_by_role("button", name="Add tags").click()
+    dialog = page.get_by_role("dialog", name="Tags of labelled")
+    dialog.get_by_label("Tags").fill("header-tag")
+    page.keyboard.press("Enter")
+    dialog.get_by_label("Reason").fill("to find it again")
+    dialog.get_by_role("button", name="Save").click()
+
+    expect(page.get_by_role("link", name="header-tag")).to_be_visible()
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Link copied")).to_be_visible()
+    event, *_ = deck.get("/api/runs/labelled/events?kinds=tagged")["results"]
+    assert event["reason"] == "to find it again"

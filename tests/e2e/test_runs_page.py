@@ -131,3 +131,18 @@ def test_a_way_to_look_is_kept_under_a_name(signed_in: Page, seeded_deck: Deck) 
     page.get_by_role("button", name="Views").click()
     page.get_by_role("menu").get_by_label("Forget the view the sweep").click()
     expect(page.get_by_role("menuitem", name="the sweep")).to_have_count(0)
+
+
+def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs?q=name:seed-reverse-lessons")
+    page.get_by_role("button", name="Columns").click()
+    for column in ("Rate", "Staleness p50"):
+        page.get_by_role("menuitemcheckbox", name=column).click()
+
+    expect(page).to_have_url(re.compile("rate.*staleness"))
+    row = page.locator("tbody tr[data-row]")
+    expect(row).to_have_count(1)
+    expect(page.get_by_role("columnheader", name="Staleness p50")).to_be_visible()
+    lines = seeded_deck.http.get("/api/runs.csv?q=name:seed-reverse-lessons").text.splitlines()
+    assert lines[0].endswith("accepted_per_second,staleness_p50_versions")

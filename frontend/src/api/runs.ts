@@ -79,3 +79,13 @@ export function useChangeLimits(name: string) {
     onSettled: () => queries.invalidateQueries({ queryKey: ["queue", name] }),
   });
 }
+
+/** Give the run these tags instead of those it has. */
+export function useSetTags(name: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (wanted: { tags: string[]; reason: string }): Promise<RunDetail> =>
+      body(api.PUT("/api/runs/{run}/tags", { params: { path: { run: name } }, body: wanted })),
+    onSettled: () => queries.invalidateQueries({ queryKey: ["run-filter", "values", "tag"] }),
+  });
+}

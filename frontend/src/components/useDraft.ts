@@ -31,6 +31,10 @@ export function useDraft(key: string): [text: string, setText: (text: string) =>
   return [text, change];
 }
 
+export function hasDraft(key: string): boolean {
+  return read(key) !== "";
+}
+
 export function forgetDraft(key: string): void {
   keep(key, "");
 }

@@ -1,6 +1,9 @@
 import { Link } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useState } from "react";
 import type { useAsk } from "@/api/runs";
+import { useMayOperate } from "@/api/session";
 import type { FleetPart, QueuePart, RunDetail } from "@/api/types";
+import { copyText } from "@/charts/save";
 import { Age } from "@/components/Age";
 import { PlaceLink } from "@/components/PlaceLink";
 import { RunChip } from "@/components/RunChip";
@@ -9,10 +12,34 @@ import { Steering } from "@/pages/run/Steering";
 import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
 import { arrival } from "@/pages/run/verbs";
 
+const TagsDialog = lazy(() => import("@/pages/run/TagsDialog"));
+const SAID_MS = 1_500;
+
+/** The address of what is on the screen, filters and zoom in it, for somebody else. */
+function CopyLink() {
+  const [isSaid, setSaid] = useState(false);
+  useEffect(() => {
+    if (!isSaid) return;
+    const timer = setTimeout(() => setSaid(false), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [isSaid]);
+  const copy = () => {
+    copyText(location.href);
+    setSaid(true);
+  };
+  return (
+    <button type="button" className="link-button" title="Copies the address of what is shown, as it is shown." onClick={copy}>
+      {isSaid ? "Link copied" : "Copy link"}
+    </button>
+  );
+}
+
 type Props = { run: RunDetail; fleet: FleetPart | undefined; queue: QueuePart | undefined; ask: ReturnType<typeof useAsk> };
 
 /** Which run, how it is, why, and what may be done. */
 export function RunHeader({ run, fleet, queue, ask }: Props) {
+  const mayOperate = useMayOperate();
+  const [isTagging, setTagging] = useState(false);
   const arrived = arrival(run, fleet);
   return (
     <>
@@ -36,16 +63,24 @@ export function RunHeader({ run, fleet, queue, ask }: Props) {
         <span>
           epoch {run.epoch} · policy {policyStep(run.policy_step)}
         </span>
-        {run.tags.length > 0 && (
-          <span>
-            {run.tags.map((tag) => <PlaceLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">{visible(tag)}</PlaceLink>)}
-          </span>
-        )}
+        <span>
+          {run.tags.map((tag) => <PlaceLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">{visible(tag)}</PlaceLink>)}
+          {run.tags.length > 0 && " "}
+          {mayOperate && (
+            <button type="button" className="link-button" onClick={() => setTagging(true)}>{run.tags.length > 0 ? "Edit tags" : "Add tags"}</button>
+          )}
+        </span>
         <Link to="/compare" search={{ runs: run.name }}>Compare with others</Link>
+        <CopyLink />
         {run.created_by && <span className="anywhere">by {visible(run.created_by)}</span>}
         {run.status_reason && <span className="anywhere">“{visible(run.status_reason)}”</span>}
       </div>
       <VerbProblem ask={ask} />
+      {isTagging && (
+        <Suspense>
+          <TagsDialog run={run} onClose={() => setTagging(false)} />
+        </Suspense>
+      )}
     </>
   );
 }

@@ -17,12 +17,13 @@ import { DEEDS, type Deed } from "@/pages/runs/bulk";
 import { COLUMNS, columnsOf, wordOf } from "@/pages/runs/columns";
 import { FilterBox } from "@/pages/runs/FilterBox";
 import { RunsTable } from "@/pages/runs/RunsTable";
-import { shownRuns, unknownIds } from "@/pages/runs/rows";
+import { restingIds, shownRuns, unknownIds } from "@/pages/runs/rows";
 import { Views } from "@/pages/runs/Views";
 import css from "./runs.module.css";
 
 const NONE: RunRow[] = [];
 const COUNTED_AT_MOST = 10_000;
+const SELDOM_MS = 60_000;
 
 export function RunsPage() {
   const { q = "", sort = NEWEST, cols, dense } = useSearch({ from: "/shell/runs" });
@@ -32,10 +33,12 @@ export function RunsPage() {
   const list = useInfiniteQuery(runsQuery(q, sort));
   const listed = list.data?.pages.flatMap(({ results }) => results) ?? [];
   const outlooks = useQuery(outlooksQuery(unknownIds(listed, live)));
+  // What is over changes no more, or seldom.
+  const resting = useQuery({ ...outlooksQuery(restingIds(listed, live)), staleTime: SELDOM_MS, refetchInterval: SELDOM_MS });
   const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
   const [deed, setDeed] = useState<{ deed: Deed; which: Which; runs: number } | null>(null);
   const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
-  const shown = shownRuns(listed, live, outlooks.data ?? {});
+  const shown = shownRuns(listed, live, { ...resting.data, ...outlooks.data });
   const columns = columnsOf(cols);
   const total = list.data?.pages[0]?.total ?? 0;
 

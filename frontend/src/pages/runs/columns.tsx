@@ -20,6 +20,8 @@ export type Column = {
   cell: (run: ShownRun) => ReactNode;
 };
 
+const known = (value: number | null | undefined) => value !== null && value !== undefined;
+
 export const COLUMNS: Column[] = [
   { id: "state", label: "State", sort: "changed", isShown: true, cell: (run) => <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /> },
   { id: "env", label: "Environment", isShown: true, cell: (run) => <span className="soft anywhere">{visible(environmentOf(run))}</span> },
@@ -42,6 +44,14 @@ export const COLUMNS: Column[] = [
   { id: "return", label: "Return", title: "Mean return of the last 20 training episodes", isNumber: true, isShown: true, cell: (run) => number(run.return_mean) },
   { id: "trend", label: "Trend", title: "The same over time", isShown: true, cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} /> },
   { id: "queue", label: "Queue", title: "Sequences or fragments that wait for a trainer", isNumber: true, isShown: true, cell: (run) => count(run.queued) },
+  {
+    id: "rate", label: "Rate", title: "Groups, or fragments of a fleet run, that came in a second, as measured last", isNumber: true, isShown: false,
+    cell: (run) => <>{number(run.accepted_per_second)}{known(run.accepted_per_second) && <span className="faint"> {run.kind === "fleet" ? "fragments/s" : "groups/s"}</span>}</>,
+  },
+  {
+    id: "staleness", label: "Staleness p50", title: "Median of what was served last, in policy versions behind", isNumber: true, isShown: false,
+    cell: (run) => <>{number(run.staleness_p50)}{known(run.staleness_p50) && <span className="faint"> {run.staleness_p50 === 1 ? "version" : "versions"}</span>}</>,
+  },
   { id: "workers", label: "Workers", isNumber: true, isShown: false, cell: (run) => number(run.workers) },
   { id: "kind", label: "Kind", isShown: false, cell: (run) => run.kind },
   { id: "owner", label: "Owner", isShown: true, cell: (run) => <span className="soft anywhere">{visible(run.created_by ?? "–")}</span> },

@@ -3,7 +3,7 @@ import type { ListedRun } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
 import { DEEDS, summary } from "./bulk";
 import { COLUMNS, columnsOf, wordOf } from "./columns";
-import { shownRuns, unknownIds } from "./rows";
+import { restingIds, shownRuns, unknownIds } from "./rows";
 
 const run = (id: number, status = "running") => ({ id, name: `run-${id}`, status }) as unknown as ListedRun;
 
@@ -14,6 +14,8 @@ it("shows each run once, as the live list says it is now", () => {
 
 it("asks only for what nobody told", () => {
   expect(unknownIds([run(1), run(2)], [run(1) as unknown as RunRow])).toEqual([2]);
+  const live = [{ ...run(1), queued: 3 }, run(2, "completed")] as unknown as RunRow[];
+  expect(restingIds([run(1), run(2), run(3)], live)).toEqual([2]);
 });
 
 it("keeps columns in the address only when they are not the usual ones", () => {

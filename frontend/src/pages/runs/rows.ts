@@ -27,3 +27,12 @@ export function unknownIds(listed: ListedRun[], live: RunRow[], most = 200): num
     .map(({ id }) => id)
     .slice(0, most);
 }
+
+/** Runs of which the live list tells no more than their state: those that are over. */
+export function restingIds(listed: ListedRun[], live: RunRow[], most = 200): number[] {
+  const bare = new Set(live.filter(({ queued }) => queued === undefined).map(({ id }) => id));
+  return listed
+    .filter(({ id }) => bare.has(id))
+    .map(({ id }) => id)
+    .slice(0, most);
+}

@@ -9,6 +9,7 @@ import { Ledger } from "@/pages/run/queue/Ledger";
 import { VerdictLine } from "@/pages/run/verdict/Verdict";
 import classes from "./overview.module.css";
 
+const NotesPanel = lazy(() => import("@/pages/run/notes/NotesPanel"));
 const Newest = lazy(() => import("@/pages/run/overview/Newest"));
 
 const UNDER_WAY = new Set<RunDetail["status"]>(["queued", "starting", "running", "paused", "draining"]);
@@ -27,6 +28,11 @@ export function OverviewTab() {
       </div>
       <CuratedCharts />
       <div className={`charts ${classes.rest}`}>
+        <div className={`span-12 ${classes.notes}`}>
+          <Suspense>
+            <NotesPanel run={run.name} events={events} />
+          </Suspense>
+        </div>
         <Suspense>
           <Newest run={run} />
         </Suspense>

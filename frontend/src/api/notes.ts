@@ -1,0 +1,39 @@
+/** Ask for the notes of a run, and write them. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type Notes = Schemas["Notes"];
+export type NoteRevision = Schemas["NoteRevision"];
+
+export function notesQuery(run: string) {
+  return queryOptions({
+    queryKey: ["notes", run],
+    queryFn: (): Promise<Notes> => body(api.GET("/api/runs/{run}/notes", { params: { path: { run } } })),
+    staleTime: 5_000,
+  });
+}
+
+/** What one edit left; it never changes. */
+export function noteQuery(run: string, revision: number) {
+  return queryOptions({
+    queryKey: ["notes", run, revision],
+    queryFn: () => body(api.GET("/api/runs/{run}/notes/{revision}", { params: { path: { run, revision: String(revision) } } })),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+export type Written = { text: string; revision: number; reason: string };
+
+export function useWriteNotes(run: string) {
+  const queries = useQueryClient();
+  const { queryKey } = notesQuery(run);
+  return useMutation({
+    mutationFn: (written: Written): Promise<Notes> => body(api.PUT("/api/runs/{run}/notes", { params: { path: { run } }, body: written })),
+    onSuccess: (notes) => queries.setQueryData(queryKey, notes),
+    // Somebody was sooner: what they wrote is shown beside what was refused.
+    onError: () => queries.invalidateQueries({ queryKey, exact: true }),
+  });
+}

@@ -1,0 +1,42 @@
+import { TagsInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useSetTags } from "@/api/runs";
+import { valuesQuery } from "@/api/runLists";
+import type { RunDetail } from "@/api/types";
+import { ReasonDialog } from "@/components/ReasonDialog";
+
+const TAGS_AT_MOST = 20;
+
+/** By which words the run is found again; those that other runs have are offered. */
+export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: () => void }) {
+  const [tags, setTags] = useState(run.tags);
+  const [part, setPart] = useState("");
+  const known = useQuery(valuesQuery("tag", part));
+  const set = useSetTags(run.name);
+  return (
+    <ReasonDialog
+      title={`Tags of ${run.name}`}
+      asking={set}
+      refused="The tags stay as they are"
+      keptIn="Kept in the run's events with your name."
+      cancel="Leave them as they are"
+      submit="Save"
+      isReady={[...tags].sort().join(" ") !== [...run.tags].sort().join(" ")}
+      onSubmit={(reason) => set.mutate({ tags, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <TagsInput
+        label="Tags"
+        description="Letters, digits and _.:/+-; Enter adds one."
+        data={(known.data ?? []).map(({ value }) => value)}
+        maxTags={TAGS_AT_MOST}
+        data-autofocus
+        value={tags}
+        searchValue={part}
+        onSearchChange={setPart}
+        onChange={setTags}
+      />
+    </ReasonDialog>
+  );
+}

@@ -1,0 +1,101 @@
+import { Button, Group, Menu } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { noteQuery, type Notes, notesQuery } from "@/api/notes";
+import { useMayOperate } from "@/api/session";
+import type { RunEvent } from "@/api/types";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { hasDraft } from "@/components/useDraft";
+import { visible } from "@/format";
+import { authorName } from "@/pages/run/notes/merging";
+import { NotesEditor, draftOf } from "@/pages/run/notes/NotesEditor";
+import css from "./notes.module.css";
+
+const Markdown = lazy(() => import("@/pages/run/notes/Markdown"));
+
+function Earlier({ notes, shown, onShow }: { notes: Notes; shown: number | null; onShow: (revision: number | null) => void }) {
+  if (notes.earlier.length === 0) return null;
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <Button size="compact-sm" variant="default">History</Button>
+      </Menu.Target>
+      <Menu.Dropdown className={css.history}>
+        <Menu.Item onClick={() => onShow(null)}>{shown === null ? "✓ " : ""}As they are: revision {notes.revision}</Menu.Item>
+        {notes.earlier.map(({ revision, author, at, letters }) => (
+          <Menu.Item key={revision} onClick={() => onShow(revision)}>
+            {shown === revision ? "✓ " : ""}Revision {revision} by {visible(authorName(author))}, <Age at={at} suffix=" ago" />
+            <span className="faint"> · {letters.toLocaleString("en-US")} letters</span>
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+function Text({ run, notes, shown }: { run: string; notes: Notes; shown: number | null }) {
+  const earlier = useQuery({ ...noteQuery(run, shown ?? 0), enabled: shown !== null });
+  const text = shown === null ? notes.text : earlier.data?.text;
+  if (earlier.error) return <ErrorState title="That revision cannot be shown" error={earlier.error} />;
+  return <Suspense>{text !== undefined && <Markdown text={text} />}</Suspense>;
+}
+
+/** Asks again when an event tells that somebody edited them. */
+function useNotes(run: string, events: RunEvent[]) {
+  const queries = useQueryClient();
+  const edited = events.findLast(({ kind }) => kind === "notes_edited")?.id ?? 0;
+  const seen = useRef(edited);
+  useEffect(() => {
+    if (edited === seen.current) return;
+    seen.current = edited;
+    void queries.invalidateQueries({ queryKey: notesQuery(run).queryKey, exact: true });
+  }, [queries, run, edited]);
+  return useQuery(notesQuery(run));
+}
+
+type Props = { run: string; events: RunEvent[] };
+
+/** What people have to say about the run; written where it stands. */
+export default function NotesPanel({ run, events }: Props) {
+  const mayOperate = useMayOperate();
+  const { data: notes, error } = useNotes(run, events);
+  const [isWriting, setWriting] = useState(() => hasDraft(draftOf(run)));
+  const [shown, setShown] = useState<number | null>(null);
+  const isEmpty = !notes || notes.text === "";
+  if (error) return <ErrorState title="The notes cannot be shown" error={error} />;
+  if (!notes) return null;
+  return (
+    <Panel
+      title="Notes"
+      note={notes.at && !isEmpty && <>{visible(authorName(notes.author))}, <Age at={notes.at} suffix=" ago" /></>}
+      aside={
+        !isWriting && (
+          <Group gap="xs">
+            <Earlier notes={notes} shown={shown} onShow={setShown} />
+            {mayOperate && <Button size="compact-sm" variant="default" onClick={() => setWriting(true)}>{isEmpty ? "Write notes" : "Edit notes"}</Button>}
+          </Group>
+        )
+      }
+    >
+      {isWriting && mayOperate ? (
+        <NotesEditor
+          run={run}
+          notes={notes}
+          onClose={() => {
+            setWriting(false);
+            setShown(null);
+          }}
+        />
+      ) : isEmpty && shown === null ? (
+        <span className="small faint">None yet: what the run is for, what was seen, what comes next.</span>
+      ) : (
+        <>
+          {shown !== null && <p className={`small ${css.old}`} role="status">This is revision {shown}, which was replaced.</p>}
+          <Text run={run} notes={notes} shown={shown} />
+        </>
+      )}
+    </Panel>
+  );
+}
