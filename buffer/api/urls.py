@@ -17,6 +17,7 @@ from buffer.api import (
     limits,
     marks,
     mixing,
+    prompts,
     quarantine,
     queues,
     replay,
@@ -25,6 +26,7 @@ from buffer.api import (
 
 urlpatterns = [
     path("limits", limits.LimitsView.as_view()),
+    path("prompts", prompts.PromptsView.as_view()),
     path("segments", segments.SegmentsView.as_view()),
     path("runs/<slug:run>/groups", groups.GroupsView.as_view()),
     path("runs/<slug:run>/groups/facets", group_lists.GroupFacetsView.as_view()),

@@ -93,6 +93,8 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "runs.csv"): READ_ALL,
     ("GET", "run-filter"): READ_ALL,
     ("GET", "run-filter/values"): READ_ALL,
+    ("GET", "run-costs"): READ_ALL,
+    ("GET", "prompts"): READ_ALL,
     ("GET", "run-outlooks"): READ_ALL,
     ("GET", "run-verdicts"): READ_ALL,
     ("POST", "run-actions"): OPERATE,

@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.deck import Deck
 from tests.e2e.conftest import VIEWER, sign_in
+from tests.e2e.pushed_groups import conversation, outside_run, push
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 STEPS = 400
@@ -154,3 +155,20 @@ def test_a_run_that_is_not_there_costs_the_others_nothing(signed_in: Page, measu
     overlay(page, "loss").scroll_into_view_if_needed()
     expect(overlay(page, "loss").locator("canvas")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_what_runs_were_asked_alike_and_what_became_of_their_data_stand_beside_each_other(
+    page: Page, deck: Deck
+) -> None:
+    for run, answer in (("alike-a", "four"), ("alike-b", "five")):
+        outside_run(deck, run)
+        push(deck, run, conversation("What is 2 + 2?", "no idea", answer, scores=[0.0, 1.0]))
+    sign_in(page, VIEWER)
+    page.goto("/compare?runs=alike-a,alike-b")
+
+    expect(page.get_by_label("Sample of alike-a")).to_contain_text("four")
+    expect(page.get_by_label("Sample of alike-b")).to_contain_text("five")
+    costs = page.locator('tr[data-cost="alike-a"]')
+    expect(costs).to_contain_text("unknown")
+    page.get_by_label("Prompts").get_by_role("button").first.click()
+    expect(page).to_have_url(re.compile("prompt=[0-9a-f]{32}"))

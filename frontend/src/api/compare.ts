@@ -3,6 +3,7 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import { NEWEST } from "@/api/runLists";
+import type { components } from "@/api/schema";
 import type { BatchRow } from "@/api/types";
 
 const FOUND_AT_MOST = 30;
@@ -31,6 +32,31 @@ export function metricNamesQuery(run: string, search: string) {
       return { run, names: results.map(({ name }) => name), total };
     },
     staleTime: FRESH_MS,
+    retry: false,
+  });
+}
+
+export type RunCost = components["schemas"]["RunCost"];
+export type PromptRow = components["schemas"]["PromptRow"];
+
+/** What became of the data of runs, and how long their workers lived for it. */
+export function runCostsQuery(runs: string[]) {
+  return queryOptions({
+    queryKey: ["run-costs", runs],
+    queryFn: async (): Promise<RunCost[]> => (await body(api.GET("/api/run-costs", { params: { query: { runs: runs.join(",") } } }))).results,
+    refetchInterval: FRESH_MS,
+    placeholderData: keepPreviousData,
+    retry: false,
+  });
+}
+
+/** What runs were asked lately, what most were asked first. */
+export function promptsQuery(runs: string[]) {
+  return queryOptions({
+    queryKey: ["prompts", runs],
+    queryFn: async (): Promise<PromptRow[]> => (await body(api.GET("/api/prompts", { params: { query: { runs: runs.join(",") } } }))).results,
+    staleTime: FRESH_MS,
+    placeholderData: keepPreviousData,
     retry: false,
   });
 }

@@ -390,6 +390,23 @@ export interface paths {
         patch: operations["presets_change"];
         trace?: never;
     };
+    "/api/prompts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return prompts that the runs were asked lately, and how each of them did. */
+        get: operations["prompts_of_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/run-actions": {
         parameters: {
             query?: never;
@@ -437,6 +454,23 @@ export interface paths {
         };
         /** @description Return the JSON Schema of a run's configuration, and the presets. */
         get: operations["run_config_schema"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/run-costs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return what became of the data of runs, and how long their workers lived for it. */
+        get: operations["run_costs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -5572,6 +5606,37 @@ export interface components {
             memory_bytes: number | null;
         };
         /**
+         * PromptInRun
+         * @description How a run did on a prompt, by its newest 16 groups of it.
+         */
+        PromptInRun: {
+            run: string;
+            groups: number;
+            newest: number;
+            policy_step: number | null;
+            score_mean: number | null;
+            score_min: number | null;
+            score_max: number | null;
+        };
+        /**
+         * PromptList
+         * @description Prompts among the newest 1,000 groups of each run, those that most were asked first.
+         */
+        PromptList: {
+            results: components["schemas"]["PromptRow"][];
+        };
+        /**
+         * PromptRow
+         * @description A prompt; runs that were never asked it are not in `runs`.
+         */
+        PromptRow: {
+            prompt: string;
+            excerpt: string;
+            lesson: string;
+            example: string;
+            runs: components["schemas"]["PromptInRun"][];
+        };
+        /**
          * PushAnswer
          * @description Answer to a push; buffer sizes count sequences that wait for others.
          */
@@ -5931,6 +5996,28 @@ export interface components {
         RunConfigSchema: {
             schema: Record<string, unknown>;
             presets: components["schemas"]["Preset"][];
+        };
+        /**
+         * RunCost
+         * @description What became of a run's data, and what its workers took for it; null is not known.
+         */
+        RunCost: {
+            run: string;
+            /** @enum {unknown} */
+            unit: "fragments" | "groups";
+            ledger: components["schemas"]["KindLedger"];
+            confirmed_batches: number;
+            served_sequences: number | null;
+            served_tokens: number | null;
+            worker_seconds: number | null;
+            gpu_seconds: number | null;
+        };
+        /**
+         * RunCosts
+         * @description Costs of several runs.
+         */
+        RunCosts: {
+            results: components["schemas"]["RunCost"][];
         };
         /**
          * RunDetail
@@ -8496,6 +8583,68 @@ export interface operations {
             };
         };
     };
+    prompts_of_runs: {
+        parameters: {
+            query: {
+                /** @description Comma-separated. */
+                runs: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PromptList"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     runs_act_on_many: {
         parameters: {
             query?: never;
@@ -8616,6 +8765,60 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_costs: {
+        parameters: {
+            query: {
+                /** @description Comma-separated. */
+                runs: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCosts"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -13,8 +13,10 @@ import { Skeletons } from "@/components/Skeletons";
 import { ConfigDiff } from "./ConfigDiff";
 import { unionOf } from "./comparing";
 import { type Looked, lookedOf } from "./looked";
+import { Costs } from "./Costs";
 import { MetricPicker } from "./MetricPicker";
 import { Overlay } from "./Overlay";
+import { Prompts } from "./Prompts";
 import { RunChips } from "./RunChips";
 import { RunPicker } from "./RunPicker";
 import { Summary } from "./Summary";
@@ -101,6 +103,8 @@ function Comparison({ chosen, looked, search, hidden, change }: Props) {
         ))}
       </div>
       <Summary chosen={chosen} metrics={metrics.shown} looked={looked} />
+      <Costs runs={looked.runs} places={looked.places} />
+      <Prompts runs={looked.runs} places={looked.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
       <ConfigDiff
         chosen={chosen}
         places={looked.places}

@@ -20,6 +20,8 @@ export type CompareSearch = {
   hide?: string;
   /** Whether rows of the configuration are shown in which all agree. */
   config?: "all";
+  /** Digest of the prompt whose samples stand beside each other. */
+  prompt?: string;
 };
 
 export const RUNS_AT_MOST = 20;
@@ -41,6 +43,7 @@ export function compareSearch(search: Record<string, unknown>): CompareSearch {
     log: words(search.log),
     hide: words(search.hide),
     config: search.config === "all" ? "all" : undefined,
+    prompt: typeof search.prompt === "string" && /^[0-9a-f]{32}$/.test(search.prompt) ? search.prompt : undefined,
   };
 }
 

@@ -16,14 +16,12 @@ function GroupLine({ run, group, query, words, least, most }: LineProps) {
   const from = group.lesson || group.environment || (group.env_id === null ? "" : `environment ${group.env_id}`);
   return (
     <tr className="opens" data-row data-group={group.id}>
-      <td className={styles.markCell}>
-        <MarkCell run={run} group={group} words={words} />
-      </td>
       <td className={styles.what}>
         <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(group.id) }} search={query} className="strong" data-open>
           {group.excerpt ? plain(group.excerpt) : `Group ${group.id}`}
         </Link>
         <div className={styles.under}>
+          <MarkCell run={run} group={group} words={words} />
           <span className="mono">#{group.id}</span>
           {from && <span>{plain(from)}</span>}
           <Flags flags={group.flags} />
@@ -63,7 +61,6 @@ export function GroupTable({ run, groups, query, words }: Props) {
         <caption className="unseen">Trajectory groups</caption>
         <thead>
           <tr>
-            <th scope="col"><span className="unseen">Mark</span></th>
             <th scope="col">Group</th>
             <th scope="col" title="A dot for each sequence; the stroke is their mean">
               Scores{scores.length > 0 && most > least ? ` ${number(least)} … ${number(most)}` : ""}

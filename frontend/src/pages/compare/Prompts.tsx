@@ -1,0 +1,101 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type PromptRow, promptsQuery } from "@/api/compare";
+import { messagesQuery, sequencesQuery } from "@/api/groups";
+import { lookAt } from "@/charts/looks";
+import { Swatch } from "@/charts/Swatch";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { number, policyStep } from "@/format";
+import { plain } from "@/pages/viewer/hostile";
+import css from "./prompts.module.css";
+
+const CHARACTERS_SHOWN = 4000;
+
+type InRun = PromptRow["runs"][number];
+
+/** The best answer of a run's newest group of the prompt, as it was said. */
+function BestAnswer({ run, group }: { run: string; group: number }) {
+  const sequences = useQuery(sequencesQuery(run, group));
+  const best = [...(sequences.data?.results ?? [])].sort((one, other) => (other.score ?? -Infinity) - (one.score ?? -Infinity))[0];
+  const said = useQuery({ ...messagesQuery(run, group, best?.index ?? 0, CHARACTERS_SHOWN), enabled: best !== undefined && sequences.data?.has_messages === true });
+  const problem = sequences.error ?? said.error;
+  if (problem) return <p className="small soft">{problem.message}</p>;
+  if (sequences.data && !sequences.data.has_messages) return <p className="small soft">Its group has tokens and no messages: open it.</p>;
+  const first = said.data?.results.findIndex(({ role }) => role === "assistant") ?? -1;
+  const answer = first < 0 ? [] : (said.data?.results.slice(first) ?? []);
+  return (
+    <>
+      {answer.map((message) => (
+        <div key={message.index} className={css.said}>
+          <span className="faint tiny">{plain(message.role)}</span>
+          <p>{plain(message.text)}</p>
+        </div>
+      ))}
+      {said.data && answer.length === 0 && <p className="small soft">Nothing was answered.</p>}
+      {best && <p className="faint tiny">the best of {number(sequences.data?.results.length)}, score {number(best.score)}</p>}
+    </>
+  );
+}
+
+function Sample({ run, place, found, prompt }: { run: string; place: number; found: InRun | undefined; prompt: string }) {
+  return (
+    <section className={css.sample} aria-label={`Sample of ${run}`}>
+      <h3>
+        <Swatch look={lookAt(place)} /> {run}
+      </h3>
+      {found ? (
+        <>
+          <p className="small soft">
+            mean <b>{number(found.score_mean)}</b>, {number(found.score_min)} to {number(found.score_max)}, over its newest {number(found.groups)} {found.groups === 1 ? "group" : "groups"} ·{" "}
+            <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(found.newest) }}>group {found.newest}</Link>
+            {found.policy_step !== null && <> by policy {policyStep(found.policy_step)}</>} ·{" "}
+            <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ prompt }}>all of it</Link>
+          </p>
+          <BestAnswer run={run} group={found.newest} />
+        </>
+      ) : (
+        <p className="small faint">It was not asked this.</p>
+      )}
+    </section>
+  );
+}
+
+type Props = { runs: string[]; places: Map<string, number>; chosen: string | undefined; onChoose: (prompt: string) => void };
+
+/** What several runs were asked alike, and what each answered. */
+export function Prompts({ runs, places, chosen, onChoose }: Props) {
+  const { data, error } = useQuery({ ...promptsQuery(runs), enabled: runs.length > 0 });
+  if (error) return <ErrorState title="Samples of the same prompt cannot be shown" error={error} />;
+  if (!data) return null;
+  const shown = data.find(({ prompt }) => prompt === chosen) ?? data[0];
+  const shared = data.filter((row) => row.runs.length > 1).length;
+  const note = shared > 0 ? `${number(shared)} prompts that several of them were asked` : "no prompt is shared by what they were asked lately";
+  return (
+    <Panel title="Same prompt" note={note}>
+      {!shown && <p className="small soft">No group of these runs has a prompt that the deck could read: groups of fleets that step environments have none, and those of before this version were not looked at for it.</p>}
+      {shown && (
+        <div className={css.page}>
+          <ul className={css.list} aria-label="Prompts">
+            {data.map((row) => (
+              <li key={row.prompt}>
+                <button type="button" aria-pressed={row === shown} onClick={() => onChoose(row.prompt)}>
+                  <span className={css.excerpt}>{plain(row.excerpt || row.example || row.prompt.slice(0, 8))}</span>
+                  <span className="faint tiny">
+                    {row.lesson && `${plain(row.lesson)} · `}
+                    {row.runs.length > 1 ? `${row.runs.length} runs` : row.runs[0]?.run}
+                  </span>
+                </button>
+              </li>
+            ))}
+          </ul>
+          <div className={css.samples}>
+            {runs.map((run) => (
+              <Sample key={run} run={run} place={places.get(run) ?? 0} prompt={shown.prompt} found={shown.runs.find((each) => each.run === run)} />
+            ))}
+          </div>
+        </div>
+      )}
+    </Panel>
+  );
+}

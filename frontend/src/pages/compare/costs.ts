@@ -1,0 +1,20 @@
+/** Say what runs got for what they took. Pure. */
+
+import type { RunCost } from "@/api/compare";
+
+/** So much a unit of time; null where either is not known, or no time has passed. */
+export function rateOf(amount: number | null, seconds: number | null, unitSeconds = 1): number | null {
+  return amount === null || seconds === null || seconds <= 0 ? null : (amount * unitSeconds) / seconds;
+}
+
+/** Reasons for which any of the runs dropped something, those that cost most first. */
+export function reasonsOf(costs: RunCost[]): string[] {
+  const sums = new Map<string, number>();
+  for (const { ledger } of costs) for (const [reason, items] of Object.entries(ledger.dropped)) if (items > 0) sums.set(reason, (sums.get(reason) ?? 0) + items);
+  return [...sums].sort((one, other) => other[1] - one[1] || one[0].localeCompare(other[0])).map(([reason]) => reason);
+}
+
+/** The part of what was accepted; null where nothing was. */
+export function shareOf(items: number, { ledger }: RunCost): number | null {
+  return ledger.accepted > 0 ? items / ledger.accepted : null;
+}

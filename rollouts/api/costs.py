@@ -1,0 +1,37 @@
+"""Let people see what runs cost beside each other."""
+
+from typing import Final
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.selectors.costs import run_costs
+from rollouts.wire.costs import RunCosts
+from runs.api.bodies import InvalidBody, answer
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+from runs.selectors import run_named
+
+RUNS_AT_MOST: Final = 20
+
+
+class CostsView(APIView):
+    """Costs of several runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_costs",
+        parameters=[OpenApiParameter("runs", str, required=True, description="Comma-separated.")],
+        responses={200: RunCosts, **problems(400, 401, 403, 404)},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Return what became of the data of runs, and how long their workers lived for it."""
+        text = request.query_params.get("runs", "")
+        names = list(dict.fromkeys(name for name in text.split(",") if name))
+        if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
+            raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
+        return answer(RunCosts(results=run_costs([run_named(name) for name in names])))
