@@ -31,6 +31,7 @@ _SHOWN: Final = {
     ("cpus", "cpus_used"): "CPU",
     ("gpus", "gpus_used"): "GPU",
     ("memory_bytes", "memory_used_bytes"): "memory",
+    ("object_store_bytes", "object_store_used_bytes"): "object_store_memory",
 }
 
 
@@ -72,7 +73,8 @@ class Cluster(Protocol):
         """Return what each node has, and what actors have reserved of it.
 
         Each has `node`, `host`, `is_head`, `alive`, and as totals and reserved parts `cpus`,
-        `cpus_used`, `gpus`, `gpus_used`, `memory_bytes`, `memory_used_bytes`.
+        `cpus_used`, `gpus`, `gpus_used`, `memory_bytes`, `memory_used_bytes`,
+        `object_store_bytes`, `object_store_used_bytes`.
         """
 
 

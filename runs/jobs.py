@@ -36,6 +36,12 @@ def forget_silent_parts() -> int:
     return services.forget_silent_parts(now=timezone.now())
 
 
+@shared_task(name="runs.jobs.take_deck_sample")
+def take_deck_sample() -> None:
+    """Write down how large the deck is: what is foretold of its disk comes from that."""
+    services.take_deck_sample(now=timezone.now())
+
+
 @shared_task(name="runs.jobs.watch_conditions")
 def watch_conditions() -> int:
     """Raise alerts for what is wrong now and resolve those of what is not; return how many."""

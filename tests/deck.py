@@ -79,6 +79,9 @@ class Deck:
         assert answer.is_success, answer.text
         return answer.json()
 
+    def delete(self, path: str) -> None:
+        self.http.delete(path).raise_for_status()
+
     def is_ready(self) -> bool:
         assert self.process.poll() is None, f"the deck ended: {self.log()}"
         return self.http.get("/healthz/ready").status_code == 200

@@ -92,6 +92,13 @@ export function clock(iso: string | null | undefined): string {
   return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone: timeZone() });
 }
 
+/** The ISO time with its day, in the zone that the reader chose, to the minute. */
+export function dayAndClock(iso: string | null | undefined): string {
+  const at = iso ? new Date(iso) : null;
+  if (!at || Number.isNaN(at.getTime())) return NOTHING;
+  return at.toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: timeZone() });
+}
+
 /** The ISO time in UTC, for tooltips. */
 export function utc(iso: string | null | undefined): string {
   const at = iso ? new Date(iso) : null;

@@ -44,6 +44,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 60.0,
         "options": {"expires": 60.0},
     },
+    "take a sample of the deck": {
+        "task": "runs.jobs.take_deck_sample",
+        "schedule": 60.0,
+        "options": {"expires": 60.0},
+    },
     "watch conditions": {
         "task": "runs.jobs.watch_conditions",
         "schedule": 5.0,

@@ -64,6 +64,7 @@ from rollouts.selectors.metrics import (
 from rollouts.selectors.moments import moment
 from rollouts.selectors.outlooks import figure_outlooks, fleet_outlooks
 from rollouts.selectors.pipelines import pipeline_of, verdict_of, verdicts
+from rollouts.selectors.places import workers_by_node
 from rollouts.selectors.series import AXES, TIMES, Asked, lines
 from rollouts.selectors.wanted import LOG_WANTED_FOR, LOGS_AT_ONCE
 from rollouts.selectors.worker_stacks import worker_stacks
@@ -131,4 +132,5 @@ __all__ = [
     "verdicts",
     "weights_transfers",
     "worker_stacks",
+    "workers_by_node",
 ]

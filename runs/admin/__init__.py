@@ -1,6 +1,7 @@
 """The admin of runs, and what the admins of other apps build on."""
 
 from runs.admin import alerts as alerts
+from runs.admin import deck as deck
 from runs.admin import people as people
 from runs.admin import rows as rows
 from runs.admin import writings as writings

@@ -6,6 +6,7 @@ from django.urls.converters import IntConverter
 from runs.api.alert_rules import AlertRulesView, AlertRuleView, EndSilenceView, SilencesView
 from runs.api.alerts import AcknowledgeView, AlertsView, AlertView, ResolveView
 from runs.api.notes import NotesView, NoteView
+from runs.api.notices import NoticeView
 from runs.api.presets import PresetsView, PresetView
 from runs.api.run_lists import (
     FilterValuesView,
@@ -69,6 +70,7 @@ register_converter(LargeNumber, "large")
 register_converter(Step, "step")
 
 urlpatterns = [
+    path("deck/notice", NoticeView.as_view()),
     path("session", SessionView.as_view()),
     path("sessions", SessionsView.as_view()),
     path("sessions/<slug:browser>", BrowserView.as_view()),

@@ -3,6 +3,7 @@
 from runs.models.alert_rules import AlertRule, AlertSilence
 from runs.models.alerts import Alert, AlertDelivery
 from runs.models.calls import ApiCall
+from runs.models.deck import DeckNotice, DeckSample
 from runs.models.events import RunEvent
 from runs.models.notes import RunNote
 from runs.models.parts import PART_KINDS, DeckPart
@@ -29,7 +30,9 @@ __all__ = [
     "AlertSilence",
     "ApiCall",
     "ApiToken",
+    "DeckNotice",
     "DeckPart",
+    "DeckSample",
     "Environment",
     "PolicyVersion",
     "Run",

@@ -1,12 +1,14 @@
 """Change what the platform remembers about runs."""
 
 from runs.services.calls import forget_calls, keep_calls
+from runs.services.deck_notices import clear_notice, set_notice
 from runs.services.deck_parts import (
     doubt_part,
     forget_dead_parts,
     forget_silent_parts,
     prove_part,
 )
+from runs.services.deck_samples import take_deck_sample
 from runs.services.environment_settings import EnvironmentNotFound, change_environment
 from runs.services.events import record_event
 from runs.services.lifecycle import (
@@ -49,6 +51,7 @@ __all__ = [
     "change_preset",
     "change_settings",
     "check_name",
+    "clear_notice",
     "configured",
     "create",
     "create_and_start",
@@ -73,8 +76,10 @@ __all__ = [
     "reset_run",
     "revoke_token",
     "save_preset",
+    "set_notice",
     "set_tags",
     "sync_weights",
+    "take_deck_sample",
     "unarchive",
     "unpin_weights",
     "user_of_one_time_token",

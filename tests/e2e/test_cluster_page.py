@@ -47,3 +47,42 @@ def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, deck: 
     expect(broker.locator("[data-state=up]")).to_be_visible(timeout=60_000)
     expect(broker).not_to_contain_text("unix://")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_what_everybody_is_told_stands_on_every_page_until_it_is_taken_down(
+    signed_in: Page, deck: Deck
+) -> None:
+    page = signed_in
+    page.goto("/cluster")
+    try:
+        page.get_by_role("button", name="Tell everybody").click()
+        dialog = page.get_by_role("dialog", name="Tell everybody")
+        dialog.get_by_label("Notice").fill("The disk is changed at noon <b id=hostile>.")
+        dialog.get_by_label("Reason").fill("it is full")
+        dialog.get_by_role("button", name="Tell everybody").click()
+        expect(page.locator("[data-notice]")).to_contain_text("noon <b id=hostile>")
+        page.goto("/audit")
+        expect(page.locator("[data-notice]")).to_be_visible()
+        expect(page.locator("[data-row]").first).to_contain_text("it is full")
+
+        page.goto("/cluster")
+        page.get_by_role("button", name="Take it down").click()
+        dialog = page.get_by_role("dialog", name="Take the notice down")
+        dialog.get_by_role("button", name="Take it down").click()
+
+        expect(page.locator("[data-notice]")).to_have_count(0)
+        expect(page.get_by_role("region", name="Notice")).to_contain_text("Nobody is told")
+    finally:
+        deck.delete("/api/deck/notice")
+
+
+def test_tables_growth_and_machines_are_shown_and_nothing_is_foretold_too_early(
+    signed_in: Page,
+) -> None:
+    page = signed_in
+    page.goto("/cluster")
+    tables = page.get_by_role("region", name="Largest tables")
+    expect(tables.locator("tbody tr")).to_have_count(6)
+    growth = page.get_by_role("region", name="Growth")
+    expect(growth.locator("[data-forecast='unknown']")).to_contain_text("Too early to tell")
+    expect(page.get_by_role("region", name="PostgreSQL")).to_contain_text("Oldest xmin")

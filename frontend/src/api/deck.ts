@@ -16,7 +16,13 @@ export type ProcessRow = Schemas["ProcessRow"];
 export type JobWorker = Schemas["WorkerRow"];
 export type BrowserRow = Schemas["BrowserRow"];
 
+export type NodeWorkers = Schemas["NodeWorkers"];
+export type Growth = Schemas["Growth"];
+export type Notice = Schemas["Notice"];
+export type NoticeWanted = Schemas["NoticeWantedRequest"];
+
 const REREAD_MS = 5_000;
+const NOTICE_MS = 30_000;
 
 export const clusterQuery = queryOptions({
   queryKey: ["cluster"],
@@ -29,6 +35,29 @@ export const deckQuery = queryOptions({
   queryFn: () => body(api.GET("/api/deck")),
   staleTime: 60_000,
 });
+
+/** What everybody is told; one that is new shows within half a minute. */
+export const noticeQuery = queryOptions({
+  queryKey: ["notice"],
+  queryFn: async () => (await body(api.GET("/api/deck/notice"))).notice,
+  refetchInterval: NOTICE_MS,
+});
+
+export function useSetNotice() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (wanted: NoticeWanted) => body(api.PUT("/api/deck/notice", { body: wanted })),
+    onSuccess: ({ notice }) => queries.setQueryData(noticeQuery.queryKey, notice),
+  });
+}
+
+export function useClearNotice() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (reason: string) => body(api.DELETE("/api/deck/notice", { params: { query: { reason } } })),
+    onSuccess: ({ notice }) => queries.setQueryData(noticeQuery.queryKey, notice),
+  });
+}
 
 export const browsersQuery = queryOptions({
   queryKey: ["browsers"],

@@ -285,6 +285,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/deck/notice": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Show what everybody is told at present. */
+        get: operations["notice_show"];
+        /** @description Tell everybody something, in place of what was told before. */
+        put: operations["notice_set"];
+        post?: never;
+        /** @description Tell everybody nothing more. */
+        delete: operations["notice_clear"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/environments": {
         parameters: {
             query?: never;
@@ -3685,6 +3704,8 @@ export interface components {
             database: components["schemas"]["DatabasePart"];
             broker: components["schemas"]["BrokerPart"];
             storage: components["schemas"]["StoragePart"];
+            placements: components["schemas"]["NodeWorkers"][];
+            growth: components["schemas"]["Growth"];
             versions: {
                 [key: string]: string;
             };
@@ -3790,6 +3811,12 @@ export interface components {
             size_bytes: number | null;
             /** @default null */
             replicas: number | null;
+            /** @default null */
+            tables: components["schemas"]["TableRow"][] | null;
+            /** @default null */
+            oldest_xmin_transactions: number | null;
+            /** @default null */
+            wal_bytes: number | null;
         };
         /**
          * Deck
@@ -3901,6 +3928,20 @@ export interface components {
          */
         Detail: {
             detail: string;
+        };
+        /**
+         * DiskForecast
+         * @description When pushes will be refused for want of room, at the rate of the last hours.
+         */
+        DiskForecast: {
+            /** @enum {unknown} */
+            state: "below" | "shrinks" | "steady" | "unknown";
+            /** @default null */
+            per_hour: number | null;
+            /** @default null */
+            seconds_left: number | null;
+            /** @default null */
+            at: string | null;
         };
         /**
          * Drawn
@@ -4584,6 +4625,19 @@ export interface components {
                 [key: string]: number;
             };
             admission_remaining: number;
+        };
+        /**
+         * Growth
+         * @description How the deck grew over the last hours, from a sample a minute.
+         */
+        Growth: {
+            since: string | null;
+            samples: number;
+            database_bytes_per_hour: number | null;
+            wal_bytes_per_hour: number | null;
+            disk: components["schemas"]["DiskForecast"];
+            database_bytes: number[];
+            disk_free_bytes: number[];
         };
         /**
          * HTTPValidationError
@@ -5282,6 +5336,15 @@ export interface components {
             after: number;
         };
         /**
+         * NodeWorkers
+         * @description Workers of one run on one node, as they last said.
+         */
+        NodeWorkers: {
+            node: string;
+            run: string;
+            workers: number;
+        };
+        /**
          * Note
          * @description The notes as one edit left them, in Markdown.
          */
@@ -5312,6 +5375,35 @@ export interface components {
             author: string;
             at: string | null;
             earlier: components["schemas"]["NoteRevision"][];
+        };
+        /**
+         * Notice
+         * @description What an operator tells everybody.
+         */
+        Notice: {
+            text: string;
+            reason: string;
+            until: string | null;
+            set_by: string;
+            set_at: string;
+        };
+        /**
+         * NoticeAnswer
+         * @description What everybody is told at present.
+         */
+        NoticeAnswer: {
+            notice: components["schemas"]["Notice"] | null;
+        };
+        /**
+         * NoticeWanted
+         * @description Body of ``PUT /api/deck/notice``.
+         */
+        NoticeWantedRequest: {
+            text: string;
+            /** @default null */
+            until: string | null;
+            /** @default  */
+            reason: string;
         };
         /**
          * Outcome
@@ -5761,6 +5853,10 @@ export interface components {
             gpus_used: number;
             memory_bytes: number;
             memory_used_bytes: number;
+            /** @default 0 */
+            object_store_bytes: number;
+            /** @default 0 */
+            object_store_used_bytes: number;
         };
         /**
          * RayPart
@@ -6664,6 +6760,17 @@ export interface components {
             /** @enum {unknown} */
             type: "subscribe";
             topic: string;
+        };
+        /**
+         * TableRow
+         * @description One of the largest tables, as PostgreSQL's own statistics have it.
+         */
+        TableRow: {
+            name: string;
+            size_bytes: number;
+            live_rows: number;
+            dead_rows: number;
+            vacuumed_at: string | null;
         };
         /**
          * TaskEpisodes
@@ -8111,6 +8218,126 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Deck"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    notice_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeAnswer"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    notice_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoticeWantedRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeAnswer"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    notice_clear: {
+        parameters: {
+            query?: {
+                /** @description Kept in the audit. */
+                reason?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeAnswer"];
                 };
             };
             401: {

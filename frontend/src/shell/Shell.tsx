@@ -11,6 +11,7 @@ import { KEYED_TABS } from "@/pages/run/tabs";
 import { choose, preferences } from "@/preferences";
 import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
+import { Notice } from "@/shell/Notice";
 import { Rail } from "@/shell/Rail";
 import { focusFilter, moveRow, useShortcuts } from "@/shell/keyboard";
 import { recentRuns } from "@/shell/palette/recent";
@@ -100,6 +101,7 @@ export function Shell() {
       <div className="deck">
         <Rail />
         <main className="page" id="main">
+          <Notice />
           <Outlet />
         </main>
       </div>

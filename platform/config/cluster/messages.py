@@ -5,6 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from runs.wire.deck import Growth
+
 PartState = Literal["up", "down", "unknown", "absent"]
 
 
@@ -18,6 +20,19 @@ class Part(Struct, frozen=True, kw_only=True):
     problem: str
     took_ms: float | None
     """How long its last answer took."""
+
+
+class TableRow(Struct, frozen=True, kw_only=True):
+    """One of the largest tables, as PostgreSQL's own statistics have it."""
+
+    name: str
+    size_bytes: int
+    """With its indexes and what lies outside of it."""
+    live_rows: int
+    dead_rows: int
+    """Not yet cleaned away."""
+    vacuumed_at: datetime | None
+    """Null: not since the statistics began."""
 
 
 class DatabasePart(Part, frozen=True, kw_only=True):
@@ -36,6 +51,12 @@ class DatabasePart(Part, frozen=True, kw_only=True):
     size_bytes: int | None = None
     """Null: counting took too long."""
     replicas: int | None = None
+    tables: list[TableRow] | None = None
+    """The largest ones; null: this role may not ask, or it took too long, as below."""
+    oldest_xmin_transactions: int | None = None
+    """Transactions since the oldest one that keeps dead rows from being cleaned away."""
+    wal_bytes: int | None = None
+    """Write-ahead log on disk."""
 
 
 class BrokerPart(Part, frozen=True, kw_only=True):
@@ -81,6 +102,8 @@ class RayNode(Struct, frozen=True, kw_only=True):
     gpus_used: float
     memory_bytes: float
     memory_used_bytes: float
+    object_store_bytes: float = 0.0
+    object_store_used_bytes: float = 0.0
 
 
 class RayPart(Part, frozen=True, kw_only=True):
@@ -101,6 +124,14 @@ class ProcessRow(Struct, frozen=True, kw_only=True):
     proven_at: datetime
     version: str
     memory_bytes: int | None
+
+
+class NodeWorkers(Struct, frozen=True, kw_only=True):
+    """Workers of one run on one node, as they last said."""
+
+    node: str
+    run: str
+    workers: int
 
 
 class ActiveJob(Struct, frozen=True, kw_only=True):
@@ -134,6 +165,9 @@ class Cluster(Struct, frozen=True, kw_only=True):
     database: DatabasePart
     broker: BrokerPart
     storage: StoragePart
+    placements: list[NodeWorkers]
+    """Which run's workers are where."""
+    growth: Growth
     versions: dict[str, str]
 
 

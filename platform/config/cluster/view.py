@@ -25,6 +25,7 @@ from config.cluster.messages import (
     Cluster,
     DatabasePart,
     Deck,
+    NodeWorkers,
     Part,
     PartState,
     ProcessRow,
@@ -35,12 +36,14 @@ from config.cluster.messages import (
 )
 from config.versions import own_version, versions
 from rollouts import jobs
+from rollouts import selectors as rollout_selectors
 from runs.api.bodies import answer
 from runs.api.identity import caller_of, person_of
 from runs.api.openapi import problems
 from runs.api.permissions import Known, Readers
 from runs.core import rights
 from runs.models import DeckPart
+from runs.selectors import deck
 
 P = TypeVar("P", bound=Part)
 WAIT_SECONDS: Final = 1.0
@@ -164,6 +167,13 @@ def _cluster(
             place=place if is_admin else None,
             keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES,
             kept_bytes=int(kept["size_bytes__sum"] or 0),
+        ),
+        placements=[
+            NodeWorkers(node=node, run=run, workers=workers)
+            for node, run, workers in rollout_selectors.workers_by_node()
+        ],
+        growth=deck.growth(
+            keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES, now=timezone.now()
         ),
         versions=versions(),
     )

@@ -1,16 +1,20 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { type BrokerPart, clusterQuery, type DatabasePart, type RayPart, type StoragePart } from "@/api/deck";
+import { type BrokerPart, clusterQuery, type DatabasePart, type NodeWorkers, type RayPart, type StoragePart } from "@/api/deck";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { bytes, duration, number } from "@/format";
+import { bytes, count, duration, number } from "@/format";
 import { Bar } from "@/pages/cluster/Bar";
+import { GrowthPanel } from "@/pages/cluster/GrowthPanel";
+import { NoticePanel } from "@/pages/cluster/NoticePanel";
 import { PartPanel } from "@/pages/cluster/PartPanel";
 import { verdict } from "@/pages/cluster/parts";
 import { Processes } from "@/pages/cluster/Processes";
 import { RayNodes } from "@/pages/cluster/RayNodes";
+import { Tables } from "@/pages/cluster/Tables";
+import { Topology } from "@/pages/cluster/Topology";
 import css from "./cluster.module.css";
 
 /** A worker looks at Ray when somebody looks here, else once a minute. */
@@ -31,6 +35,8 @@ function Database({ part }: { part: DatabasePart }) {
         ["Oldest transaction", part.oldest_transaction_seconds == null ? "none open" : duration(part.oldest_transaction_seconds)],
         ["Size", part.size_bytes == null ? "takes too long to count" : bytes(part.size_bytes)],
         ["Replicas", part.replicas ? number(part.replicas) : "none"],
+        ["Oldest xmin", part.oldest_xmin_transactions == null ? "not told" : `${count(part.oldest_xmin_transactions)} transactions`],
+        ["Write-ahead log", part.wal_bytes == null ? "not told" : bytes(part.wal_bytes)],
       ]}
     />
   );
@@ -77,7 +83,7 @@ function Storage({ part }: { part: StoragePart }) {
   );
 }
 
-function Ray({ part }: { part: RayPart }) {
+function Ray({ part, placements }: { part: RayPart; placements: NodeWorkers[] }) {
   const alive = part.nodes.filter((node) => node.alive);
   const sum = (name: "cpus" | "cpus_used" | "gpus" | "gpus_used") => alive.reduce((total, node) => total + node[name], 0);
   const facts: [string, string][] = part.nodes.length === 0 ? [] : [
@@ -88,6 +94,7 @@ function Ray({ part }: { part: RayPart }) {
   return (
     <PartPanel title="Ray" part={part} address={part.address} proofSeconds={RAY_PROOF_SECONDS} className="span-12" facts={facts}>
       {part.state === "absent" ? <p className="soft small">Runs that push from outside need none. With <code>RAY_ADDRESS</code> set, fleets are launched there.</p> : <RayNodes nodes={part.nodes} />}
+      <Topology nodes={part.nodes} placements={placements} />
     </PartPanel>
   );
 }
@@ -121,7 +128,10 @@ export function ClusterPage() {
           <Database part={data.database} />
           <Broker part={data.broker} />
           <Storage part={data.storage} />
-          <Ray part={data.ray} />
+          <GrowthPanel growth={data.growth} />
+          <Tables tables={data.database.tables} />
+          <Ray part={data.ray} placements={data.placements} />
+          <NoticePanel />
           <Panel title="Versions" className="span-12">
             <dl className={css.versions}>
               {Object.entries(data.versions).map(([name, version]) => (

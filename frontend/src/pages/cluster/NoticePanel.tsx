@@ -1,0 +1,65 @@
+import { Button, TextInput, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { noticeQuery, useClearNotice, useSetNotice } from "@/api/deck";
+import { useMayOperate } from "@/api/session";
+import { Panel } from "@/components/Panel";
+import { ReasonDialog } from "@/components/ReasonDialog";
+import { dayAndClock, visible } from "@/format";
+import css from "./cluster.module.css";
+
+const LONGEST = 300;
+
+/** Tell everybody something, on every page. */
+export function NoticePanel() {
+  const mayOperate = useMayOperate();
+  const { data: notice } = useQuery(noticeQuery);
+  const [open, setOpen] = useState<"" | "set" | "clear">("");
+  const [text, setText] = useState("");
+  const [until, setUntil] = useState("");
+  const set = useSetNotice();
+  const clear = useClearNotice();
+  const close = () => setOpen("");
+  return (
+    <Panel
+      title="Notice"
+      note="stands above every page, for everybody"
+      className="span-12"
+      aside={
+        <Tooltip label={mayOperate ? "Say what is going to happen to the deck, and until when." : "You may look; this takes an operator."}>
+          <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setOpen("set")}>
+            {notice ? "Change it" : "Tell everybody"}
+          </Button>
+        </Tooltip>
+      }
+    >
+      {notice ? (
+        <p className={`anywhere ${css.problem}`} data-notice-set>
+          {visible(notice.text)} <span className="soft small">{notice.until ? `until ${dayAndClock(notice.until)}` : "until it is taken down"}, by {visible(notice.set_by)}{notice.reason && `: ${visible(notice.reason)}`}</span>{" "}
+          <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen("clear")}>Take it down</Button>
+        </p>
+      ) : (
+        <p className={`soft small ${css.problem}`}>Nobody is told anything.</p>
+      )}
+      {open === "set" && (
+        <ReasonDialog
+          title="Tell everybody"
+          asking={set}
+          refused="Nobody is told"
+          submit="Tell everybody"
+          isReady={text.trim() !== ""}
+          onSubmit={(reason) => set.mutate({ text: text.trim(), reason, until: until ? new Date(until).toISOString() : null }, { onSuccess: close })}
+          onClose={close}
+        >
+          <TextInput label="Notice" description="Every page shows it until it is over or taken down." value={text} maxLength={LONGEST} data-autofocus onChange={(event) => setText(event.currentTarget.value)} />
+          <TextInput mt="md" type="datetime-local" label="Until" description="By this browser's clock; empty: until it is taken down." value={until} onChange={(event) => setUntil(event.currentTarget.value)} />
+        </ReasonDialog>
+      )}
+      {open === "clear" && (
+        <ReasonDialog title="Take the notice down" asking={clear} refused="The notice stays" submit="Take it down" onSubmit={(reason) => clear.mutate(reason, { onSuccess: close })} onClose={close}>
+          <p>No page shows it any more.</p>
+        </ReasonDialog>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,52 @@
+import type { DatabasePart } from "@/api/deck";
+import { Age } from "@/components/Age";
+import { Panel } from "@/components/Panel";
+import { bytes, count, percent, visible } from "@/format";
+
+/** More dead rows than this part of a table is worth a look. */
+const MANY_DEAD = 0.2;
+const FEW_ROWS = 10_000;
+
+function isBloated({ dead_rows, live_rows }: { dead_rows: number; live_rows: number }): boolean {
+  return dead_rows > FEW_ROWS && dead_rows > MANY_DEAD * (live_rows + dead_rows);
+}
+
+/** The largest tables of the database, and how much of them waits to be cleaned away. */
+export function Tables({ tables }: { tables: DatabasePart["tables"] }) {
+  return (
+    <Panel title="Largest tables" note="by PostgreSQL's own statistics" className="span-6">
+      {!tables ? (
+        <p className="soft small">The database does not say: this role may not ask, or it took too long.</p>
+      ) : (
+        <div className="table-scroll" tabIndex={0} role="group" aria-label="Largest tables">
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">Table</th>
+                <th scope="col" className="num">Size</th>
+                <th scope="col" className="num">Live rows</th>
+                <th scope="col" className="num" title="Changed or deleted, not yet cleaned away">Dead rows</th>
+                <th scope="col" className="num wide-only">Cleaned</th>
+              </tr>
+            </thead>
+            <tbody>
+              {tables.map((table) => (
+                <tr key={table.name}>
+                  <td className="mono small anywhere">{visible(table.name)}</td>
+                  <td className="num">{bytes(table.size_bytes)}</td>
+                  <td className="num">{count(table.live_rows)}</td>
+                  <td className={`num ${isBloated(table) ? "held" : ""}`}>
+                    {isBloated(table) && <span aria-hidden="true">▲ </span>}
+                    {count(table.dead_rows)}
+                    {table.dead_rows > 0 && <span className="faint"> · {percent(table.dead_rows / (table.live_rows + table.dead_rows))}</span>}
+                  </td>
+                  <td className="num soft wide-only">{table.vacuumed_at ? <Age at={table.vacuumed_at} suffix=" ago" /> : "not yet"}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,61 @@
+import { Link } from "@tanstack/react-router";
+import type { NodeWorkers, RayNode } from "@/api/deck";
+import { bytes, number, visible } from "@/format";
+import { Bar } from "@/pages/cluster/Bar";
+import { type Place, placesOf } from "@/pages/cluster/topology";
+import css from "./cluster.module.css";
+
+function Room({ node }: { node: RayNode }) {
+  const rows: [label: string, used: number, total: number, text: string][] = [
+    ["CPUs", node.cpus_used, node.cpus, `${number(node.cpus_used)} of ${number(node.cpus)} CPUs`],
+    ["GPUs", node.gpus_used, node.gpus, `${number(node.gpus_used)} of ${number(node.gpus)} GPUs`],
+    ["Memory", node.memory_used_bytes, node.memory_bytes, `${bytes(node.memory_used_bytes)} of ${bytes(node.memory_bytes)}`],
+    ["Object store", node.object_store_used_bytes ?? 0, node.object_store_bytes ?? 0, `${bytes(node.object_store_used_bytes)} of ${bytes(node.object_store_bytes)} objects`],
+  ];
+  return (
+    <>
+      {rows.filter(([, , total]) => total > 0).map(([label, used, total, text]) => (
+        <Bar key={label} label={`${label} reserved on ${node.host}`} used={used} total={total} text={text} warnAt={2} />
+      ))}
+    </>
+  );
+}
+
+function Tile({ place }: { place: Place }) {
+  const isGone = place.node !== null && !place.node.alive;
+  return (
+    <li className={css.tile} data-node-tile={place.host} data-gone={isGone || undefined}>
+      <div>
+        <b className="anywhere">{visible(place.host) || "a node"}</b>{" "}
+        {place.node?.is_head && <span className="tag">head</span>}
+        {isGone && (
+          <span className="chip tone-bad">
+            <span className="chip-sign" aria-hidden="true">✕</span>gone
+          </span>
+        )}
+      </div>
+      {place.node ? <Room node={place.node} /> : <span className="faint small">not a node of this Ray cluster</span>}
+      <ul className={css.runs}>
+        {place.runs.map(({ run, workers }) => (
+          <li key={run} className="small">
+            <Link to="/runs/$name/fleet" params={{ name: run }}>{visible(run)}</Link> <span className="soft">{number(workers)} {workers === 1 ? "worker" : "workers"}</span>
+          </li>
+        ))}
+        {place.runs.length === 0 && <li className="faint small">no workers</li>}
+      </ul>
+    </li>
+  );
+}
+
+/** Every machine as a tile: what is reserved of it, and whose workers are there. */
+export function Topology({ nodes, placements }: { nodes: RayNode[]; placements: NodeWorkers[] }) {
+  const places = placesOf(nodes, placements);
+  if (places.length === 0) return null;
+  return (
+    <ul className={css.tiles} aria-label="Machines and their workers">
+      {places.map((place) => (
+        <Tile key={`${place.host} ${place.node?.node ?? ""}`} place={place} />
+      ))}
+    </ul>
+  );
+}

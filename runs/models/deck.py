@@ -1,0 +1,38 @@
+"""What the platform remembers about its own size, and what it tells everybody."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class DeckSample(models.Model):
+    """How large the deck was at one moment; a job takes one a minute and keeps two weeks."""
+
+    at = models.DateTimeField(unique=True)
+    database_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    wal_bytes = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="Written to the write-ahead log since the beginning."
+    )
+    disk_free_bytes = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="Where payloads are kept; null for a bucket."
+    )
+    disk_total_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"sample of {self.at:%Y-%m-%d %H:%M}"
+
+
+class DeckNotice(models.Model):
+    """What an operator tells everybody on every page: at most one row."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    text = models.CharField(max_length=300)
+    reason = models.TextField(blank=True)
+    until = models.DateTimeField(null=True, blank=True, help_text="Null: until it is taken down.")
+    set_by = models.CharField(max_length=200)
+    set_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="deck_notice_is_one")]
+
+    def __str__(self) -> str:
+        return self.text

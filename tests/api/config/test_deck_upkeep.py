@@ -1,0 +1,142 @@
+"""The deck's size over time, what keeps its database from being clean, what everybody is told."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from django.test import Client
+from rest_framework.test import APIClient
+
+from rollouts.models import Fleet, FleetWorker
+from runs import services
+from runs.models import DeckNotice, DeckSample, RunEvent
+from runs.selectors import deck
+from tests.factories import NOON, bearer, make_run, make_user
+
+pytestmark = pytest.mark.django_db
+
+GIB = 1 << 30
+
+
+def cluster(client: Client) -> dict[str, Any]:
+    client.force_login(make_user(username="vera", role="viewer"))
+    found: dict[str, Any] = client.get("/api/cluster").json()
+    return found
+
+
+def test_the_database_names_its_largest_tables_and_what_holds_their_dead_rows(
+    client: Client,
+) -> None:
+    database = cluster(client)["database"]
+
+    sizes = [table["size_bytes"] for table in database["tables"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert 1 <= len(sizes) <= 6
+    assert all(table["dead_rows"] >= 0 for table in database["tables"])
+    assert database["oldest_xmin_transactions"] >= 0
+    assert database["wal_bytes"] > 0
+
+
+def test_it_is_said_whose_workers_are_where(client: Client) -> None:
+    run = make_run(name="pole", kind="fleet")
+    fleet = Fleet.objects.create(run=run, incarnation="m", actor_name="m")
+    for index, state in enumerate(("running", "running", "stopped")):
+        FleetWorker.objects.create(
+            fleet=fleet,
+            index=index,
+            incarnation="a",
+            state=state,
+            node="gpu-1",
+            heartbeat_at=NOON,
+        )
+
+    assert cluster(client)["placements"] == [{"node": "gpu-1", "run": "pole", "workers": 2}]
+
+
+def test_a_sample_is_taken_once_a_moment_and_old_ones_go() -> None:
+    DeckSample.objects.create(at=NOON - timedelta(days=15))
+
+    services.take_deck_sample(now=NOON)
+    services.take_deck_sample(now=NOON)
+
+    [sample] = DeckSample.objects.all()
+    assert sample.database_bytes
+    assert sample.database_bytes > 1_000_000
+    assert sample.wal_bytes
+    assert sample.disk_free_bytes
+    assert sample.disk_total_bytes
+    assert sample.disk_free_bytes <= sample.disk_total_bytes
+
+
+def test_the_disk_is_foretold_from_the_samples_of_the_last_hours() -> None:
+    DeckSample.objects.bulk_create(
+        DeckSample(
+            at=NOON - timedelta(minutes=minutes),
+            database_bytes=10 * GIB - minutes * GIB // 60,
+            wal_bytes=GIB,
+            disk_free_bytes=100 * GIB + minutes * GIB // 6,
+        )
+        for minutes in range(120)
+    )
+
+    found = deck.growth(keep_free_bytes=50 * GIB, now=NOON)
+
+    assert found.samples == 120
+    assert found.database_bytes_per_hour == pytest.approx(GIB, rel=0.01)
+    assert found.disk.state == "shrinks"
+    assert found.disk.at
+    assert (found.disk.at - NOON).total_seconds() == pytest.approx(5 * 3600, rel=0.01)
+    assert len(found.disk_free_bytes) == 60
+    assert found.disk_free_bytes[-1] == 100 * GIB
+
+
+def test_without_samples_nothing_is_foretold(client: Client) -> None:
+    growth = cluster(client)["growth"]
+
+    assert (growth["samples"], growth["disk"]["state"]) == (0, "unknown")
+    assert growth["database_bytes_per_hour"] is None
+
+
+def notice(method: str, *, role: str = "admin", path: str = "", **body: Any) -> Any:
+    return APIClient().generic(
+        method,
+        f"/api/deck/notice{path}",
+        msgspec.json.encode(body) if body else b"",
+        content_type="application/json",
+        headers=bearer(role),
+    )
+
+
+def test_a_notice_stands_until_its_time_and_who_set_it_is_kept() -> None:
+    until = datetime(2999, 1, 1, tzinfo=UTC)
+    answer = notice("PUT", text="The disk is changed at noon.", until=until, reason="it is old")
+
+    assert answer.status_code == 200, answer.content
+    assert answer.json()["notice"]["text"] == "The disk is changed at noon."
+    assert deck.notice(now=until - timedelta(seconds=1))
+    assert deck.notice(now=until) is None
+    [event] = RunEvent.objects.filter(kind="notice_set")
+    assert (event.reason, event.run_id, bool(event.actor)) == ("it is old", None, True)
+
+
+def test_a_notice_is_replaced_and_taken_down_once() -> None:
+    notice("PUT", text="one")
+    notice("PUT", text="two")
+    assert DeckNotice.objects.get().text == "two"
+
+    for _ in range(2):
+        assert notice("DELETE", path="?reason=done").json() == {"notice": None}
+
+    [event] = RunEvent.objects.filter(kind="notice_cleared")
+    assert event.reason == "done"
+
+
+def test_a_notice_that_is_over_or_says_nothing_is_refused() -> None:
+    over = notice("PUT", text="late", until=datetime(2020, 1, 1, tzinfo=UTC))
+    empty = notice("PUT", text="")
+
+    for answer, field in ((over, "until"), (empty, "text")):
+        assert answer.status_code == 400
+        assert answer.json()["errors"][0]["field"] == field
+    assert not DeckNotice.objects.exists()

@@ -1,0 +1,50 @@
+"""What is foretold of a disk is foretold from enough, or not at all."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runs.core.forecast import HORIZON_SECONDS, forecast
+
+HOUR = 3600.0
+
+
+def line(*, begin: float, per_hour: float, minutes: int = 60) -> list[tuple[float, float]]:
+    return [(60.0 * each, begin + per_hour * each / 60) for each in range(minutes + 1)]
+
+
+def test_a_short_series_foretells_nothing() -> None:
+    assert forecast([], floor=0).state == "unknown"
+    assert forecast(line(begin=100, per_hour=-10, minutes=29), floor=0).state == "unknown"
+    sparse = [(0.0, 100.0), (HOUR, 90.0)]
+    assert forecast(sparse, floor=0).state == "unknown"
+
+
+def test_what_shrinks_reaches_its_floor_at_that_rate() -> None:
+    found = forecast(line(begin=110, per_hour=-10), floor=20)
+
+    assert found.state == "shrinks"
+    assert found.per_hour == pytest.approx(-10)
+    assert found.seconds_left == pytest.approx(8 * HOUR)
+
+
+def test_what_grows_or_shrinks_by_a_hair_is_steady() -> None:
+    assert forecast(line(begin=100, per_hour=1), floor=20).state == "steady"
+    assert forecast(line(begin=1e12, per_hour=-1), floor=20).state == "steady"
+
+
+def test_what_is_used_up_is_said_at_once() -> None:
+    assert forecast([(0.0, 5.0)], floor=20).state == "below"
+
+
+@given(st.lists(st.floats(1, 1e15), min_size=40, max_size=80), st.floats(0, 0.9))
+def test_nothing_is_foretold_beyond_the_horizon_or_in_the_past(
+    amounts: list[float], floor: float
+) -> None:
+    found = forecast([(60.0 * at, amount) for at, amount in enumerate(amounts)], floor=floor)
+
+    if found.seconds_left is not None:
+        assert 0 <= found.seconds_left < HORIZON_SECONDS
+        assert found.state == "shrinks"
+    else:
+        assert found.state == "steady"
