@@ -10,7 +10,12 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             "DeckSample",
             [
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
                 ("at", models.DateTimeField(unique=True)),
                 ("database_bytes", models.PositiveBigIntegerField(null=True, blank=True)),
                 (
