@@ -6,7 +6,10 @@ from rollouts.cluster import ClusterUnreachable, LaunchRefused
 from rollouts.core.launch import LaunchOrder
 from rollouts.core.reconcile import ActorState
 
-_AMOUNTS = ("cpus", "cpus_used", "gpus", "gpus_used", "memory_bytes", "memory_used_bytes")
+_AMOUNTS = (
+    *("cpus", "cpus_used", "gpus", "gpus_used", "memory_bytes", "memory_used_bytes"),
+    *("object_store_bytes", "object_store_used_bytes"),
+)
 
 
 def node_row(name: str, *, cpus: float, is_head: bool = False) -> dict[str, Any]:

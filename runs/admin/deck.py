@@ -11,6 +11,8 @@ class DeckSampleAdmin(ReadOnlyAdmin):
     """One a minute, of the last two weeks; what is foretold of the disk comes from these."""
 
     list_display = ("at", "database_bytes", "wal_bytes", "disk_free_bytes", "disk_total_bytes")
+    list_filter = ("at",)
+    search_fields: tuple[str, ...] = ()
     run_lookup = ""
     dashboard = "/cluster"
     may_grow = True
@@ -22,6 +24,9 @@ class DeckNoticeAdmin(ReadOnlyAdmin):
     """What stands above every page; it is set on *Cluster*."""
 
     list_display = ("text", "until", "set_by", "set_at", "reason")
+    list_filter = ("until",)
+    search_fields: tuple[str, ...] = ("text", "set_by")
+    search_help_text = "A part of the words, or who wrote them"
     run_lookup = ""
     dashboard = "/cluster"
     ordering = ("id",)

@@ -28,7 +28,10 @@ LEFT_OUT = {"buffer.payload"}
 PLACES = {re.sub(r"\$\w+", "$", place) for place in pages.addresses()}
 MODELS = [model for model in admin.site._registry if model._meta.app_label in OURS]
 SHOWN = [model for model in MODELS if admin.site._registry[model].dashboard]  # type: ignore[attr-defined]
-WITHOUT_ROWS = {"buffer.groupdigest", "runs.alertdelivery", "runs.apicall", "runs.deckpart"}
+WITHOUT_ROWS = {
+    *("buffer.groupdigest", "runs.alertdelivery", "runs.apicall"),
+    *("runs.deckpart", "runs.decksample", "runs.decknotice"),
+}
 """Tables that the dashboard shows and the seed leaves empty."""
 
 

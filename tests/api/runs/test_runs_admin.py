@@ -1,9 +1,23 @@
+from datetime import timedelta
+
 import pytest
 from django.contrib import admin
 from django.test import Client
 
 from runs import services
-from runs.models import Alert, ApiCall, ApiToken, PolicyVersion, Run
+from runs.models import (
+    Alert,
+    ApiCall,
+    ApiToken,
+    DeckSample,
+    PolicyVersion,
+    Run,
+    WeightsOrder,
+)
+from runs.services.alert_rules import make_rule
+from runs.services.silences import silence
+from runs.wire.alert_rules import NewSilence, SetAlertRule
+from runs.wire.deck import NoticeWanted
 from tests.factories import NOON, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
@@ -62,6 +76,15 @@ def run() -> Run:
     services.write_notes(run_id=run.pk, text="*a*", revision=0, actor="user:ada", now=NOON)
     services.save_preset(name="a", config={}, person=None, access="open", actor="a", now=NOON)
     services.prove_part(kind="web", name="here:8", started_at=NOON, now=NOON)
+    rule = SetAlertRule(name="a", metric="loss", comparator="above", threshold=1.0)
+    make_rule(wanted=rule, actor="user:ada", now=NOON)
+    quiet = NewSilence(kind="run_failed", until=NOON + timedelta(hours=1), reason="a")
+    silence(wanted=quiet, actor="user:ada", now=NOON)
+    services.set_notice(wanted=NoticeWanted(text="a"), actor="user:ada", now=NOON)
+    DeckSample.objects.create(at=NOON, database_bytes=1)
+    WeightsOrder.objects.create(
+        run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
+    )
     ApiCall.objects.create(
         client="a", at=NOON, method="GET", path="/a", route="/a", status=200, duration_ms=1.0
     )
@@ -72,9 +95,13 @@ def test_every_model_is_there() -> None:
     assert sorted(PAGES) == [
         "alert",
         "alertdelivery",
+        "alertrule",
+        "alertsilence",
         "apicall",
         "apitoken",
+        "decknotice",
         "deckpart",
+        "decksample",
         "environment",
         "policyversion",
         "run",
@@ -82,6 +109,7 @@ def test_every_model_is_there() -> None:
         "runnote",
         "savedpreset",
         "trainer",
+        "weightsorder",
     ]
 
 

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.django_db
 SHORT = {
     *("rollouts.fleet", "buffer.ledgeraudit", "runs.deckpart"),
     *("rollouts.recording", "rollouts.logrequest", "rollouts.evaluation"),
+    *("rollouts.metriclayout", "runs.alertrule"),
 }
 LONG = [
     model

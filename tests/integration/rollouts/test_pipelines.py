@@ -174,6 +174,7 @@ def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> No
 
 
 def publish(run: Run, *, step: int, published: float) -> None:
+    Run.objects.filter(pk=run.pk).update(policy_step=step)
     PolicyVersion.objects.create(
         run=run,
         epoch=run.epoch,

@@ -35,6 +35,7 @@ def evaluation(lesson: str, success: float) -> EvaluationRow:
             pass_at={1: success},
             reward=Interval(success, success, success),
         ),
+        pass_at={1: Interval(success, success, success)},
         samples=[],
     )
 
@@ -50,6 +51,12 @@ def lesson(name: str, success: float | None = None, *, samples: int = 64) -> Les
         changed_at=None,
         has_regressed=False,
         probability=0.25,
+        hold="",
+        weight_factor=1.0,
+        steered_by="",
+        steered_reason="",
+        steered_at=None,
+        unlock_rule="",
         success=0.5,
         examples=8,
         samples=samples,
@@ -74,6 +81,7 @@ def moves(*targets: tuple[str, str]) -> tuple[LessonChangeRow, ...]:
             source=sources[target],  # type: ignore[arg-type]
             target=target,  # type: ignore[arg-type]
             reason="because",
+            actor="curriculum",
             figures={},
             epoch=1,
             policy_step=25 * number,
@@ -90,6 +98,7 @@ def fell_back(name: str) -> LessonChangeRow:
         source="graduated",
         target="active",
         reason="evaluation fell",
+        actor="curriculum",
         figures={},
         epoch=1,
         policy_step=100,
