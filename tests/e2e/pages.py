@@ -99,7 +99,7 @@ def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str
         }).then((told) => told.violations
             .filter((one) => ["serious", "critical"].includes(one.impact))
             .flatMap((one) => one.nodes.slice(0, 3).map((node) =>
-                `${one.id} at ${node.target.join(" ")}: ${node.failureSummary}`)))""",
+                `${one.id} at ${node.html.slice(0, 200)}: ${node.failureSummary}`)))""",
         [rules, within],
     )
     return [re.sub(r"\s+", " ", str(one)) for one in found]

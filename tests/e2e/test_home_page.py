@@ -1,12 +1,14 @@
 """A person who signs in sees what needs attention, what is under way, and how to begin."""
 
 import re
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.deck import Deck
 from tests.e2e.conftest import USERNAME, in_the_shell, sign_in
+from tests.e2e.hand_played import hand_played, window
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -31,23 +33,28 @@ def test_home_says_what_needs_attention_and_leads_there(signed_in: Page, seeded_
 
 
 def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck) -> None:
-    page = signed_in
+    page, unlike = signed_in, uuid4().hex[:6]
+    watched, begun_now = f"home-watched-{unlike}", f"begun-now-{unlike}"
     page.goto("/")
-    card = page.locator("[data-run=seed-cartpole-live]")
-    expect(card.locator("[data-state=running]")).to_be_visible()
-    expect(card.locator("[data-figure=return]")).to_have_text(re.compile(r"^\d"))
-    expect(card.get_by_role("img", name="Return of seed-cartpole-live over time")).to_be_visible()
-    expect(page.locator("[data-run=seed-cartpole-failed]")).to_have_count(0)
+    # Home has room for the newest ones only, and other tests have made many.
+    with hand_played(seeded_deck, watched) as fleet:
+        card = page.locator(f"[data-run={watched}]")
+        expect(card.locator("[data-state=running]")).to_be_visible()
+        fleet.episodes = [window(9.0, 11.0)]
+        expect(card.locator("[data-figure=return]")).to_have_text(re.compile(r"^\d"))
+        fleet.episodes = [window(20.0, 30.0)]
+        expect(card.get_by_role("img", name=f"Return of {watched} over time")).to_be_visible()
     finished = page.get_by_role("region", name="Recently finished")
-    expect(finished.get_by_role("link", name="seed-reverse-lessons")).to_be_visible()
+    expect(finished.get_by_role("link", name=watched)).to_be_visible()
+    expect(card).to_have_count(0)
 
     # What begins shows without a reload, and what somebody paused says so.
-    seeded_deck.post("/api/runs", {"name": "begun-just-now", "kind": "outside", "start": True})
-    begun = page.locator("[data-run=begun-just-now]")
+    seeded_deck.post("/api/runs", {"name": begun_now, "kind": "outside", "start": True})
+    begun = page.locator(f"[data-run={begun_now}]")
     expect(begun.locator("[data-state=running]")).to_be_visible()
-    seeded_deck.post("/api/runs/begun-just-now/pause", {"reason": "tests"})
+    seeded_deck.post(f"/api/runs/{begun_now}/pause", {"reason": "tests"})
     expect(begun.locator("[data-state=paused]")).to_be_visible()
-    seeded_deck.post("/api/runs/begun-just-now/kill", {"reason": "tests"})
+    seeded_deck.post(f"/api/runs/{begun_now}/kill", {"reason": "tests"})
     expect(begun).to_have_count(0)
 
     # The keyboard goes through what needs attention and the runs alike.

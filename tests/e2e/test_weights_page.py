@@ -1,5 +1,7 @@
 """A person keeps a version of the weights, lets go of it, and sees which workers have obeyed."""
 
+from uuid import uuid4
+
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
@@ -14,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 def test_a_version_is_kept_and_let_go_of_and_workers_are_seen_to_follow(
     signed_in: Page, deck: Deck
 ) -> None:
-    name, page = "weights-by-hand", signed_in
+    name, page = f"weights-by-hand-{uuid4().hex[:6]}", signed_in
     with hand_played(deck, name) as fleet, Trainer(deck.url, name, ADMIN_TOKEN) as trainer:
         trainer.register()
         for step in range(3):

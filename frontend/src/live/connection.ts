@@ -51,6 +51,7 @@ export type LiveStatus = { mode: LiveMode; silentMs: number };
 
 type Topic = { state: TopicState; held: TopicState | null; watchers: number; listeners: Set<() => void>; askedAt: number };
 
+const CONNECTING = 0;
 const OPEN = 1;
 
 export class LiveConnection {
@@ -88,7 +89,9 @@ export class LiveConnection {
     for (const topic of this.topics.values()) topic.state = disconnected(topic.state);
     if (socket) {
       socket.onclose = socket.onmessage = socket.onopen = null;
-      socket.close();
+      // One that is not open yet would complain.
+      if (socket.readyState === CONNECTING) socket.onopen = () => socket.close();
+      else socket.close();
     }
   }
 

@@ -18,12 +18,35 @@ const isEntered = ({ cause, preload }: Pick<Way<unknown>, "cause" | "preload">):
 /** For how long a topic is kept for the page that is on its way: it watches the topic itself then. */
 const KEPT_MS = 15_000;
 
-/** Open the socket and ask who is signed in, at the same time: mostly somebody is. */
+/** Kept in a browser on which somebody was signed in when it last asked. */
+const SIGNED_IN = "rolldeck-signed-in";
+
+function wasSignedIn(): boolean {
+  try {
+    return localStorage.getItem(SIGNED_IN) !== null;
+  } catch {
+    return false; // a browser that keeps nothing
+  }
+}
+
+function keepWhether(isSignedIn: boolean): void {
+  try {
+    if (isSignedIn) localStorage.setItem(SIGNED_IN, "1");
+    else localStorage.removeItem(SIGNED_IN);
+  } catch {
+    // The next page asks first, that is all.
+  }
+}
+
+/** Ask who is signed in, and open the socket: at the same time where somebody was signed in before. */
 export function askWhoIsHere(): void {
-  if (location.pathname !== "/login") startLive();
+  if (wasSignedIn() && location.pathname !== "/login") startLive();
   void queries
     .ensureQueryData(sessionQuery)
-    .then(({ authenticated }) => (authenticated ? startLive() : stopLive()))
+    .then(({ authenticated }) => {
+      keepWhether(authenticated);
+      (authenticated ? startLive : stopLive)();
+    })
     .catch(() => undefined); // the page asks again, and says so
 }
 

@@ -41,7 +41,7 @@ function End({ label, value, hint, onChange }: { label: string; value: number | 
 
 type BarsProps = Props & { bins: ScoreBins };
 
-/** The bars, to be brushed over: press on one, let go on another; from one by a click, further by Shift. */
+/** The bars, to be brushed over: press on one, let go on another; Shift goes on from the last. Fingers and keys have the fields below. */
 function Bars({ label, bins, least, most, onChange }: BarsProps) {
   const [brushed, setBrushed] = useState<[number, number] | null>(null);
   const [anchor, setAnchor] = useState(0);
@@ -57,14 +57,17 @@ function Bars({ label, bins, least, most, onChange }: BarsProps) {
     onChange(rounded(from), rounded(to));
   };
   const under = (event: PointerEvent<HTMLElement>) => barAt(event.currentTarget.getBoundingClientRect(), event.clientX, bins.counts.length);
+  const told = bins.counts.map((groups, index) => `${number(spread(index, index)[0])}: ${number(groups)}`).join(", ");
   return (
     <div
       className={styles.bars}
+      role="img"
+      aria-label={`${label}, groups from each: ${told}`}
       data-brushing={brushed !== null || undefined}
       onPointerDown={(event) => {
-        if (event.button !== 0 || event.shiftKey) return;
+        if (event.button !== 0) return;
         event.currentTarget.setPointerCapture(event.pointerId);
-        setBrushed([under(event), under(event)]);
+        setBrushed([event.shiftKey ? anchor : under(event), under(event)]);
       }}
       onPointerMove={(event) => brushed && setBrushed([brushed[0], under(event)])}
       onPointerUp={() => {
@@ -78,22 +81,9 @@ function Bars({ label, bins, least, most, onChange }: BarsProps) {
       {bins.counts.map((groups, index) => {
         const [from, to] = spread(index, index);
         return (
-          <button
-            key={index}
-            type="button"
-            data-out={isOut(index) || undefined}
-            title={`${number(from)} to ${number(to)}: ${number(groups)} groups`}
-            aria-label={`${label} ${number(from)} to ${number(to)}, ${groups} groups`}
-            onClick={(event) => {
-              // The pointer's own clicks were the end of a brush; those of the keyboard have no place.
-              const isKey = event.detail === 0;
-              if (!isKey && !event.shiftKey) return;
-              choose(event.shiftKey ? anchor : index, index);
-              if (!event.shiftKey) setAnchor(index);
-            }}
-          >
+          <span key={index} className={styles.bin} data-out={isOut(index) || undefined} title={`${number(from)} to ${number(to)}: ${number(groups)} groups`}>
             <span style={{ height: `${groups === 0 ? 0 : Math.max(6, (100 * groups) / highest)}%` }} />
-          </button>
+          </span>
         );
       })}
     </div>
