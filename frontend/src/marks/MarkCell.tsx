@@ -17,7 +17,8 @@ export function MarkCell({ run, group, words }: Props) {
   return (
     <Popover opened={isOpen} onChange={setOpen} position="bottom-start" withinPortal trapFocus returnFocus shadow="md">
       <Popover.Target>
-        <button type="button" className={styles.cell} data-empty={group.mark === null || undefined} aria-label={`Mark group ${group.id}`} onClick={() => setOpen(!isOpen)}>
+        <button type="button" className={styles.cell} data-empty={group.mark === null || undefined} onClick={() => setOpen(!isOpen)}>
+          <span className="unseen">{`Mark group ${group.id}`} </span>
           {group.mark ? <MarkBadge mark={group.mark} words={words} /> : <Tag size={14} aria-hidden="true" />}
         </button>
       </Popover.Target>
