@@ -54,7 +54,7 @@ export const COLUMNS: Column[] = [
   },
   { id: "workers", label: "Workers", isNumber: true, isShown: false, cell: (run) => number(run.workers) },
   { id: "kind", label: "Kind", isShown: false, cell: (run) => run.kind },
-  { id: "owner", label: "Owner", isShown: true, cell: (run) => <span className="soft anywhere">{visible(run.created_by ?? "–")}</span> },
+  { id: "owner", label: "Owner", isShown: true, cell: (run) => <span className="soft clipped" title={visible(run.created_by ?? "")}>{visible(run.created_by ?? "–")}</span> },
   { id: "age", label: "Age", sort: "created", isNumber: true, isShown: true, cell: (run) => <span className="soft"><Age at={run.created_at} /></span> },
 ];
 
