@@ -46,8 +46,9 @@ from rollouts.services.recordings import (
 )
 from rollouts.services.reports import accept_report
 from rollouts.services.run_checks import check_run
+from rollouts.services.seats import WorkerNotFound, WorkerNotThere
 from rollouts.services.worker_cordons import cordon_worker, uncordon_worker
-from rollouts.services.worker_restarts import WorkerNotFound, WorkerNotThere, restart_worker
+from rollouts.services.worker_restarts import restart_worker
 from rollouts.services.worker_stacks import ask_for_stacks
 
 __all__ = [

@@ -4,8 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from rollouts.models import FleetWorker
-from rollouts.services.worker_restarts import WITH_FLEET, WorkerNotFound, WorkerNotThere
+from rollouts.services.seats import seat_of
 from rollouts.wire import WorkerCordon, WorkerUncordon
 from runs.live import announce
 from runs.services.events import record_event
@@ -24,12 +23,8 @@ def cordon_worker(
         WorkerNotFound: If the fleet has no such worker.
         WorkerNotThere: If the incarnation is not the one that is there, or no fleet runs.
     """
-    worker = FleetWorker.objects.filter(fleet__run_id=run_id, index=index)
-    there = worker.values_list("incarnation", flat=True).first()
-    if there is None:
-        raise WorkerNotFound(f"the fleet has no worker {index}")
-    mine = worker.filter(incarnation=wanted.incarnation, fleet__run__status__in=WITH_FLEET)
-    mine = mine.exclude(fleet__incarnation="")
+    seat = seat_of(run_id, index)
+    mine = seat.held_by(wanted.incarnation)
     # Of two wishes the last stands: one that was to be replaced is kept out instead.
     changes = {"cordoned_by": actor, "cordon_reason": wanted.reason, "restart_of": ""}
     if mine.filter(cordoned_at=None).update(cordoned_at=now, **changes):
@@ -43,12 +38,8 @@ def cordon_worker(
             details={"worker": index, "incarnation": wanted.incarnation},
         )
         announce(run_id, "errands", "fleet")
-    elif not mine.exists():
-        raise WorkerNotThere(
-            f"worker {index} is {there} now"
-            if there != wanted.incarnation
-            else "the run has no fleet at present"
-        )
+    else:
+        seat.demand(wanted.incarnation)
 
 
 @transaction.atomic
@@ -60,11 +51,9 @@ def uncordon_worker(
     Raises:
         WorkerNotFound: If the fleet has no such worker.
     """
-    worker = FleetWorker.objects.filter(fleet__run_id=run_id, index=index)
-    if not worker.exists():
-        raise WorkerNotFound(f"the fleet has no worker {index}")
+    seat = seat_of(run_id, index)
     lifted = {"cordoned_at": None, "cordoned_by": "", "cordon_reason": ""}
-    if worker.exclude(cordoned_at=None).update(**lifted):
+    if seat.row.exclude(cordoned_at=None).update(**lifted):
         record_event(
             run_id=run_id,
             kind="worker_uncordon_asked",

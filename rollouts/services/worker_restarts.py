@@ -1,29 +1,14 @@
 """Have one worker of a fleet replaced by a new one."""
 
 from datetime import datetime
-from typing import Final
 
 from django.db import transaction
 from django.db.models import F
 
-from rollouts.models import FleetWorker
+from rollouts.services.seats import WorkerNotThere, seat_of
 from rollouts.wire import WorkerRestart
-from runs.core.lifecycle import RunStatus
 from runs.live import announce
 from runs.services.events import record_event
-
-WITH_FLEET: Final = (
-    *(RunStatus.STARTING, RunStatus.RUNNING),
-    *(RunStatus.PAUSED, RunStatus.DRAINING),
-)
-
-
-class WorkerNotFound(LookupError):
-    """The run's fleet has no worker of that index."""
-
-
-class WorkerNotThere(Exception):
-    """The worker was replaced or cordoned since, or its fleet is gone."""
 
 
 @transaction.atomic
@@ -39,12 +24,8 @@ def restart_worker(
         WorkerNotThere: If the incarnation is not the one that is there, it is cordoned, or no
             fleet runs.
     """
-    worker = FleetWorker.objects.filter(fleet__run_id=run_id, index=index)
-    there = worker.values_list("incarnation", flat=True).first()
-    if there is None:
-        raise WorkerNotFound(f"the fleet has no worker {index}")
-    mine = worker.filter(incarnation=wanted.incarnation, fleet__run__status__in=WITH_FLEET)
-    mine = mine.exclude(fleet__incarnation="")
+    seat = seat_of(run_id, index)
+    mine = seat.held_by(wanted.incarnation)
     if mine.exclude(cordoned_at=None).exists():
         raise WorkerNotThere(f"worker {index} is cordoned: lift the cordon, and another one comes")
     new = mine.exclude(restart_of=F("incarnation"))
@@ -58,9 +39,5 @@ def restart_worker(
             now=now,
         )
         announce(run_id, "errands", "fleet")
-    elif not mine.exists():
-        raise WorkerNotThere(
-            f"worker {index} is {there} now"
-            if there != wanted.incarnation
-            else "the run has no fleet at present"
-        )
+    else:
+        seat.demand(wanted.incarnation)

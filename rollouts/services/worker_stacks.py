@@ -7,9 +7,9 @@ from typing import Final
 from django.db import transaction
 
 from rollouts.core.log_text import LINES_AT_MOST
-from rollouts.models import FleetWorker, LogRequest
+from rollouts.models import LogRequest
 from rollouts.services.logs import SHARED_FOR
-from rollouts.services.worker_restarts import WITH_FLEET, WorkerNotFound, WorkerNotThere
+from rollouts.services.seats import seat_of
 from rollouts.wire import StacksWanted
 from runs.live import announce
 from runs.services.events import record_event
@@ -27,15 +27,7 @@ def ask_for_stacks(
         WorkerNotFound: If the fleet has no such worker.
         WorkerNotThere: If the incarnation is not the one that is there, or no fleet runs.
     """
-    worker = FleetWorker.objects.filter(fleet__run_id=run_id, index=index)
-    there = worker.values_list("incarnation", flat=True).first()
-    if there is None:
-        raise WorkerNotFound(f"the fleet has no worker {index}")
-    if there != wanted.incarnation:
-        raise WorkerNotThere(f"worker {index} is {there} now")
-    living = worker.filter(fleet__run__status__in=WITH_FLEET).exclude(fleet__incarnation="")
-    if not living.exists():
-        raise WorkerNotThere("the run has no fleet at present")
+    seat_of(run_id, index).demand(wanted.incarnation)
     started = {"lines": LINES_AT_MOST, "asked_at": now, "incarnation": wanted.incarnation}
     row, is_new = LogRequest.objects.get_or_create(
         run_id=run_id, kind=KIND, worker=index, slot=None, defaults=started

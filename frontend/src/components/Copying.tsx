@@ -13,20 +13,26 @@ type CopyProps = {
   size?: "compact-xs" | "compact-sm";
 };
 
-/** A button that copies a text, and says so for a moment. */
-export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyProps) {
+/** Copy a text when asked, and know for a moment that it was copied. */
+export function useCopying(): { isSaid: boolean; copy: (text: string) => void } {
   const [isSaid, setSaid] = useState(false);
   useEffect(() => {
     if (!isSaid) return;
     const timer = setTimeout(() => setSaid(false), SAID_MS);
     return () => clearTimeout(timer);
   }, [isSaid]);
-  const copy = () => {
+  const copy = (text: string) => {
     copyText(text);
     setSaid(true);
   };
+  return { isSaid, copy };
+}
+
+/** A button that copies a text, and says so for a moment. */
+export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyProps) {
+  const { isSaid, copy } = useCopying();
   return (
-    <Button size={size} variant="default" aria-label={isSaid ? undefined : label} onClick={copy}>
+    <Button size={size} variant="default" aria-label={isSaid ? undefined : label} onClick={() => copy(text)}>
       {isSaid ? "Copied" : words}
     </Button>
   );

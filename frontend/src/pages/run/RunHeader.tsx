@@ -1,10 +1,10 @@
 import { Link } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import type { useAsk } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import type { FleetPart, QueuePart, RunDetail } from "@/api/types";
-import { copyText } from "@/charts/save";
 import { Age } from "@/components/Age";
+import { useCopying } from "@/components/Copying";
 import { PlaceLink } from "@/components/PlaceLink";
 import { RunChip } from "@/components/RunChip";
 import { policyStep, visible } from "@/format";
@@ -13,22 +13,12 @@ import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
 import { arrival } from "@/pages/run/verbs";
 
 const TagsDialog = lazy(() => import("@/pages/run/TagsDialog"));
-const SAID_MS = 1_500;
 
 /** The address of what is on the screen, filters and zoom in it, for somebody else. */
 function CopyLink() {
-  const [isSaid, setSaid] = useState(false);
-  useEffect(() => {
-    if (!isSaid) return;
-    const timer = setTimeout(() => setSaid(false), SAID_MS);
-    return () => clearTimeout(timer);
-  }, [isSaid]);
-  const copy = () => {
-    copyText(location.href);
-    setSaid(true);
-  };
+  const { isSaid, copy } = useCopying();
   return (
-    <button type="button" className="link-button" title="Copies the address of what is shown, as it is shown." onClick={copy}>
+    <button type="button" className="link-button" title="Copies the address of what is shown, as it is shown." onClick={() => copy(location.href)}>
       {isSaid ? "Link copied" : "Copy link"}
     </button>
   );
