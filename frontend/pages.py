@@ -27,8 +27,17 @@ def index(request: HttpRequest, **_place: str) -> HttpResponse:
     """
     page = Path(settings.FRONTEND_DIST) / "index.html"
     try:
-        response = HttpResponse(page.read_bytes())
+        response = HttpResponse(_told_of_session(page.read_bytes(), request))
     except FileNotFoundError:
         response = render(request, "frontend/not_built.html", {"page": page}, status=503)
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
     return response
+
+
+def _told_of_session(page: bytes, request: HttpRequest) -> bytes:
+    """Mark the page for a browser that has a session's cookie, which no script can see.
+
+    Its scripts then ask for what the page shows without asking first who is there.
+    """
+    has_session = settings.SESSION_COOKIE_NAME in request.COOKIES
+    return page.replace(b"<html", b"<html data-session", 1) if has_session else page

@@ -15,6 +15,7 @@ from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
 from config.compression import CompressedAnswers  # noqa: E402
 from config.machines import Machines  # noqa: E402
+from config.static_files import StaticFiles  # noqa: E402
 from config.tracing import traced  # noqa: E402
 from config.websocket_urls import websocket_urlpatterns  # noqa: E402
 
@@ -22,7 +23,7 @@ refuse_dangers()
 machines = Machines(http)
 application = ProtocolTypeRouter(
     {
-        "http": traced(Deliveries(CompressedAnswers(BodyLimits(machines)))),
+        "http": StaticFiles(traced(Deliveries(CompressedAnswers(BodyLimits(machines))))),
         "websocket": AllowedHostsOriginValidator(
             AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
         ),

@@ -1,10 +1,9 @@
 """Note who called the API and how it was answered, for whoever looks for a mistake."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
@@ -27,9 +26,6 @@ class CallRecording:
     that wait for a batch are noted as they begin to wait.
     """
 
-    sync_capable = True
-    async_capable = True
-
     def __init__(
         self,
         get_response: Callable[[HttpRequest], Any],
@@ -37,23 +33,12 @@ class CallRecording:
         add: Callable[[Call], None] | None = None,
     ) -> None:
         self._get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
         self._add = add or (_add if settings.ROLLDECK_RECORDED_CALLS else None)
-        if self._is_async:
-            markcoroutinefunction(self)
 
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        """Answer, and note the answer."""
-        if self._is_async:
-            return self._later(request)
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Answer, and note the answer: in a thread, as it asks who called."""
         began = time.perf_counter()
         response: HttpResponseBase = self._get_response(request)
-        self._note(request, response, began)
-        return response
-
-    async def _later(self, request: HttpRequest) -> HttpResponseBase:
-        began = time.perf_counter()
-        response: HttpResponseBase = await self._get_response(request)
         self._note(request, response, began)
         return response
 

@@ -13,6 +13,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 CURVES = {"reward", "queue", "staleness", "flow", "waits", "length", "throughput"}
 MEASURED_WITHIN_MS = 90_000
+# When each question for lines began, and had its answer, in ms since the navigation.
+QUESTIONS = """
+performance.getEntriesByType("resource")
+    .filter(({ name }) => name.includes("/metrics/lines"))
+    .map(({ startTime, responseEnd }) => [startTime, responseEnd])
+"""
+# When the frame was first drawn.
+FRAME_READ = """
+performance.getEntriesByName("first-contentful-paint")[0].startTime
+"""
 
 
 def curve(page: Page, key: str) -> Locator:
@@ -78,6 +88,10 @@ def test_each_kind_of_run_has_all_its_curves(reader: Page, run: str, key: str, t
     for one in CURVES | {key}:
         expect(curve(reader, one).locator("canvas")).to_be_visible()
     expect(newest(reader, title)).to_have_attribute("data-newest", re.compile(r"\d"))
+    began_ms, ended_ms = zip(*reader.evaluate(QUESTIONS), strict=True)
+    assert min(ended_ms) <= min([*began_ms[1:], float("inf")]), "one question for all curves"
+    # It was on its way before the code that draws had been read.
+    assert began_ms[0] < reader.evaluate(FRAME_READ)
     assert reader.locator("[data-curve]").count() == 8
 
 

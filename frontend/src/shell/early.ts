@@ -7,7 +7,9 @@ import { runQuery } from "@/api/runs";
 import { sessionQuery } from "@/api/session";
 import { live, startLive, stopLive } from "@/live/live";
 import { type CompareSearch, runsOf } from "@/pages/compare/search";
+import { earlyCurvesQuery } from "@/pages/run/overview/asking";
 import type { OverviewSearch } from "@/pages/run/overview/search";
+import { runAt } from "@/shell/addresses";
 
 /** What the router tells of a page before it is entered, left, or only pointed at. */
 type Way<Search> = { cause: string; preload: boolean; search: Search };
@@ -18,36 +20,30 @@ const isEntered = ({ cause, preload }: Pick<Way<unknown>, "cause" | "preload">):
 /** For how long a topic is kept for the page that is on its way: it watches the topic itself then. */
 const KEPT_MS = 15_000;
 
-/** Kept in a browser on which somebody was signed in when it last asked. */
-const SIGNED_IN = "rolldeck-signed-in";
+/** Whether the server saw a session's cookie when it sent the page. */
+const hasSession = (): boolean => "session" in document.documentElement.dataset;
 
-function wasSignedIn(): boolean {
-  try {
-    return localStorage.getItem(SIGNED_IN) !== null;
-  } catch {
-    return false; // a browser that keeps nothing
-  }
-}
-
-function keepWhether(isSignedIn: boolean): void {
-  try {
-    if (isSignedIn) localStorage.setItem(SIGNED_IN, "1");
-    else localStorage.removeItem(SIGNED_IN);
-  } catch {
-    // The next page asks first, that is all.
-  }
-}
-
-/** Ask who is signed in, and open the socket: at the same time where somebody was signed in before. */
-export function askWhoIsHere(): void {
-  if (wasSignedIn() && location.pathname !== "/login") startLive();
+/** Ask who is signed in, open the socket, and ask for the page of an address: before there is any code that draws. */
+export function askAhead({ pathname, search }: Pick<Location, "pathname" | "search">): void {
+  const isSignedIn = hasSession();
+  if (isSignedIn && pathname !== "/login") startLive();
   void queries
     .ensureQueryData(sessionQuery)
-    .then(({ authenticated }) => {
-      keepWhether(authenticated);
-      (authenticated ? startLive : stopLive)();
-    })
+    .then(({ authenticated }) => (authenticated ? startLive : stopLive)())
     .catch(() => undefined); // the page asks again, and says so
+  if (isSignedIn) askForRunAt(pathname, search);
+}
+
+function askForRunAt(pathname: string, search: string): void {
+  const about = runAt(pathname);
+  if (!about) return;
+  const way = { cause: "enter", preload: false, params: { name: about.name } };
+  askForRun(way);
+  void import("@/pages/run/RunPage");
+  if (about.tab) return;
+  void import("@/pages/run/overview/OverviewTab");
+  // An address that says more is read by the router.
+  if (!search) askForCurves({ ...way, search: {} });
 }
 
 /** Ask for all that a run's page shows live. */
@@ -59,11 +55,7 @@ export function askForRun(way: Omit<WayToARun<unknown>, "search">): void {
 
 /** Ask for the curves of a run's overview. */
 export function askForCurves(way: WayToARun<OverviewSearch>): void {
-  if (!isEntered(way)) return;
-  const run = queries.ensureQueryData(runQuery(way.params.name));
-  void Promise.all([run, import("@/pages/run/overview/asking")])
-    .then(([found, { askEarly }]) => askEarly(queries, found, way.search))
-    .catch(() => undefined); // the page says what is wrong with the run
+  if (isEntered(way)) void queries.prefetchQuery(earlyCurvesQuery(way.params.name, way.search));
 }
 
 /** Ask for the first names of a run's metrics. */

@@ -80,7 +80,6 @@ MIDDLEWARE = [
     "config.request_ids.request_id_middleware",
     "config.call_recording.CallRecording",  # around those below: it sees what was answered
     "django.middleware.security.SecurityMiddleware",
-    "config.static_files.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.test import AsyncRequestFactory, Client
+from django.test import Client
 from django.urls import resolve
 from rest_framework.test import APIClient, APIRequestFactory
 
@@ -60,18 +60,6 @@ def test_a_success_is_noted_without_its_content_and_a_stranger_by_address(
 
     assert [(each.status, each.content) for each in noted[:1]] == [(200, b"")]
     assert (noted[1].client, noted[1].status) == ("address:127.0.0.1", 401)
-
-
-async def test_it_stands_in_an_asynchronous_chain_as_well(noted: list[Call]) -> None:
-    async def answer(request: Any) -> Any:
-        request.resolver_match = resolve("/api/runs/alpha")
-        return Client().get("/healthz/live")
-
-    recording = CallRecording(answer, add=noted.append)
-    response = await recording(AsyncRequestFactory().get("/api/runs/alpha"))  # type: ignore[misc]
-
-    assert response.status_code == 200
-    assert noted == []  # nobody's success
 
 
 @pytest.mark.django_db

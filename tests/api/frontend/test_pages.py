@@ -1,8 +1,10 @@
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
-from django.test import AsyncClient, Client
+from django.test import Client
 from pytest_django import Settings
 
 PLACES = [
@@ -17,11 +19,22 @@ PLACES = [
     "/runs/cartpole",
     "/runs/cartpole/fleet/w0",
 ]
+STYLES = "/static/admin/css/base.css"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[httpx.AsyncClient]:
+    """What the web server serves, without its socket."""
+    from config.asgi import application
+
+    transport = httpx.ASGITransport(application)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        yield client
 
 
 @pytest.fixture
 def built(tmp_path: Path, settings: Settings) -> Path:
-    (tmp_path / "index.html").write_text("<!doctype html><title>Rolldeck</title>")
+    (tmp_path / "index.html").write_text('<!doctype html><html lang="en"><title>Rolldeck</title>')
     settings.FRONTEND_DIST = tmp_path
     return tmp_path
 
@@ -41,6 +54,17 @@ def test_the_page_hands_out_a_csrf_cookie_and_is_never_cached(client: Client, bu
 
     assert "csrftoken" in response.cookies
     assert "no-store" in response["Cache-Control"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_page_says_whether_the_browser_has_a_session(
+    server: httpx.AsyncClient, built: Path
+) -> None:
+    assert "data-session" not in (await server.get("/runs")).text
+
+    server.cookies.set("sessionid", "whether it still holds, the API says")
+    answer = await server.get("/runs")
+    assert (answer.status_code, '<html data-session lang="en">' in answer.text) == (200, True)
 
 
 def test_the_page_may_load_nothing_from_other_hosts(client: Client, built: Path) -> None:
@@ -88,19 +112,36 @@ def test_only_what_has_its_hash_in_its_name_is_kept_for_ever(
     assert bool(re.match(settings.WHITENOISE_IMMUTABLE_FILE_TEST, url)) is is_hashed
 
 
-async def test_a_static_file_is_sent_whole_and_django_has_nothing_to_warn_of() -> None:
-    answer = await AsyncClient().get("/static/admin/css/base.css")
+async def test_a_static_file_is_sent_whole_and_as_nothing_else(server: httpx.AsyncClient) -> None:
+    answer = await server.get(STYLES)
 
-    assert not answer.streaming
-    assert len(answer.content) == int(answer["Content-Length"]) > 1000
-    assert answer["Content-Type"].startswith("text/css")
+    assert len(answer.content) > 1000
+    assert answer.headers["content-type"].startswith("text/css")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert (await server.head(STYLES)).headers["content-length"] == str(len(answer.content))
 
 
-async def test_a_part_of_a_static_file_can_be_asked_for() -> None:
-    whole = await AsyncClient().get("/static/admin/css/base.css")
-    part = await AsyncClient().get("/static/admin/css/base.css", headers={"range": "bytes=10-19"})
+async def test_a_part_of_a_static_file_can_be_asked_for(server: httpx.AsyncClient) -> None:
+    whole = await server.get(STYLES)
+    part = await server.get(STYLES, headers={"range": "bytes=10-19"})
 
     assert (part.status_code, part.content) == (206, whole.content[10:20])
+
+
+async def test_a_static_file_that_has_not_changed_is_not_sent(server: httpx.AsyncClient) -> None:
+    told = (await server.get(STYLES)).headers["last-modified"]
+    again = await server.get(STYLES, headers={"if-modified-since": told})
+
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("place", ["/static/no/such.css", "/static/../manage.py", "/static/"])
+async def test_what_is_no_static_file_is_passed_on(server: httpx.AsyncClient, place: str) -> None:
+    assert (await server.get(place)).status_code == 404
+
+
+async def test_static_files_take_no_posts(server: httpx.AsyncClient) -> None:
+    assert (await server.post(STYLES)).status_code in {404, 405}
 
 
 def test_an_address_that_is_nobodys_is_said_so_by_the_dashboard(

@@ -10,7 +10,7 @@ import { PAST_ROWS } from "@/live/past";
 import type { RunDetail } from "@/api/types";
 import { useRun } from "@/pages/run/RunContext";
 import { CuratedChart } from "@/pages/run/overview/CuratedChart";
-import { curatedOf } from "@/pages/run/overview/curated";
+import { curatedOf, namesOf } from "@/pages/run/overview/curated";
 import type { EpisodesSearch } from "@/pages/run/episodes/search";
 import { type Words, wordsOf } from "@/pages/run/words";
 import { isOver } from "@/theme/chips";
@@ -89,10 +89,10 @@ function VersionChart({ columns, axis, words }: EpisodeProps) {
 
 /** How fast the whole fleet works, as the deck measured it since the run began. */
 function SpeedChart({ run }: { run: RunDetail }) {
-  const chart = useMemo(() => curatedOf(run.kind).find(({ key }) => key === "throughput"), [run.kind]);
+  const chart = curatedOf(run.kind).find(({ key }) => key === "throughput");
   const [span, setSpan] = useState<Span | null>(null);
   if (!chart) return null;
-  const look = { run: run.name, axis: "time" as const, xLabel: "time", span: span ?? undefined, isLive: !isOver(run.status) };
+  const look = { run: run.name, axis: "time" as const, xLabel: "time", span: span ?? undefined, isLive: !isOver(run.status), names: namesOf(chart) };
   return <CuratedChart chart={chart} look={look} onZoom={setSpan} />;
 }
 

@@ -9,7 +9,7 @@ import { number } from "@/format";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
-import { curveQuery, type Look } from "@/pages/run/overview/asking";
+import { curvesQuery, type Look } from "@/pages/run/overview/asking";
 import { askAgainMs, type Curated, drawing, OWN } from "@/pages/run/overview/curated";
 import classes from "./overview.module.css";
 
@@ -26,8 +26,9 @@ type Props = {
 const HEIGHT = 156;
 const LARGE_HEIGHT = 268;
 
-function useLines(chart: Curated, look: Look, isSeen: boolean) {
-  return useQuery({ ...curveQuery(chart, look), enabled: isSeen, refetchInterval: (query) => look.isLive && isSeen && askAgainMs(query.state.data) });
+/** The lines of all charts that are looked at together: one question, however many they are. */
+function useLines(look: Look, isSeen: boolean) {
+  return useQuery({ ...curvesQuery(look), enabled: isSeen, refetchInterval: (query) => look.isLive && isSeen && askAgainMs(query.state.data) });
 }
 
 /** One of the curves; asked for and drawn only while it is on the screen. */
@@ -35,7 +36,7 @@ export function CuratedChart({ chart, look, onZoom, onPick, className = chart.is
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
   const { run } = useRun();
   const marks = useMarks(run, look.axis);
-  const { data, error } = useLines(chart, look, inViewport);
+  const { data, error } = useLines(look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
   // Nothing is explained that is not there.
   const isEmpty = x.length === 0;

@@ -6,8 +6,8 @@ import { live } from "@/live/live";
 import { useRun } from "@/pages/run/RunContext";
 import { type Picked, pickedOf } from "@/pages/run/metrics/search";
 import { type Look, lookOf } from "@/pages/run/overview/asking";
-import { CuratedChart } from "@/pages/run/overview/CuratedChart";
 import { curatedOf } from "@/pages/run/overview/curated";
+import { CuratedChart } from "@/pages/run/overview/CuratedChart";
 import { nextRange, type Range, RANGE_WORDS, RANGES, rangeOf, spanSince } from "@/pages/run/overview/range";
 import type { OverviewSearch } from "@/pages/run/overview/search";
 import { useShortcuts } from "@/shell/keyboard";
@@ -77,7 +77,6 @@ export function CuratedCharts() {
   const { run } = useRun();
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const charts = useMemo(() => curatedOf(run.kind), [run.kind]);
   const moving = useMovingSpan(search.last ?? 0);
   const change = (more: OverviewSearch) => void navigate({ search: (old: OverviewSearch) => ({ ...old, ...more }), replace: true, resetScroll: false });
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to, last: undefined });
@@ -90,7 +89,7 @@ export function CuratedCharts() {
     <section aria-label="Curves">
       <Bar search={search} work={run.kind === "fleet" ? "Env steps" : "Tokens served"} change={change} />
       <div className="charts">
-        {charts.map((chart) => (
+        {curatedOf(run.kind).map((chart) => (
           <CuratedChart key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} />
         ))}
       </div>

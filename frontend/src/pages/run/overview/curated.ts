@@ -151,7 +151,7 @@ const throughput = (kind: RunDetail["kind"]): Curated => ({
   empty: kind === "fleet" ? "No env step was made yet." : "No batch was handed out yet.",
 });
 
-export const curatedOf = (kind: RunDetail["kind"]): Curated[] => [
+const all = (kind: RunDetail["kind"]): readonly Curated[] => [
   reward(kind),
   queue(kind),
   staleness,
@@ -161,12 +161,19 @@ export const curatedOf = (kind: RunDetail["kind"]): Curated[] => [
   length(kind),
   throughput(kind),
 ];
+const CURATED = { fleet: all("fleet"), language: all("language"), outside: all("outside") };
 
-/** All names that a chart is drawn from, the deck's prefix before each, as the server takes them. */
-export function namesOf({ curves, band }: Curated): string {
+/** The curves of runs of a kind; the same ones each time. */
+export const curatedOf = (kind: RunDetail["kind"]): readonly Curated[] => CURATED[kind];
+
+/** All names that a chart is drawn from, the deck's prefix before each. */
+export function namesOf({ curves, band }: Curated): string[] {
   const names = [...curves.map(({ name }) => name), ...(band ? [band.low, band.high] : [])];
-  return names.map((name) => OWN + name).join(",");
+  return names.map((name) => OWN + name);
 }
+
+/** Of the curves of every kind of run: who asks need not know the kind first. A run has none of the others'. */
+export const namesOfAll: readonly string[] = [...new Set(Object.values(CURATED).flat().flatMap(namesOf))];
 
 /** A line as one column: the mean, or the greatest, of the samples of each point. */
 function condensed(line: Buckets, of: Curve["of"]): Buckets {

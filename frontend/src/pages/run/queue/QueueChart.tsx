@@ -1,10 +1,9 @@
 import { getRouteApi } from "@tanstack/react-router";
-import { useMemo } from "react";
 import type { Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { spanOf } from "@/charts/spans";
 import { CuratedChart } from "@/pages/run/overview/CuratedChart";
-import { curatedOf } from "@/pages/run/overview/curated";
+import { curatedOf, namesOf } from "@/pages/run/overview/curated";
 import { isOver } from "@/theme/chips";
 
 const route = getRouteApi("/shell/runs/$name/queue");
@@ -12,14 +11,14 @@ const route = getRouteApi("/shell/runs/$name/queue");
 export function QueueChart({ run, className }: { run: RunDetail; className: string }) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const chart = useMemo(() => curatedOf(run.kind).find(({ key }) => key === "queue"), [run.kind]);
+  const chart = curatedOf(run.kind).find(({ key }) => key === "queue");
   const onZoom = (span: Span | null) =>
     void navigate({ search: (old) => ({ ...old, from: span?.from, to: span?.to }), replace: true, resetScroll: false });
   if (!chart) return null;
   return (
     <CuratedChart
       chart={chart}
-      look={{ run: run.name, axis: "time", xLabel: "time", span: spanOf(search), isLive: !isOver(run.status) }}
+      look={{ run: run.name, axis: "time", xLabel: "time", span: spanOf(search), isLive: !isOver(run.status), names: namesOf(chart) }}
       onZoom={onZoom}
       className={className}
     />

@@ -1,5 +1,5 @@
-import "@mantine/core/styles.css";
-import "@/theme/index.css";
+/** Draw the dashboard. */
+
 import { MantineProvider } from "@mantine/core";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
@@ -8,11 +8,9 @@ import { createRoot } from "react-dom/client";
 import { queries } from "@/api/queries";
 import { applyPreferences } from "@/preferences";
 import { router } from "@/router";
-import { askWhoIsHere } from "@/shell/early";
 import { theme } from "@/theme/theme";
 
 applyPreferences();
-askWhoIsHere();
 
 createRoot(document.getElementById("root") as HTMLElement).render(
   <StrictMode>
