@@ -4,6 +4,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link } 
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { LoginPage } from "@/pages/LoginPage";
+import { pageCode, tabCode } from "@/pages/code";
 import { alertsSearch } from "@/pages/alerts/search";
 import { compareSearch } from "@/pages/compare/search";
 import { type FleetSearch, viewOf } from "@/pages/run/fleet/views";
@@ -40,12 +41,12 @@ const shell = createRoute({ getParentRoute: () => root, id: "shell", component: 
 const home = createRoute({
   getParentRoute: () => shell,
   path: "/",
-  component: lazyRouteComponent(() => import("@/pages/home/HomePage"), "HomePage"),
+  component: lazyRouteComponent(pageCode.home, "HomePage"),
 });
 const runs = createRoute({
   getParentRoute: () => shell,
   path: "/runs",
-  component: lazyRouteComponent(() => import("@/pages/runs/RunsPage"), "RunsPage"),
+  component: lazyRouteComponent(pageCode.runs, "RunsPage"),
   validateSearch: (search): { q?: string; sort?: Sort; cols?: string; dense?: boolean } => ({
     q: text(search.q),
     sort: SORTS.some((name) => search.sort === name || search.sort === `-${name}`) ? (search.sort as Sort) : undefined,
@@ -56,20 +57,20 @@ const runs = createRoute({
 const alerts = createRoute({
   getParentRoute: () => shell,
   path: "/alerts",
-  component: lazyRouteComponent(() => import("@/pages/alerts/AlertsPage"), "AlertsPage"),
+  component: lazyRouteComponent(pageCode.alerts, "AlertsPage"),
   validateSearch: alertsSearch,
 });
 const compare = createRoute({
   getParentRoute: () => shell,
   path: "/compare",
-  component: lazyRouteComponent(() => import("@/pages/compare/ComparePage"), "ComparePage"),
+  component: lazyRouteComponent(pageCode.compare, "ComparePage"),
   validateSearch: compareSearch,
   beforeLoad: askForCompared,
 });
 const tokens = createRoute({
   getParentRoute: () => shell,
   path: "/tokens",
-  component: lazyRouteComponent(() => import("@/pages/tokens/TokensPage"), "TokensPage"),
+  component: lazyRouteComponent(pageCode.tokens, "TokensPage"),
   validateSearch: (search): { client?: string; only?: "refused" | "replayed" } => ({
     client: text(search.client),
     only: search.only === "refused" || search.only === "replayed" ? search.only : undefined,
@@ -78,7 +79,7 @@ const tokens = createRoute({
 const audit = createRoute({
   getParentRoute: () => shell,
   path: "/audit",
-  component: lazyRouteComponent(() => import("@/pages/audit/AuditPage"), "AuditPage"),
+  component: lazyRouteComponent(pageCode.audit, "AuditPage"),
   validateSearch: (search): Asked => ({
     text: text(search.text),
     actor: text(search.actor),
@@ -91,7 +92,7 @@ const audit = createRoute({
 const environments = createRoute({
   getParentRoute: () => shell,
   path: "/environments",
-  component: lazyRouteComponent(() => import("@/pages/environments/EnvironmentsPage"), "EnvironmentsPage"),
+  component: lazyRouteComponent(pageCode.environments, "EnvironmentsPage"),
   validateSearch: (search): { q?: string; kind?: EnvironmentKind; of?: EnvironmentKind; name?: string } => ({
     q: text(search.q),
     kind: oneOf(search.kind, ...ENVIRONMENT_KINDS),
@@ -102,17 +103,17 @@ const environments = createRoute({
 const cluster = createRoute({
   getParentRoute: () => shell,
   path: "/cluster",
-  component: lazyRouteComponent(() => import("@/pages/cluster/ClusterPage"), "ClusterPage"),
+  component: lazyRouteComponent(pageCode.cluster, "ClusterPage"),
 });
 const settings = createRoute({
   getParentRoute: () => shell,
   path: "/settings",
-  component: lazyRouteComponent(() => import("@/pages/settings/SettingsPage"), "SettingsPage"),
+  component: lazyRouteComponent(pageCode.settings, "SettingsPage"),
 });
 const launch = createRoute({
   getParentRoute: () => shell,
   path: "/runs/new",
-  component: lazyRouteComponent(() => import("@/pages/launch/LaunchPage"), "LaunchPage"),
+  component: lazyRouteComponent(pageCode.launch, "LaunchPage"),
   validateSearch: (search): { from?: string; preset?: string; view?: "changes" | "config" | "copy" } => ({
     from: text(search.from),
     preset: text(search.preset),
@@ -122,57 +123,57 @@ const launch = createRoute({
 const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$name",
-  component: lazyRouteComponent(() => import("@/pages/run/RunPage"), "RunPage"),
+  component: lazyRouteComponent(pageCode.run, "RunPage"),
   beforeLoad: askForRun,
 });
 const runTabs = [
   createRoute({
     getParentRoute: () => run,
     path: "/",
-    component: lazyRouteComponent(() => import("@/pages/run/overview/OverviewTab"), "OverviewTab"),
+    component: lazyRouteComponent(tabCode.overview, "OverviewTab"),
     validateSearch: overviewSearch,
     beforeLoad: askForCurves,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "metrics",
-    component: lazyRouteComponent(() => import("@/pages/run/metrics/MetricsTab"), "MetricsTab"),
+    component: lazyRouteComponent(tabCode.metrics, "MetricsTab"),
     validateSearch: metricsSearch,
     beforeLoad: askForMetrics,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "queue",
-    component: lazyRouteComponent(() => import("@/pages/run/queue/QueueTab"), "QueueTab"),
+    component: lazyRouteComponent(tabCode.queue, "QueueTab"),
     validateSearch: queueSearch,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "fleet",
-    component: lazyRouteComponent(() => import("@/pages/run/fleet/FleetTab"), "FleetTab"),
+    component: lazyRouteComponent(tabCode.fleet, "FleetTab"),
     validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), view: viewOf(search.view) }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "pipeline",
-    component: lazyRouteComponent(() => import("@/pages/run/pipeline/PipelineTab"), "PipelineTab"),
+    component: lazyRouteComponent(tabCode.pipeline, "PipelineTab"),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "episodes",
-    component: lazyRouteComponent(() => import("@/pages/run/episodes/EpisodesTab"), "EpisodesTab"),
+    component: lazyRouteComponent(tabCode.episodes, "EpisodesTab"),
     validateSearch: episodesSearch,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "curriculum",
-    component: lazyRouteComponent(() => import("@/pages/run/curriculum/CurriculumTab"), "CurriculumTab"),
+    component: lazyRouteComponent(tabCode.curriculum, "CurriculumTab"),
     validateSearch: (search): { lesson?: string } => ({ lesson: text(search.lesson) }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "evaluations",
-    component: lazyRouteComponent(() => import("@/pages/run/evaluations/EvaluationsTab"), "EvaluationsTab"),
+    component: lazyRouteComponent(tabCode.evaluations, "EvaluationsTab"),
     validateSearch: (search): { lesson?: string; evaluation?: string; k?: number; baseline?: string } => ({
       lesson: text(search.lesson),
       evaluation: text(search.evaluation),
@@ -183,42 +184,42 @@ const runTabs = [
   createRoute({
     getParentRoute: () => run,
     path: "trajectories",
-    component: lazyRouteComponent(() => import("@/pages/run/trajectories/TrajectoriesTab"), "TrajectoriesTab"),
+    component: lazyRouteComponent(tabCode.trajectories, "TrajectoriesTab"),
     validateSearch: listSearch,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "groups/$group",
-    component: lazyRouteComponent(() => import("@/pages/viewer/ViewerPage"), "ViewerPage"),
+    component: lazyRouteComponent(tabCode.groups, "ViewerPage"),
     validateSearch: viewerSearch,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "fragments/$fragment",
-    component: lazyRouteComponent(() => import("@/pages/viewer/FragmentPage"), "FragmentPage"),
+    component: lazyRouteComponent(tabCode.fragments, "FragmentPage"),
     validateSearch: (search): { step?: number } => ({ step: whole(search.step) }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "environments",
-    component: lazyRouteComponent(() => import("@/pages/run/environments/EnvironmentsTab"), "EnvironmentsTab"),
+    component: lazyRouteComponent(tabCode.environments, "EnvironmentsTab"),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "weights",
-    component: lazyRouteComponent(() => import("@/pages/run/weights/WeightsTab"), "WeightsTab"),
+    component: lazyRouteComponent(tabCode.weights, "WeightsTab"),
     validateSearch: (search): { version?: number } => ({ version: Number(search.version) || undefined }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "config",
-    component: lazyRouteComponent(() => import("@/pages/run/config/ConfigTab"), "ConfigTab"),
+    component: lazyRouteComponent(tabCode.config, "ConfigTab"),
     validateSearch: (search): { view?: "differing" | "all" } => ({ view: oneOf(search.view, "differing", "all") }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "logs",
-    component: lazyRouteComponent(() => import("@/pages/run/logs/LogsTab"), "LogsTab"),
+    component: lazyRouteComponent(tabCode.logs, "LogsTab"),
     validateSearch: logsSearch,
   }),
 ] as const;

@@ -6,10 +6,11 @@ import { queries } from "@/api/queries";
 import { runQuery } from "@/api/runs";
 import { sessionQuery } from "@/api/session";
 import { live, startLive, stopLive } from "@/live/live";
+import { codeAt } from "@/pages/code";
 import { type CompareSearch, runsOf } from "@/pages/compare/search";
 import { earlyCurvesQuery } from "@/pages/run/overview/asking";
 import type { OverviewSearch } from "@/pages/run/overview/search";
-import { runAt } from "@/shell/addresses";
+import { type RunAddress, runAt } from "@/shell/addresses";
 
 /** What the router tells of a page before it is entered, left, or only pointed at. */
 type Way<Search> = { cause: string; preload: boolean; search: Search };
@@ -31,19 +32,19 @@ export function askAhead({ pathname, search }: Pick<Location, "pathname" | "sear
     .ensureQueryData(sessionQuery)
     .then(({ authenticated }) => (authenticated ? startLive : stopLive)())
     .catch(() => undefined); // the page asks again, and says so
-  if (isSignedIn) askForRunAt(pathname, search);
+  if (!isSignedIn) return;
+  for (const load of codeAt(pathname)) void load();
+  const about = runAt(pathname);
+  if (about) askForRunAt(about, search);
 }
 
-function askForRunAt(pathname: string, search: string): void {
-  const about = runAt(pathname);
-  if (!about) return;
-  const way = { cause: "enter", preload: false, params: { name: about.name } };
+function askForRunAt({ name, tab }: RunAddress, search: string): void {
+  const way = { cause: "enter", preload: false, params: { name }, search: {} };
   askForRun(way);
-  void import("@/pages/run/RunPage");
-  if (about.tab) return;
-  void import("@/pages/run/overview/OverviewTab");
   // An address that says more is read by the router.
-  if (!search) askForCurves({ ...way, search: {} });
+  if (search) return;
+  if (tab === "") askForCurves(way);
+  if (tab === "metrics") askForMetrics(way);
 }
 
 /** Ask for all that a run's page shows live. */

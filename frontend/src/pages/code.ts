@@ -1,0 +1,48 @@
+/** Where the code of each page is: the router loads it, or, of the address that one comes to, what begins before there is a router. */
+
+import { runAt } from "@/shell/addresses";
+
+export const pageCode = {
+  home: () => import("@/pages/home/HomePage"),
+  runs: () => import("@/pages/runs/RunsPage"),
+  alerts: () => import("@/pages/alerts/AlertsPage"),
+  compare: () => import("@/pages/compare/ComparePage"),
+  tokens: () => import("@/pages/tokens/TokensPage"),
+  audit: () => import("@/pages/audit/AuditPage"),
+  environments: () => import("@/pages/environments/EnvironmentsPage"),
+  cluster: () => import("@/pages/cluster/ClusterPage"),
+  settings: () => import("@/pages/settings/SettingsPage"),
+  launch: () => import("@/pages/launch/LaunchPage"),
+  run: () => import("@/pages/run/RunPage"),
+};
+
+/** Of a run's page, by the first part of what follows its name. */
+export const tabCode = {
+  overview: () => import("@/pages/run/overview/OverviewTab"),
+  metrics: () => import("@/pages/run/metrics/MetricsTab"),
+  queue: () => import("@/pages/run/queue/QueueTab"),
+  fleet: () => import("@/pages/run/fleet/FleetTab"),
+  pipeline: () => import("@/pages/run/pipeline/PipelineTab"),
+  episodes: () => import("@/pages/run/episodes/EpisodesTab"),
+  curriculum: () => import("@/pages/run/curriculum/CurriculumTab"),
+  evaluations: () => import("@/pages/run/evaluations/EvaluationsTab"),
+  trajectories: () => import("@/pages/run/trajectories/TrajectoriesTab"),
+  groups: () => import("@/pages/viewer/ViewerPage"),
+  fragments: () => import("@/pages/viewer/FragmentPage"),
+  environments: () => import("@/pages/run/environments/EnvironmentsTab"),
+  weights: () => import("@/pages/run/weights/WeightsTab"),
+  config: () => import("@/pages/run/config/ConfigTab"),
+  logs: () => import("@/pages/run/logs/LogsTab"),
+};
+
+type Code = () => Promise<unknown>;
+
+const named = (code: Record<string, Code>, name: string): Code[] => (Object.hasOwn(code, name) ? [code[name] as Code] : []);
+
+/** All code of the page at an address; none where there is no such page. */
+export function codeAt(pathname: string): Code[] {
+  const about = runAt(pathname);
+  if (about) return [pageCode.run, ...named(tabCode, about.tab.split("/")[0] || "overview")];
+  if (/^\/runs\/new\/?$/.test(pathname)) return [pageCode.launch];
+  return named(pageCode, pathname.split("/")[1] || "home");
+}
