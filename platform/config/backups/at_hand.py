@@ -1,0 +1,56 @@
+"""Reach a deck's database, whether the deck runs or not."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from django.conf import settings
+from django.db import connections
+
+from config import env
+from config.embedded.folders import DeckRunning, Folders
+from config.embedded.postgres import Postgres
+from config.settings.connections import database
+
+
+@contextmanager
+def database_at_hand(*, alone: bool) -> Iterator[None]:
+    """Let this process use the deck's database meanwhile; an embedded one is started if need be.
+
+    Args:
+        alone: Nobody may start a deck on the folder meanwhile.
+
+    Raises:
+        DeckRunning: If a deck runs on the folder, and this is to be done alone.
+        StartFailed: If the embedded database cannot run.
+    """
+    folders = Folders(settings.ROLLDECK_VAR)
+    folders.create()
+    with ExitStack() as undo:
+        undo.callback(connections.close_all)
+        try:
+            undo.enter_context(folders.lock())
+        except DeckRunning:
+            if alone:
+                raise
+        else:
+            if not env.text("DATABASE_URL"):
+                undo.enter_context(_embedded(folders))
+        yield
+
+
+@contextmanager
+def _embedded(folders: Folders) -> Iterator[None]:
+    sockets = folders.new_socket_folder()
+    try:
+        postgres = Postgres(
+            data_folder=folders.postgres, socket_folder=sockets, log_folder=folders.log
+        )
+        child = postgres.start()
+        try:
+            settings.DATABASES["default"].update(database(postgres.url))
+            yield
+        finally:
+            connections.close_all()
+            child.stop()
+    finally:
+        folders.remove_socket_folder(sockets)

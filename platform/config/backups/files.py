@@ -1,0 +1,133 @@
+"""Copy files and objects in pieces, and say what they were."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.files.storage import storages
+
+PIECE_BYTES: Final = 1 << 20
+PAYLOADS: Final = "payloads"
+STAGED: Final = ".backup"
+
+
+def trees() -> dict[str, Path]:
+    """Return the folders whose files belong to rows of the database, by their name in a backup.
+
+    Weights and recordings lie in `media`, archives in `archives`; payloads are a storage.
+    """
+    return {
+        "media": Path(settings.MEDIA_ROOT),
+        "archives": Path(settings.ROLLDECK_VAR) / "archives",
+    }
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Go through the files below a folder, in order; there may be no folder."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != STAGED)
+        for name in sorted(names):
+            yield Path(where, name)
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """Give every file below a folder a second name, so that none goes while it is copied.
+
+    Where the file system knows no second names, the files are copied instead.
+    """
+    room = folder / STAGED
+    shutil.rmtree(room, ignore_errors=True)  # of a backup that was killed
+    try:
+        for path in files_below(folder):
+            target = room / path.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _link(path, target)
+        yield room
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def _link(path: Path, target: Path) -> None:
+    try:
+        os.link(path, target)
+    except FileNotFoundError:
+        return  # nobody's any more
+    except OSError:
+        shutil.copyfile(path, target)
+
+
+def write(target: Path, pieces: Iterable[bytes]) -> tuple[int, str]:
+    """Write a new file; return its bytes and its SHA-256."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    size_bytes, digest = 0, hashlib.sha256()
+    with target.open("xb") as file:
+        for piece in pieces:
+            file.write(piece)
+            digest.update(piece)
+            size_bytes += len(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return size_bytes, digest.hexdigest()
+
+
+def pieces_of(path: Path) -> Iterator[bytes]:
+    """Go through the bytes of a file."""
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+
+
+def sha256_of(pieces: Iterable[bytes]) -> str:
+    """Return the SHA-256 of bytes that come in pieces."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+class Objects:
+    """The storage of payloads, whichever it is."""
+
+    def __init__(self) -> None:
+        self._storage: Any = storages[PAYLOADS]
+
+    def names(self, segment: str) -> list[str]:
+        """Return the names of a segment's objects."""
+        return sorted(f"{segment}/{name}" for name in self._listed(segment)[1])
+
+    def all_names(self) -> Iterator[str]:
+        """Go through the names of all objects."""
+        folders, files = self._listed("")
+        yield from sorted(files)
+        for folder in sorted(folders):
+            yield from self.names(folder)
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """Go through the bytes of an object.
+
+        Raises:
+            FileNotFoundError: If there is none of this name.
+        """
+        offset = 0
+        while piece := self._storage.read_ranges(name, [(offset, PIECE_BYTES)])[0]:
+            yield piece
+            offset += len(piece)
+            if len(piece) < PIECE_BYTES:
+                return
+
+    def write(self, name: str, path: Path) -> None:
+        """Write a new object from a file. An object is one push, which has a limit."""
+        self._storage.write_parts(name, list(pieces_of(path)))
+
+    def _listed(self, folder: str) -> tuple[list[str], list[str]]:
+        try:
+            folders, files = self._storage.listdir(folder)
+        except FileNotFoundError:
+            return [], []
+        return folders, files

@@ -1,0 +1,171 @@
+"""Write a backup: the database first, then the bytes that its rows name.
+
+Bytes are written before the row that names them and removed after it, so whatever the database
+names at one moment is there at that moment; the other way round a backup would miss what came in
+between. Until everything is copied, retention rests, and files that rows let go meanwhile have a
+second name.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from django.db import connection, transaction
+
+from config.backups import files, manifest, programs
+from config.backups.progress import Progress
+from config.versions import own_version
+from runs import services as runs_services
+
+DUMP: Final = "database.dump"
+ACTOR: Final = "manage.py backup"
+
+# Who writes here lets files go when the transaction is over; nobody does while they get names.
+_NO_WRITERS: Final = """
+    LOCK TABLE runs_policyversion, rollouts_recording, buffer_archivejob IN SHARE MODE"""
+_REST: Final = "SELECT pg_advisory_lock(hashtext('rolldeck.retention'))"
+_GO_ON: Final = "SELECT pg_advisory_unlock(hashtext('rolldeck.retention'))"
+_MIGRATIONS: Final = "SELECT app || '.' || name FROM django_migrations ORDER BY 1"
+_RUNS: Final = "SELECT count(*) FROM runs_run"
+_ITEMS: Final = """
+    SELECT kind, fate, SUM(items)::bigint FROM buffer_tally GROUP BY kind, fate ORDER BY 1, 2"""
+_SEGMENTS: Final = "SELECT number FROM buffer_segment WHERE dropped_at IS NULL ORDER BY number"
+
+
+class BackupRefused(Exception):
+    """There is no place for a backup, or nothing to make one of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a backup holds."""
+
+    runs: int
+    files: int
+    size_bytes: int
+
+
+def make_backup(*, folder: Path, now: datetime, progress: Progress) -> Made:
+    """Write a backup of the deck into a new folder, which has its name when it is whole.
+
+    Raises:
+        BackupRefused: If the folder is there already, or the database has no deck in it.
+        ProgramFailed: If PostgreSQL's programs do not do what they are asked.
+        OSError: If the folder cannot be written.
+    """
+    if folder.exists():
+        raise BackupRefused(f"{folder} is there already; name a new folder")
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True, mode=0o700)
+    try:
+        made = _filled(part, now=now, progress=progress)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    part.rename(folder)
+    runs_services.record_event(
+        run_id=None,
+        kind="deck_backed_up",
+        message=f"the deck was backed up: {made.runs} runs, {made.files} files",
+        actor=ACTOR,
+        details={"bytes": made.size_bytes, "files": made.files, "as_of": now.isoformat()},
+        now=now,
+    )
+    return made
+
+
+def _filled(part: Path, *, now: datetime, progress: Progress) -> Made:
+    with ExitStack() as undo:
+        undo.enter_context(_retention_rests())
+        rooms, session, snapshot = _one_moment(undo)
+        header = _header(session, now=now)
+        segments = [str(number) for (number,) in session.execute(_SEGMENTS)]
+        with progress.of(part / DUMP):
+            programs.dump(part / DUMP, snapshot=snapshot)
+        session.close()  # the snapshot is in the dump now; no vacuum need wait for it any more
+        with manifest.Writer(part, header) as listed:
+            dump = part / DUMP
+            digest = files.sha256_of(files.pieces_of(dump))
+            listed.add(manifest.Entry(DUMP, dump.stat().st_size, digest))
+            for name, room in rooms.items():
+                _copy_files(part, name, room, listed, progress)
+            _copy_objects(part, segments, listed, progress)
+            os.sync()
+            listed.close()
+    return Made(runs=header.runs, files=listed.files, size_bytes=listed.size_bytes)
+
+
+@contextmanager
+def _retention_rests() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute(_REST)
+        try:
+            yield
+        finally:
+            # A lost connection has let go of it.
+            with suppress(Exception):
+                cursor.execute(_GO_ON)
+
+
+def _one_moment(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
+    """Fix one moment: a session that sees the database as of it, and names of the files then."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '60s'")
+        cursor.execute("SELECT to_regclass('django_migrations')")
+        if cursor.fetchone()[0] is None:
+            raise BackupRefused("the database has no deck in it")
+        cursor.execute(_NO_WRITERS)
+        session = undo.enter_context(programs.new_session())
+        session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        found = session.execute("SELECT pg_export_snapshot()").fetchone()
+        assert found is not None  # noqa: S101 a query without FROM has a row
+        rooms = {
+            name: undo.enter_context(files.staged(folder)) for name, folder in files.trees().items()
+        }
+    return rooms, session, str(found[0])
+
+
+def _header(session: Any, *, now: datetime) -> manifest.Header:
+    items: dict[str, dict[str, int]] = {}
+    for kind, fate, count in session.execute(_ITEMS):
+        items.setdefault(kind, {})[fate] = count
+    return manifest.Header(
+        format=manifest.FORMAT,
+        made_at=now,
+        rolldeck=own_version(),
+        migrations=[name for (name,) in session.execute(_MIGRATIONS)],
+        runs=session.execute(_RUNS).fetchone()[0],
+        items=items,
+    )
+
+
+def _copy_files(
+    part: Path, name: str, room: Path, listed: manifest.Writer, progress: Progress
+) -> None:
+    for path in files.files_below(room):
+        where = f"{name}/{path.relative_to(room).as_posix()}"
+        listed.add(manifest.Entry(where, *files.write(part / where, files.pieces_of(path))))
+        progress.copied(name, listed)
+
+
+def _copy_objects(
+    part: Path, segments: list[str], listed: manifest.Writer, progress: Progress
+) -> None:
+    objects = files.Objects()
+    for segment in segments:
+        for name in objects.names(segment):
+            where = f"{files.PAYLOADS}/{name}"
+            try:
+                written = files.write(part / where, objects.pieces(name))
+            except FileNotFoundError:
+                # Its push was a retry, or failed: no row names it, and it was taken back.
+                (part / where).unlink(missing_ok=True)
+                continue
+            listed.add(manifest.Entry(where, *written))
+            progress.copied(files.PAYLOADS, listed)

@@ -1,0 +1,93 @@
+"""Say how far a backup is, on a line that is written over, or on one every few seconds."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol, TextIO
+
+EVERY_SECONDS: Final = 0.5
+EVERY_SECONDS_IN_A_LOG: Final = 10.0
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+
+
+class Counted(Protocol):
+    """What has been copied so far."""
+
+    files: int
+    size_bytes: int
+
+
+class Progress:
+    """Lines for people.
+
+    Args:
+        stream: Where they go; one that is no terminal gets few.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._next_at = 0.0
+        self._is_open = False
+
+    def say(self, text: str) -> None:
+        """Say something that stays."""
+        self.end()
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+    def copied(self, what: str, counted: Counted) -> None:
+        """Say what has been copied, if nothing was said lately."""
+        self._now(f"{what}: {counted.files} files, {size(counted.size_bytes)}")
+
+    def checked(self, what: str, files: int, size_bytes: int) -> None:
+        """Say what has been read or written, if nothing was said lately."""
+        self._now(f"{what}: {files} files, {size(size_bytes)}")
+
+    @contextmanager
+    def of(self, path: Path) -> Iterator[None]:
+        """Say how large a file is that another program writes."""
+        is_over = threading.Event()
+
+        def watch() -> None:
+            while not is_over.wait(EVERY_SECONDS):
+                if path.exists():
+                    self._now(f"{path.name}: {size(path.stat().st_size)}")
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            watcher.join()
+
+    def _now(self, text: str) -> None:
+        now = time.monotonic()
+        if now < self._next_at:
+            return
+        self._next_at = now + (EVERY_SECONDS if self._is_terminal else EVERY_SECONDS_IN_A_LOG)
+        if self._is_terminal:
+            self._stream.write(f"\r\x1b[K{text}")
+            self._is_open = True
+        else:
+            self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Take the line back that was being written over."""
+        if self._is_open:
+            self._stream.write("\r\x1b[K")
+            self._is_open = False
+
+
+def size(count: int) -> str:
+    """Return a size for people, such as ``1.5 GB``."""
+    value, unit = float(count), _UNITS[0]
+    for unit in _UNITS:
+        if value < 1000 or unit == _UNITS[-1]:
+            break
+        value /= 1000
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"

@@ -1,0 +1,232 @@
+"""Make a deck of a backup: the bytes first, then the rows that name them, in one transaction.
+
+A restore that is cut off leaves no row, so it is simply begun again. Nothing is written over: a
+deck that holds data, or files that are none of the backup's, are a reason to refuse.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+
+from buffer.selectors.ledgers import ledger_problems
+from config.backups import files, manifest, programs, renumbering
+from config.backups.making import DUMP
+from config.backups.progress import Progress
+from config.embedded.schema import migrate
+from runs import services as runs_services
+from runs.models import Run
+
+ACTOR: Final = "manage.py restore_backup"
+_OTHERS: Final = """
+    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+    AND pid <> pg_backend_pid() AND backend_type = 'client backend'"""
+_TABLES: Final = """
+    SELECT count(*), count(*) FILTER (WHERE tablename = 'django_migrations')
+    FROM pg_tables WHERE schemaname = 'public'"""
+_HELD: Final = """
+    SELECT (SELECT count(*) FROM (SELECT 1 FROM runs_run LIMIT 1000) r),
+        (SELECT count(*) FROM (SELECT 1 FROM auth_user LIMIT 1000) u)"""
+# Whatever an empty deck has made of the schema goes, and comes back if anything fails.
+_EMPTY: Final = """
+    DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO PUBLIC;"""
+_ITEMS: Final = """
+    SELECT kind, fate, SUM(items)::bigint FROM buffer_tally GROUP BY kind, fate"""
+
+
+class RestoreRefused(Exception):
+    """There is something that a restore would write over, or that it cannot read."""
+
+
+class RestoreWrong(Exception):
+    """What was restored is not what was backed up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a deck was made of."""
+
+    runs: int
+    items: dict[str, int]
+    """Accepted ones by kind."""
+    migrations: int
+    """Applied afterwards, because the backup is of an earlier version."""
+
+
+def check_backup(folder: Path, *, progress: Progress) -> manifest.Header:
+    """Read every byte of a backup.
+
+    Raises:
+        BackupDamaged: If one of its files is not what it was; the message names it.
+    """
+    header = manifest.header(folder)
+    size_bytes, has_dump = 0, False
+    for number, entry in enumerate(manifest.entries(folder), start=1):
+        path = _path(folder, entry)
+        try:
+            digest = files.sha256_of(files.pieces_of(path))
+        except OSError as error:
+            raise manifest.BackupDamaged(f"{path} cannot be read: {error}") from error
+        if digest != entry.sha256:
+            raise manifest.BackupDamaged(f"{path} is not as it was: its checksum differs")
+        size_bytes += entry.size_bytes
+        has_dump = has_dump or entry.path == DUMP
+        progress.checked("checked", number, size_bytes)
+    if not has_dump:
+        raise manifest.BackupDamaged(f"{folder} has no {DUMP}")
+    return header
+
+
+def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restored:
+    """Make the empty deck at hand the one that was backed up, and prove it.
+
+    Raises:
+        BackupDamaged: If the backup is not whole; nothing is changed then.
+        RestoreRefused: If something is in the way; nothing is changed then.
+        ProgramFailed: If PostgreSQL does not take it; no row is there then.
+        RestoreWrong: If what is there now does not add up.
+    """
+    header = check_backup(folder, progress=progress)
+    _refuse_newer(header)
+    _refuse_data()
+    _refuse_foreign_files(folder)
+    progress.say("The backup is whole, and nothing is in its way.")
+    _put_files(folder, progress)
+    progress.say("Loading the database …")
+    dump = folder / DUMP
+    programs.run_script(
+        [
+            _EMPTY,
+            programs.SectionsOf(dump, "pre-data", "data"),
+            renumbering.statements(),
+            programs.SectionsOf(dump, "post-data"),
+        ]
+    )
+    applied = migrate()
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    restored = _proved(header, applied=applied)
+    runs_services.record_event(
+        run_id=None,
+        kind="deck_restored",
+        message=f"the deck was restored as it was at {header.made_at:%Y-%m-%d %H:%M:%S} UTC",
+        actor=ACTOR,
+        details={"as_of": header.made_at.isoformat(), "runs": restored.runs},
+        now=now,
+    )
+    return restored
+
+
+def _path(folder: Path, entry: manifest.Entry) -> Path:
+    """Return where a file of a backup lies; the list is read before it is trusted."""
+    parts = entry.path.split("/")
+    if not parts[0] or set(parts) & {"", ".", ".."} or "\0" in entry.path:
+        raise manifest.BackupDamaged(f"{entry.path!r} is no file of a backup")
+    return folder.joinpath(*parts)
+
+
+def _refuse_newer(header: manifest.Header) -> None:
+    """Refuse what only a newer version of this code understands."""
+    loader = MigrationLoader(None, ignore_no_migrations=True)
+    known = {f"{app}.{name}" for app, name in loader.disk_migrations}
+    replaced = {f"{a}.{n}" for m in loader.disk_migrations.values() for a, n in m.replaces}
+    unknown = sorted(set(header.migrations) - known - replaced)
+    if unknown:
+        raise RestoreRefused(
+            f"the backup was made by a newer Rolldeck ({header.rolldeck or 'of no known version'}):"
+            f" this one does not know {unknown[0]}"
+        )
+
+
+def _refuse_data() -> None:
+    with programs.new_session() as session:
+        others = _number(session, _OTHERS)
+        if others:
+            raise RestoreRefused(
+                f"{others} other sessions use the database: stop the deck before it is restored"
+            )
+        tables, is_ours = session.execute(_TABLES).fetchone() or (0, 0)
+        if not tables:
+            return
+        if not is_ours:
+            raise RestoreRefused("the database holds tables of something else than a deck")
+        held, people = session.execute(_HELD).fetchone() or (0, 0)
+        if held or people:
+            raise RestoreRefused(
+                f"the deck holds {held} runs and {people} users; a backup is restored into an"
+                " empty one only: give it another ROLLDECK_VAR or DATABASE_URL"
+            )
+
+
+def _number(session: "psycopg.Connection[Any]", query: str) -> int:
+    row = session.execute(query).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _refuse_foreign_files(folder: Path) -> None:
+    """Refuse files that are there and are none of the backup's: they are somebody's."""
+    for name in files.Objects().all_names():
+        if not (folder / files.PAYLOADS / name).is_file():
+            raise RestoreRefused(
+                f"the storage of payloads holds {name}, which is not in the backup"
+            )
+    for name, tree in files.trees().items():
+        for path in files.files_below(tree):
+            if not (folder / name / path.relative_to(tree)).is_file():
+                raise RestoreRefused(f"{path} is there, and is not in the backup")
+
+
+def _put_files(folder: Path, progress: Progress) -> None:
+    objects, trees = files.Objects(), files.trees()
+    size_bytes = 0
+    for number, entry in enumerate(manifest.entries(folder), start=1):
+        kind, _, name = entry.path.partition("/")
+        if kind == files.PAYLOADS:
+            if not _is_there(objects.pieces(name), entry):
+                objects.write(name, _path(folder, entry))
+        elif kind in trees:
+            target = trees[kind] / name
+            if not _is_there(files.pieces_of(target), entry):
+                files.write(target, files.pieces_of(_path(folder, entry)))
+        size_bytes += entry.size_bytes
+        progress.checked("copied", number, size_bytes)
+
+
+def _is_there(pieces: Iterator[bytes], entry: manifest.Entry) -> bool:
+    """Return whether an earlier restore that was cut off has brought a file already."""
+    try:
+        digest = files.sha256_of(pieces)
+    except FileNotFoundError:
+        return False
+    if digest != entry.sha256:
+        raise RestoreRefused(f"{entry.path} is there already, with other bytes")
+    return True
+
+
+def _proved(header: manifest.Header, *, applied: int) -> Restored:
+    """Compare what is there with what was, and each run's counts with its rows."""
+    found: dict[str, dict[str, int]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_ITEMS)
+        for kind, fate, count in cursor.fetchall():
+            found.setdefault(kind, {})[fate] = count
+    runs = list(Run.objects.values_list("pk", "name"))
+    if len(runs) != header.runs or found != header.items:
+        raise RestoreWrong(
+            f"{header.runs} runs with {header.items} were backed up, and there are"
+            f" {len(runs)} with {found}"
+        )
+    for pk, name in runs:
+        problems = ledger_problems(pk)
+        if problems:
+            raise RestoreWrong(f"the ledger of {name} does not balance: {'; '.join(problems)}")
+    return Restored(
+        runs=len(runs),
+        items={kind: fates.get("accepted", 0) for kind, fates in found.items()},
+        migrations=applied,
+    )

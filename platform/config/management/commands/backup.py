@@ -1,0 +1,57 @@
+"""Keep the whole deck in a folder."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from config.backups import manifest
+from config.backups.at_hand import database_at_hand
+from config.backups.making import BackupRefused, make_backup
+from config.backups.programs import ProgramFailed
+from config.backups.progress import Progress, size
+from config.backups.restoring import check_backup
+from config.embedded.children import StartFailed
+
+
+class Command(BaseCommand):
+    """Back up the database, payloads, weights, recordings and archives; the deck goes on."""
+
+    help = "Write a backup of the whole deck into a new folder, or check one. The deck may run."
+    # The database may have to be started first.
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Name the folder."""
+        parser.add_argument("folder", type=Path, help="a folder that does not exist yet")
+        parser.add_argument(
+            "--check", action="store_true", help="read every byte of the backup in the folder"
+        )
+
+    def handle(self, *_args: Any, folder: Path, check: bool, **_options: Any) -> None:
+        """Do one or the other."""
+        progress = Progress(sys.stderr)
+        now = timezone.now()
+        try:
+            if check:
+                header = check_backup(folder, progress=progress)
+                progress.end()
+                self.stdout.write(f"{folder} is whole: {header.runs} runs as of {header.made_at}")
+                return
+            with database_at_hand(alone=False):
+                made = make_backup(folder=folder.absolute(), now=now, progress=progress)
+        except (
+            BackupRefused,
+            ProgramFailed,
+            StartFailed,
+            manifest.BackupDamaged,
+            OSError,
+        ) as error:
+            progress.end()
+            raise CommandError(str(error)) from error
+        progress.end()
+        self.stdout.write(
+            f"{folder}: {made.runs} runs, {made.files} files, {size(made.size_bytes)}"
+        )

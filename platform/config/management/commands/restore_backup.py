@@ -1,0 +1,51 @@
+"""Make an empty deck the one that was backed up."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from buffer.storage import PayloadStorageDown
+from config.backups import manifest
+from config.backups.at_hand import database_at_hand
+from config.backups.programs import ProgramFailed
+from config.backups.progress import Progress
+from config.backups.restoring import RestoreRefused, RestoreWrong, restore_backup
+from config.embedded.children import StartFailed
+
+
+class Command(BaseCommand):
+    """Restore; refuses where there is anything that it would write over."""
+
+    help = "Restore a backup of `manage.py backup` into a deck that is stopped and empty."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Name the folder."""
+        parser.add_argument("folder", type=Path, help="what `manage.py backup` wrote")
+
+    def handle(self, *_args: Any, folder: Path, **_options: Any) -> None:
+        """Restore."""
+        progress = Progress(sys.stderr)
+        try:
+            with database_at_hand(alone=True):
+                restored = restore_backup(folder.absolute(), now=timezone.now(), progress=progress)
+        except (
+            PayloadStorageDown,
+            ProgramFailed,
+            RestoreRefused,
+            RestoreWrong,
+            StartFailed,
+            manifest.BackupDamaged,
+            OSError,
+        ) as error:
+            progress.end()
+            raise CommandError(str(error)) from error
+        progress.end()
+        items = ", ".join(f"{count} {kind}" for kind, count in sorted(restored.items.items()))
+        self.stdout.write(
+            f"{restored.runs} runs with {items or 'no items'}; every ledger balances"
+            + (f"; {restored.migrations} migrations applied" if restored.migrations else "")
+        )

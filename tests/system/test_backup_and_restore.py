@@ -1,0 +1,224 @@
+"""A deck that works is backed up, and a second one made of the backup serves all that it held."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from rolldeck.followers import Follower
+from tests.buffer_factories import REGISTRATION, group
+from tests.deck import ADMIN_TOKEN, NO_RAY, ROOT, Deck, environment, free_port, running_deck
+
+pytestmark = pytest.mark.system
+
+LARGE_TOKENS = 2_000
+WEIGHTS = save({"w": np.arange(6, dtype=np.float32)})
+# A group of a few tokens stays in the database, one of two thousand becomes an object.
+DECK = {"RAY_ADDRESS": NO_RAY, "ROLLDECK_INLINE_PAYLOAD_BYTES": "1000"}
+
+
+def manage(var: Path, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "manage.py", *words],
+        cwd=ROOT,
+        env=environment(var, free_port(), **(DECK | more)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def done(finished: "subprocess.CompletedProcess[str]") -> str:
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def refused(finished: "subprocess.CompletedProcess[str]") -> str:
+    assert finished.returncode == 1, finished.stdout
+    assert "Traceback" not in finished.stderr
+    return finished.stderr
+
+
+def push(deck: Deck, mark: int, *, tokens: int) -> None:
+    deck.post("/scored_data", group(mark=mark, sequences=1, tokens=tokens))
+
+
+def trained_marks(deck: Deck) -> list[tuple[int, int]]:
+    """Return (mark, tokens) of everything that is served until there is no more."""
+    got = []
+    while batch := deck.get("/batch")["batch"]:
+        got += [(one["tokens"][0][0], len(one["tokens"][0])) for one in batch]
+    return got
+
+
+def publish(deck: Deck) -> None:
+    epoch = deck.get("/api/runs/default")["epoch"]
+    described = {
+        "epoch": epoch,
+        "step": 0,
+        "sha256": hashlib.sha256(WEIGHTS).hexdigest(),
+        "size_bytes": len(WEIGHTS),
+        "tensors": [{"name": "w", "dtype": "F32", "shape": [6]}],
+    }
+    answer = deck.http.post(
+        "/api/runs/default/weights",
+        data={"manifest": json.dumps(described)},
+        files={"weights": ("weights", WEIGHTS)},
+    )
+    assert answer.status_code == 201, answer.text
+
+
+@contextmanager
+def pushing(deck: Deck, first: int) -> Iterator[list[int]]:
+    """Push groups of both sizes meanwhile; the marks are those that were acknowledged."""
+    marks: list[int] = []
+    is_over = threading.Event()
+
+    def go_on() -> None:
+        with httpx.Client(base_url=deck.url, headers=deck.http.headers, timeout=30) as http:
+            for mark in range(first, first + 100_000):
+                tokens = LARGE_TOKENS if mark % 2 else 3
+                body = group(mark=mark, sequences=1, tokens=tokens)
+                if is_over.is_set() or http.post("/scored_data", json=body).status_code != 200:
+                    return
+                marks.append(mark)
+                time.sleep(0.02)
+
+    pusher = threading.Thread(target=go_on, daemon=True)
+    pusher.start()
+    try:
+        yield marks
+    finally:
+        is_over.set()
+        pusher.join(60)
+
+
+def eve(deck: Deck) -> Follower:
+    return Follower(deck.url, "default", ADMIN_TOKEN, name="eve")
+
+
+def read_on(follower: Follower, *, count: int) -> list[int]:
+    """Read so many groups, fewer if there are no more, and confirm them; return their marks."""
+    marks: list[int] = []
+    while len(marks) < count and (items := follower.fetch(min(3, count - len(marks)))) is not None:
+        marks += [one["tokens"][0][0] for one in items.groups]
+        follower.ack(items)
+    return marks
+
+
+@pytest.fixture(scope="module")
+def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A backup that was made while environments pushed, and what the deck said before."""
+    room = tmp_path_factory.mktemp("backup")
+    known: dict[str, Any] = {"room": room, "folder": room / "kept", "var": room / "var"}
+    with running_deck(room / "var", **DECK) as deck:
+        deck.post("/register", {**REGISTRATION, "batch_size": 1})
+        publish(deck)
+        for mark in range(1, 9):
+            push(deck, mark, tokens=LARGE_TOKENS if mark % 2 else 3)
+        first = deck.get("/batch")["batch"]
+        known["served"] = [one["tokens"][0][0] for one in first]
+        with eve(deck) as follower:
+            follower.begin(start="earliest")
+            known["followed"] = read_on(follower, count=5)
+        objects = [path for path in (room / "var" / "payloads").rglob("*") if path.is_file()]
+        assert objects, "nothing was large enough to become an object"
+        with pushing(deck, 1000) as acknowledged:
+            while len(acknowledged) < 10:
+                time.sleep(0.05)
+            known["before"] = list(acknowledged)
+            known["said"] = manage(room / "var", "backup", str(room / "kept"))
+            known["running"] = manage(room / "var", "restore_backup", str(room / "kept"))
+        known["pushed"] = list(acknowledged)
+    return known
+
+
+def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
+    backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    assert "1 runs" in done(backed_up["said"])
+    assert "is whole" in done(manage(tmp_path, "backup", "--check", str(backed_up["folder"])))
+
+    told = done(manage(tmp_path / "var", "restore_backup", str(backed_up["folder"])))
+
+    assert "every ledger balances" in told
+    with running_deck(tmp_path / "var", **DECK) as deck:
+        ledger = deck.get("/api/runs/default/ledger")["groups"]
+        assert ledger["balanced"]
+        got = trained_marks(deck)
+        # What an environment was told is kept, byte for byte, in whichever of the two places;
+        # what was leased is handed out again.
+        wanted = {*range(1, 9), *backed_up["before"]}
+        marks = [mark for mark, _ in got]
+        assert wanted <= {*marks, *backed_up["served"]}
+        assert len(marks) == len(set(marks))
+        assert set(marks) <= {*range(1, 9), *backed_up["pushed"]}
+        assert {tokens for mark, tokens in got if mark % 2} == {LARGE_TOKENS}
+        after = deck.get("/api/runs/default/ledger")
+        assert (after["groups"]["balanced"], after["groups"]["queued"]) == (True, 0)
+        assert deck.http.get("/api/runs/default/weights/1/0").content == WEIGHTS
+        with eve(deck) as follower:
+            rest = read_on(follower, count=10_000)
+        assert wanted - set(backed_up["followed"]) <= set(rest)
+        # It goes on as any deck: what comes now is behind what was restored.
+        for mark in range(5000, 5004):
+            push(deck, mark, tokens=LARGE_TOKENS)
+        assert [mark for mark, _ in trained_marks(deck)] == [5000, 5001, 5002, 5003]
+        with eve(deck) as follower:
+            assert read_on(follower, count=10) == [5000, 5001, 5002, 5003]
+        assert len(deck.get("/api/audit?kind=deck_restored")["results"]) == 1
+
+
+def test_a_restore_writes_over_nothing(backed_up: dict[str, Any], tmp_path: Path) -> None:
+    folder = str(backed_up["folder"])
+    assert "a deck already runs" in refused(backed_up["running"])
+
+    assert "holds 1 runs" in refused(manage(backed_up["var"], "restore_backup", folder))
+    assert "there already" in refused(manage(backed_up["var"], "backup", folder))
+
+    stranger = tmp_path / "var" / "payloads" / "7" / "somebodys"
+    stranger.parent.mkdir(parents=True)
+    stranger.write_bytes(b"bytes")
+    assert "7/somebodys" in refused(manage(tmp_path / "var", "restore_backup", folder))
+    assert stranger.read_bytes() == b"bytes"
+
+
+def test_a_backup_that_is_not_whole_is_refused_before_anything_is_written(
+    backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    kept: Path = backed_up["folder"]
+    damaged = shutil.copytree(kept, tmp_path / "damaged")
+    one = next(path for path in (damaged / "payloads").rglob("*") if path.is_file())
+    one.write_bytes(one.read_bytes()[:-1] + b"?")
+    cut = shutil.copytree(kept, tmp_path / "cut")
+    lines = (cut / "manifest.jsonl").read_bytes().splitlines(keepends=True)
+    (cut / "manifest.jsonl").write_bytes(b"".join(lines[:-1]))
+    newer = shutil.copytree(kept, tmp_path / "newer")
+    text = (newer / "manifest.jsonl").read_text()
+    head, _, rest = text.partition("\n")
+    described = json.loads(head)
+    described["migrations"].append("runs.9999_the_future")
+    body = json.dumps(described) + "\n" + rest[: rest.rindex("{")]
+    end = json.loads(rest[rest.rindex("{") :])
+    end["sha256"] = hashlib.sha256(body.encode()).hexdigest()
+    (newer / "manifest.jsonl").write_text(body + json.dumps(end, separators=(",", ":")) + "\n")
+
+    var = tmp_path / "var"
+    assert one.name in refused(manage(var, "restore_backup", str(damaged)))
+    assert "cut off" in refused(manage(var, "restore_backup", str(cut)))
+    assert "runs.9999_the_future" in refused(manage(var, "restore_backup", str(newer)))
+    assert "no backup" in refused(manage(var, "restore_backup", str(tmp_path)))
+    assert not (var / "payloads").exists()
