@@ -38,8 +38,34 @@ class EnvironmentQueueRow(Struct, frozen=True, kw_only=True):
     queued: int
     queued_sequences: int
     waiting: int
+    """Groups that are smaller than the environment's, or fragments of a chunk, until complete."""
+    waiting_sizes: dict[int, int]
+    """Of groups that wait: how many there are of each size in sequences."""
+    group_size: int | None
+    """Sequences to which waiting groups have to add up; null where nobody said so."""
     oldest_at: datetime | None
     """When the head of its queue came in."""
+    waiting_since: datetime | None
+    """When the oldest of the groups that wait came in."""
+
+
+class EnvironmentArrivals(Struct, frozen=True, kw_only=True):
+    """What one environment pushed within the last minute."""
+
+    env_id: int | None
+    """Of groups; null where they came without one, and for fragments."""
+    environment: str
+    """Of fragments, by name."""
+    per_second: float
+    """Groups or fragments, those that were dropped as they came in too; of less than a minute
+    where very many came."""
+    newest_at: datetime
+
+
+class ArrivalList(Struct, frozen=True, kw_only=True):
+    """Environments that pushed anything within the last minute."""
+
+    results: list[EnvironmentArrivals]
 
 
 class QueueAnswer(Struct, frozen=True, kw_only=True):

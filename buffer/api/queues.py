@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from buffer import services
 from buffer.api import queue_messages as messages
 from buffer.api.batches import batch_row
+from buffer.selectors.arrivals import arrivals_of
 from buffer.selectors.batch_items import batch_and_items
 from buffer.selectors.queues import queue_state
 from runs import selectors as runs_selectors
@@ -44,6 +45,26 @@ class QueueView(APIView):
         fields["unit"] = "sequences" if found.takes_groups else "fragments"
         fields["paused"] = any(gate.closed for gate in state.gates)
         return answer(msgspec.convert(fields, messages.QueueAnswer))
+
+
+class ArrivalsView(APIView):
+    """What environments push."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="arrivals_list",
+        responses={200: messages.ArrivalList, **problems(401, 403, 404)},
+        tags=["batches"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Say how fast each environment pushed within the last minute; those silent are absent."""
+        found = arrivals_of(runs_selectors.run_named(run), now=timezone.now())
+        return answer(
+            messages.ArrivalList(
+                results=[messages.EnvironmentArrivals(**asdict(row)) for row in found]
+            )
+        )
 
 
 class BatchItemsView(APIView):

@@ -52,7 +52,9 @@ class DropReason(StrEnum):
     POISON = "poison"
     """A person discarded the quarantined batch that it was in."""
     DISCARDED = "discarded"
-    """A person discarded the batch that it was in after its lease had lapsed."""
+    """A person discarded it, or the batch that it was in after its lease had lapsed."""
+    MUTED = "muted"
+    """A person had muted its environment when it came in."""
 
 
 class BatchState(StrEnum):

@@ -235,7 +235,7 @@ def shares_of_environments(run: Run) -> list[EnvironmentShare]:
             weight=row.weight,
             group_size=row.group_size,
             min_batch_allocation=row.min_batch_allocation,
-            connected=row.connected,
+            connected=row.connected and not row.muted,
         )
         for row in Environment.objects.filter(run=run)
     ]

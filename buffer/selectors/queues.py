@@ -1,6 +1,6 @@
 """Say why producers pause, since when and until when, and what waits of each environment."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,6 +20,11 @@ BATCHES_AT_MOST: Final = 500
 _OLDEST_GROUPS: Final = """
     SELECT e.id, (SELECT received_at FROM buffer_trajectorygroup
         WHERE run_id = %s AND COALESCE(env_id, -1) = e.id AND state = 'queued'
+        ORDER BY id LIMIT 1)
+    FROM unnest(%s::int[]) AS e(id)"""
+_OLDEST_WAITING: Final = """
+    SELECT e.id, (SELECT received_at FROM buffer_trajectorygroup
+        WHERE run_id = %s AND env_id = e.id AND state = 'waiting'
         ORDER BY id LIMIT 1)
     FROM unnest(%s::int[]) AS e(id)"""
 _OLDEST_FRAGMENTS: Final = """
@@ -49,7 +54,12 @@ class EnvironmentQueue:
     queued: int
     queued_sequences: int
     waiting: int
+    waiting_sizes: dict[int, int]
+    """Groups that wait for others, by how many sequences each has."""
+    group_size: int | None
+    """Sequences to which those have to add up; None for fragments."""
     oldest_at: datetime | None
+    waiting_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,29 +147,46 @@ def _environments(run: Run) -> list[EnvironmentQueue]:
     kind = kind_of(run)
     queued: Counter[tuple[int, str]] = Counter()
     sequences: Counter[tuple[int, str]] = Counter()
-    waiting: Counter[tuple[int, str]] = Counter()
+    waiting: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
     for row in selectors.counts(run.pk, kind, fate__in=[Fate.QUEUED, Fate.WAITING]):
         place = row.env_id, row.environment
         if row.fate == Fate.WAITING:
-            waiting[place] += row.items
+            waiting[place][row.size] += row.items
         else:
             queued[place] += row.items
             sequences[place] += row.sequences
     places = sorted({*queued, *waiting})
     oldest = _oldest(run, kind, places)
-    names = dict(Environment.objects.filter(run=run).values_list("env_id", "wandb_name"))
-    return [
-        EnvironmentQueue(
-            env_id=None if env_id == NO_ENVIRONMENT else env_id,
-            name=environment or names.get(env_id, "without an environment"),
-            queued=queued[env_id, environment],
-            queued_sequences=sequences[env_id, environment],
-            waiting=waiting[env_id, environment],
-            oldest_at=oldest.get(environment if kind is ItemKind.FRAGMENTS else env_id),
+    since = _waiting_since(run, [env_id for env_id, _ in places]) if run.takes_groups else {}
+    rows = Environment.objects.filter(run=run).values_list("env_id", "wandb_name", "group_size")
+    registered = {env_id: (name, size) for env_id, name, size in rows}
+    found = []
+    for env_id, environment in places:
+        sizes = {size: items for size, items in waiting[env_id, environment].items() if items}
+        if not queued[env_id, environment] and not sizes:
+            continue
+        name, group_size = registered.get(env_id, ("without an environment", None))
+        found.append(
+            EnvironmentQueue(
+                env_id=None if env_id == NO_ENVIRONMENT else env_id,
+                name=environment or name,
+                queued=queued[env_id, environment],
+                queued_sequences=sequences[env_id, environment],
+                waiting=sum(sizes.values()),
+                waiting_sizes=sizes if run.takes_groups else {},
+                group_size=group_size if run.takes_groups else None,
+                oldest_at=oldest.get(environment if kind is ItemKind.FRAGMENTS else env_id),
+                waiting_since=since.get(env_id),
+            )
         )
-        for env_id, environment in places
-        if queued[env_id, environment] or waiting[env_id, environment]
-    ]
+    return found
+
+
+def _waiting_since(run: Run, env_ids: list[int]) -> dict[int, datetime | None]:
+    """Return when the oldest incomplete group of each environment came in."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OLDEST_WAITING, [run.pk, env_ids])
+        return dict(cursor.fetchall())
 
 
 def _oldest(

@@ -47,6 +47,7 @@ from buffer.services.captures import (
 )
 from buffer.services.corruption import BatchCorrupt, contents_of
 from buffer.services.digests import digest_groups
+from buffer.services.discards import discard_groups
 from buffer.services.entrances import Entrance, UnknownEnvironment, entrance_for_one
 from buffer.services.expiry import drop_expired
 from buffer.services.followers import (
@@ -152,6 +153,7 @@ __all__ = [
     "delete_archive",
     "digest_groups",
     "discard",
+    "discard_groups",
     "drop_expired",
     "drop_open",
     "drop_other_epochs",

@@ -1,6 +1,6 @@
 """Decide what becomes of groups that arrive: queued, dropped, or waiting for others."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db import connection
@@ -73,6 +73,14 @@ class Plan:
             receipt=Receipt(dropped=reason),
             fate=Fate.QUEUED if reason is None else Fate.DROPPED,
         )
+
+    def mute(self, arrivals: Iterable[Arrival], muted: Collection[int]) -> None:
+        """Drop what comes from environments that a person muted; other reasons come first."""
+        if not muted:
+            return
+        for arrival in arrivals:
+            if arrival.fate is not Fate.DROPPED and arrival.group.env_id in muted:
+                arrival.fate, arrival.receipt = Fate.DROPPED, Receipt(dropped=DropReason.MUTED)
 
     def place(self, arrivals: Iterable[Arrival], sizes: Mapping[int, int]) -> None:
         """Let those wait that are smaller than the groups of their environment.

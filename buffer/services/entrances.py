@@ -32,17 +32,20 @@ _OF_GROUPS: Final = f"""
         ARRAY(SELECT env_id FROM runs_environment
               WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
         ARRAY(SELECT group_size FROM runs_environment
-              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id)
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
+        ARRAY(SELECT env_id FROM runs_environment
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND muted)
     FROM ({_COUNTS} %(run)s) t"""  # noqa: S608
 _OF_ONE: Final = f"""
     SELECT {", ".join(f"r.{name}" for name in _RUN_FIELDS)},
-        t.items, t.size_bytes, ARRAY[{_NEXT_ID}], e.ids, e.sizes
+        t.items, t.size_bytes, ARRAY[{_NEXT_ID}], e.ids, e.sizes, e.muted
     FROM runs_run r
     CROSS JOIN LATERAL ({_COUNTS} r.id) t
     CROSS JOIN LATERAL (
         SELECT COALESCE(array_agg(env_id), '{{}}') AS ids,
-            COALESCE(array_agg(group_size), '{{}}') AS sizes
-        FROM (SELECT env_id, group_size FROM runs_environment WHERE run_id = r.id
+            COALESCE(array_agg(group_size), '{{}}') AS sizes,
+            COALESCE(array_agg(env_id) FILTER (WHERE muted), '{{}}') AS muted
+        FROM (SELECT env_id, group_size, muted FROM runs_environment WHERE run_id = r.id
               ORDER BY env_id DESC LIMIT {NEWEST_ENVIRONMENTS}) newest
     ) e
     WHERE r.archived_at IS NULL AND r.kind <> '{RunKind.FLEET}'"""  # noqa: S608
@@ -68,6 +71,7 @@ class Entrance:
         size_bytes: Bytes of its open items of any kind.
         ids: For the groups of the push.
         sizes: Of the groups of environments, by `env_id`.
+        muted: Environments whose groups are dropped.
     """
 
     run: Run
@@ -75,6 +79,7 @@ class Entrance:
     size_bytes: int
     ids: list[int]
     sizes: dict[int, int]
+    muted: frozenset[int] = frozenset()
 
     def suffices(self, groups: Sequence[Group]) -> bool:
         """Return whether it knows enough for these groups."""
@@ -136,11 +141,12 @@ def entrance_for(run: Run, groups: Sequence[Group], *, count: int) -> Entrance:
 
 
 def _entrance(run: Run, *row: Any) -> Entrance:
-    items, size_bytes, ids, known, sizes = row
+    items, size_bytes, ids, known, sizes, muted = row
     return Entrance(
         run=run,
         items=items,
         size_bytes=size_bytes,
         ids=ids,
         sizes=dict(zip(known, sizes, strict=True)),
+        muted=frozenset(muted),
     )

@@ -58,8 +58,8 @@ def accept_groups(
 ) -> list[Receipt]:
     """Store groups of one push, all or none, and queue those that need not wait.
 
-    What cannot train the run's policy any more, or by the run's wish has nothing to teach it, keeps
-    its row, dropped and without bytes.
+    What cannot train the run's policy any more, by the run's wish has nothing to teach it, or comes
+    from an environment that is muted, keeps its row, dropped and without bytes.
 
     Args:
         run: The run.
@@ -87,6 +87,7 @@ def accept_groups(
     if entrance is None or not entrance.suffices(groups):
         entrance = entrance_for(run, groups, count=len(arrivals))
     entrance.check_room()
+    plan.mute(arrivals, entrance.muted)
     # A group without sequences leaves an id over.
     for item_id, arrival in zip(entrance.ids, arrivals, strict=False):
         arrival.item_id = item_id

@@ -28,8 +28,9 @@ _STATE: Final = """
         SELECT env_id, array_agg(size) AS sizes, array_agg(items) AS items
         FROM counted GROUP BY env_id
     ), environment AS (
-        SELECT env_id, weight, min_batch_allocation, connected FROM runs_environment
-        WHERE run_id = %(run)s AND (connected OR env_id IN (SELECT env_id FROM counted))
+        SELECT env_id, weight, min_batch_allocation, connected AND NOT muted AS connected
+        FROM runs_environment WHERE run_id = %(run)s
+        AND (connected AND NOT muted OR env_id IN (SELECT env_id FROM counted))
     )
     SELECT statement_timestamp(), COALESCE(e.env_id, s.env_id), COALESCE(e.weight, 1),
         COALESCE(e.min_batch_allocation, 0), COALESCE(e.connected, FALSE),

@@ -107,10 +107,11 @@ class EnvironmentAdmin(ReadOnlyAdmin):
         "group_size",
         "weight",
         "connected",
+        "muted",
         "last_seen_at",
     )
     list_select_related = ("run",)
-    list_filter = ("connected", RUN_FILTER)
+    list_filter = ("connected", "muted", RUN_FILTER)
     dashboard = "/runs/{run}/environments"
     search_fields = ("wandb_name", "spec", "run__name")
     ordering = ("-id",)

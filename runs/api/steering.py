@@ -29,7 +29,7 @@ class EnvironmentView(APIView):
         tags=["runs"],
     )
     def patch(self, request: Request, run: str, env_id: int) -> HttpResponse:
-        """Change an environment's weight or least part of a batch, or if it counts as there."""
+        """Change an environment's weight or least part, or if it counts as there, or is muted."""
         changes: dict[str, Any] = msgspec.to_builtins(read(request, ChangeEnvironment))
         reason = changes.pop("reason")
         changed = services.change_environment(

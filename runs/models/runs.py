@@ -209,6 +209,9 @@ class Environment(models.Model):
     group_size = models.PositiveIntegerField(default=1)
     min_batch_allocation = models.FloatField(null=True, blank=True)
     connected = models.BooleanField(default=True)
+    muted = models.BooleanField(
+        default=False, db_default=False, help_text="What it pushes is counted and not trained on."
+    )
     registered_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
 

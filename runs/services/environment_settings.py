@@ -9,7 +9,7 @@ from runs import live
 from runs.models import Environment
 from runs.services.events import record_event
 
-CHANGEABLE: Final = frozenset({"weight", "min_batch_allocation", "connected"})
+CHANGEABLE: Final = frozenset({"weight", "min_batch_allocation", "connected", "muted"})
 
 
 class EnvironmentNotFound(LookupError):
@@ -29,6 +29,7 @@ def change_environment(
     """Set some of :data:`CHANGEABLE` on an environment; an event keeps what they were before.
 
     One that is disconnected may still push: what it brings is taken, but no batch waits for it.
+    What one that is muted brings is counted as dropped; what waits of it already is still served.
 
     Raises:
         EnvironmentNotFound: If the run has no environment of this id.

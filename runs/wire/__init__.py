@@ -146,6 +146,8 @@ class ChangeEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Least part of every batch; null for none."""
     connected: bool | UnsetType = UNSET
     """Whether it counts as there: one that is gone has no share and no least part."""
+    muted: bool | UnsetType = UNSET
+    """Whether what it pushes from now on is taken, counted as dropped, and never trained on."""
     reason: Reason = ""
 
 
@@ -217,6 +219,8 @@ class EnvironmentRow(Struct, frozen=True, kw_only=True):
     group_size: int
     min_batch_allocation: float | None
     connected: bool
+    muted: bool
+    """What it pushes is counted as dropped, and no batch waits for it."""
     registered_at: datetime
     last_seen_at: datetime
 

@@ -2,7 +2,8 @@
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { BatchItems, BatchRow, EnvironmentMixing, EnvironmentRow, LedgerAnswer, PreviewAnswer, QueueAnswer } from "@/api/types";
+import type { components } from "@/api/schema";
+import type { BatchItems, BatchRow, EnvironmentArrivals, EnvironmentMixing, EnvironmentRow, LedgerAnswer, PreviewAnswer, QueueAnswer } from "@/api/types";
 
 const EVERY_MS = 2_000;
 const SLOWER_MS = 5_000;
@@ -91,39 +92,39 @@ export function ledgerQuery(run: string) {
   });
 }
 
-export type NewWeight = { envId: number; weight: number; reason: string };
+/** What each environment pushed within the last minute. */
+export function arrivalsQuery(run: string) {
+  return queryOptions({
+    queryKey: ["arrivals", run],
+    queryFn: async (): Promise<EnvironmentArrivals[]> => (await body(api.GET("/api/runs/{run}/arrivals", at(run)))).results,
+    refetchInterval: SLOWER_MS,
+  });
+}
 
-export type NewConnection = { envId: number; connected: boolean; reason: string };
+type EnvironmentChange = components["schemas"]["PatchedChangeEnvironmentRequest"];
+type AskedChange = EnvironmentChange & { envId: number };
 
-/** Count an environment as gone, or as there again. */
-export function useConnect(run: string) {
+/** Change one thing of an environment, with a reason. */
+function useEnvironmentChange<T extends AskedChange>(run: string) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ envId, connected, reason }: NewConnection): Promise<EnvironmentRow> =>
-      body(
-        api.PATCH("/api/runs/{run}/environments/{env_id}", {
-          params: { path: { run, env_id: String(envId) } },
-          body: { connected, reason },
-        }),
-      ),
+    mutationFn: (asked: T): Promise<EnvironmentRow> => {
+      const { envId, ...change }: AskedChange = asked;
+      return body(api.PATCH("/api/runs/{run}/environments/{env_id}", { params: { path: { run, env_id: String(envId) } }, body: change }));
+    },
     onSettled: () => {
       for (const key of ["environments", "mixing"]) void client.invalidateQueries({ queryKey: [key, run] });
     },
   });
 }
 
-export function useReweigh(run: string) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: ({ envId, weight, reason }: NewWeight): Promise<EnvironmentRow> =>
-      body(
-        api.PATCH("/api/runs/{run}/environments/{env_id}", {
-          params: { path: { run, env_id: String(envId) } },
-          body: { weight, reason },
-        }),
-      ),
-    onSettled: () => {
-      for (const key of ["environments", "mixing"]) void client.invalidateQueries({ queryKey: [key, run] });
-    },
-  });
-}
+type Asked<T> = T & { envId: number; reason: string };
+
+/** Give it another share of the batches. */
+export const useReweigh = (run: string) => useEnvironmentChange<Asked<{ weight: number }>>(run);
+
+/** Count it as gone, or as there again. */
+export const useConnect = (run: string) => useEnvironmentChange<Asked<{ connected: boolean }>>(run);
+
+/** Train on nothing that it pushes, or on what it pushes again. */
+export const useMute = (run: string) => useEnvironmentChange<Asked<{ muted: boolean }>>(run);

@@ -707,6 +707,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/arrivals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Say how fast each environment pushed within the last minute; those silent are absent. */
+        get: operations["arrivals_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/batches": {
         parameters: {
             query?: never;
@@ -995,7 +1012,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** @description Change an environment's weight or least part of a batch, or if it counts as there. */
+        /** @description Change an environment's weight or least part, or if it counts as there, or is muted. */
         patch: operations["environments_change"];
         trace?: never;
     };
@@ -1552,6 +1569,27 @@ export interface paths {
         get: operations["sequences_messages"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/groups/discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * @description Drop up to 200 groups that are queued or wait, for good; each is answered for.
+         *
+         *     Their rows and bytes stay as long as others do. What a trainer holds is left to it.
+         */
+        post: operations["groups_discard"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3264,6 +3302,13 @@ export interface components {
             size_bytes: number;
         };
         /**
+         * ArrivalList
+         * @description Environments that pushed anything within the last minute.
+         */
+        ArrivalList: {
+            results: components["schemas"]["EnvironmentArrivals"][];
+        };
+        /**
          * AskArchive
          * @description Which settled items an archive holds; what is left out means all.
          */
@@ -3930,6 +3975,29 @@ export interface components {
             detail: string;
         };
         /**
+         * DiscardGroups
+         * @description Groups that nobody is to train on.
+         */
+        DiscardGroupsRequest: {
+            groups: number[];
+            reason: string;
+        };
+        /**
+         * DiscardOutcome
+         * @description What became of one of them.
+         */
+        DiscardOutcome: {
+            id: number;
+            problem: string;
+        };
+        /**
+         * DiscardedGroups
+         * @description What became of groups that were to be discarded, by id.
+         */
+        DiscardedGroups: {
+            results: components["schemas"]["DiscardOutcome"][];
+        };
+        /**
          * DiskForecast
          * @description When pushes will be refused for want of room, at the rate of the last hours.
          */
@@ -3958,6 +4026,16 @@ export interface components {
          */
         EnvIdentifierRequest: {
             env_id: number;
+        };
+        /**
+         * EnvironmentArrivals
+         * @description What one environment pushed within the last minute.
+         */
+        EnvironmentArrivals: {
+            env_id: number | null;
+            environment: string;
+            per_second: number;
+            newest_at: string;
         };
         /**
          * EnvironmentLedger
@@ -4017,7 +4095,12 @@ export interface components {
             queued: number;
             queued_sequences: number;
             waiting: number;
+            waiting_sizes: {
+                [key: string]: number;
+            };
+            group_size: number | null;
             oldest_at: string | null;
+            waiting_since: string | null;
         };
         /**
          * EnvironmentRow
@@ -4033,6 +4116,7 @@ export interface components {
             group_size: number;
             min_batch_allocation: number | null;
             connected: boolean;
+            muted: boolean;
             registered_at: string;
             last_seen_at: string;
         };
@@ -5476,6 +5560,7 @@ export interface components {
             weight?: number;
             min_batch_allocation?: number | null;
             connected?: boolean;
+            muted?: boolean;
             /** @default  */
             reason: string;
         };
@@ -9925,6 +10010,51 @@ export interface operations {
             };
         };
     };
+    arrivals_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArrivalList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     batches_list: {
         parameters: {
             query?: {
@@ -13326,6 +13456,63 @@ export interface operations {
                 };
             };
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    groups_discard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiscardGroupsRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiscardedGroups"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

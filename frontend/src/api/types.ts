@@ -34,6 +34,7 @@ export type PreviewAnswer = Schemas["PreviewAnswer"];
 export type BatchRow = Schemas["BatchRow"];
 export type BatchItems = Schemas["BatchItems"];
 export type EnvironmentRow = Schemas["EnvironmentRow"];
+export type EnvironmentArrivals = Schemas["EnvironmentArrivals"];
 export type EnvironmentMixing = Schemas["EnvironmentMixing"];
 export type PolicyVersionRow = Schemas["PolicyVersionRow"];
 export type WeightsOrders = Schemas["WeightsOrders"];

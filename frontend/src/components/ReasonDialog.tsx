@@ -15,6 +15,8 @@ type Props = {
   keptIn?: string;
   /** Whether what is in the dialog can be sent. */
   isReady?: boolean;
+  /** Whether nothing happens without a reason. */
+  needsReason?: boolean;
   destroys?: boolean;
   onSubmit: (reason: string) => void;
   onClose: () => void;
@@ -23,9 +25,10 @@ type Props = {
 };
 
 /** Ask before something is changed: what will happen, why, and what the server had against it. Drawn only while it is open. */
-export function ReasonDialog({ title, asking, refused, submit, cancel = "Cancel", keptIn = "Kept with your name in the audit.", isReady = true, destroys, onSubmit, onClose, children }: Props) {
+export function ReasonDialog({ title, asking, refused, submit, cancel = "Cancel", keptIn = "Kept with your name in the audit.", isReady: isFit = true, needsReason, destroys, onSubmit, onClose, children }: Props) {
   useFocusBack();
   const [reason, setReason] = useState("");
+  const isReady = isFit && (!needsReason || reason.trim() !== "");
   return (
     <Modal opened onClose={onClose} title={title}>
       <form
@@ -43,6 +46,7 @@ export function ReasonDialog({ title, asking, refused, submit, cancel = "Cancel"
           description={keptIn}
           value={reason}
           maxLength={2000}
+          required={needsReason}
           data-autofocus
           onChange={(event) => setReason(event.currentTarget.value)}
         />

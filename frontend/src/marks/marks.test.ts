@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changedBy, labelAfter, remarked, setNameOf, setNameProblem, spoken } from "@/marks/marks";
+import { changedBy, labelAfter, labelOfAll, remarked, setNameOf, setNameProblem, spoken } from "@/marks/marks";
 
 const MARK = { label: 3, is_pinned: false, note: "", sets: [], changed_by: "bob", changed_at: "2026-01-01T00:00:00Z" };
 
@@ -15,6 +15,11 @@ describe("a mark", () => {
   });
   it("is taken away by 0 and by the same digit again", () => {
     expect([labelAfter(null, 3), labelAfter(MARK, 4), labelAfter(MARK, 3), labelAfter(MARK, 0)]).toEqual([3, 4, null, null]);
+  });
+  it("is one of all groups where all have the same", () => {
+    expect(labelOfAll([{ mark: MARK }, { mark: MARK }])).toBe(3);
+    expect(labelOfAll([{ mark: MARK }, { mark: null }])).toBeNull();
+    expect(labelOfAll([{ mark: null }])).toBeNull();
   });
   it("is read aloud", () => {
     expect(spoken({ ...MARK, is_pinned: true, sets: ["a", "b"] }, () => "reward hack")).toBe("pinned, label 3 reward hack, in a, b");

@@ -7,6 +7,8 @@ export type MarkChange = { label?: number | null; is_pinned?: boolean; note?: st
 
 export const LABELS = [1, 2, 3, 4, 5, 6, 7, 8, 9] as const;
 export const LONGEST_NOTE = 2000;
+/** Groups that one request may mark. */
+export const MOST_AT_ONCE = 200;
 
 const NOTHING: Mark = { label: null, is_pinned: false, note: "", sets: [], changed_by: "", changed_at: null };
 
@@ -27,6 +29,12 @@ export function remarked(mark: Mark | null | undefined, change: Partial<Mark>, b
 /** What pressing a digit asks for: 0 takes the label away, and so does the label that is there. */
 export function labelAfter(mark: Mark | null | undefined, digit: number): number | null {
   return digit === 0 || mark?.label === digit ? null : digit;
+}
+
+/** The label that all groups have; null where they differ, or have none. */
+export function labelOfAll(groups: { mark: Mark | null }[]): number | null {
+  const label = groups[0]?.mark?.label ?? null;
+  return groups.every(({ mark }) => (mark?.label ?? null) === label) ? label : null;
 }
 
 /** Why a text can be no name of a set; empty if it can. */

@@ -3,7 +3,7 @@
 import type { GroupSummary } from "@/api/groups";
 import { useMark } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
-import { LABELS, labelAfter } from "@/marks/marks";
+import { LABELS, labelOfAll, type MarkChange, MOST_AT_ONCE } from "@/marks/marks";
 import { useShortcuts } from "@/shell/keyboard";
 
 function focused(groups: GroupSummary[]): GroupSummary | undefined {
@@ -11,15 +11,18 @@ function focused(groups: GroupSummary[]): GroupSummary | undefined {
   return groups.find(({ id }) => String(id) === row?.getAttribute("data-group"));
 }
 
-/** `1`–`9` label the row under the focus, `0` clears it, `b` pins it. */
-export function useMarkKeys(run: string, groups: GroupSummary[]) {
+/** `1`–`9` label the row under the focus, `0` clears it, `b` pins it; where rows are chosen, all of those. */
+export function useMarkKeys(run: string, groups: GroupSummary[], chosen: GroupSummary[] = []) {
   const mayOperate = useMayOperate();
   const marking = useMark(run);
-  const mark = (change: (group: GroupSummary) => Parameters<typeof marking.mutate>[0]) => () => {
-    const group = mayOperate ? focused(groups) : undefined;
-    if (group) marking.mutate(change(group));
+  const mark = (change: (meant: GroupSummary[]) => MarkChange) => () => {
+    const group = focused(groups);
+    const meant = chosen.length > 0 ? chosen : group ? [group] : [];
+    if (!mayOperate || meant.length === 0 || meant.length > MOST_AT_ONCE) return;
+    marking.mutate({ groups: meant.map(({ id }) => id), ...change(meant) });
   };
-  const digits = [0, ...LABELS].map((digit) => [String(digit), mark((group) => ({ groups: [group.id], label: labelAfter(group.mark, digit) }))]);
-  useShortcuts({ ...Object.fromEntries(digits), b: mark((group) => ({ groups: [group.id], is_pinned: !group.mark?.is_pinned })) });
+  const labelled = (digit: number) => (meant: GroupSummary[]) => ({ label: digit === 0 || labelOfAll(meant) === digit ? null : digit });
+  const digits = [0, ...LABELS].map((digit) => [String(digit), mark(labelled(digit))]);
+  useShortcuts({ ...Object.fromEntries(digits), b: mark((meant) => ({ is_pinned: !meant.every(({ mark: now }) => now?.is_pinned) })) });
   return marking;
 }

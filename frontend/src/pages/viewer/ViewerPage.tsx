@@ -1,14 +1,17 @@
 import { Button, Kbd } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronDown, ChevronUp, Download } from "lucide-react";
+import { ChevronDown, ChevronUp, Download, Trash2 } from "lucide-react";
+import { useState } from "react";
 import { contentUrl, type GroupDetail, type GroupSummary, groupQuery, groupsQuery, type SequenceList, sequencesQuery } from "@/api/groups";
+import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { listSearch, placeOf } from "@/pages/run/trajectories/search";
 import { nextChannel } from "@/pages/viewer/channels";
 import { Life } from "@/pages/viewer/Life";
+import { DiscardDialog } from "@/marks/DiscardDialog";
 import { MarkBar } from "@/marks/MarkBar";
 import { GroupDiff } from "@/pages/viewer/GroupDiff";
 import { FateChip, Flags } from "@/pages/viewer/marks";
@@ -51,6 +54,8 @@ function Viewer({ name, detail, sequences, error }: Props) {
   const search = useSearch({ from: ROUTE });
   const navigate = useNavigate({ from: "/runs/$name/groups/$group" });
   const neighbours = useNeighbours(name, group, search);
+  const mayOperate = useMayOperate();
+  const [isDiscarding, setDiscarding] = useState(false);
   const count = sequences?.results.length ?? group.sequences;
   const shown = Math.min(search.seq ?? 0, Math.max(0, count - 1));
   const view = search.view ?? (sequences?.has_messages === false ? "tokens" : "messages");
@@ -93,7 +98,13 @@ function Viewer({ name, detail, sequences, error }: Props) {
           <Button component="a" href={contentUrl(name, group.id)} download size="compact-sm" variant="default" disabled={!group.has_bytes} aria-disabled={!group.has_bytes || undefined} leftSection={<Download size={14} />} rightSection={<Kbd size="xs" className="wide-only">x</Kbd>}>
             Export
           </Button>
+          {mayOperate && (group.state === "queued" || group.state === "waiting") && (
+            <Button size="compact-sm" variant="default" title="Takes it out of the queue for good: nobody trains on it." leftSection={<Trash2 size={14} />} onClick={() => setDiscarding(true)}>
+              Discard…
+            </Button>
+          )}
         </div>
+        {isDiscarding && <DiscardDialog run={name} groups={[group.id]} onClose={() => setDiscarding(false)} />}
         <MarkBar key={group.id} run={name} group={group.id} mark={group.mark} isKeyed />
         <Provenance run={name} detail={detail} />
       </header>

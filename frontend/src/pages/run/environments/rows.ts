@@ -1,6 +1,6 @@
 /** Put together what is known of each environment of a run. Pure. */
 
-import type { EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
+import type { EnvironmentArrivals, EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
 
 export type EnvironmentView = {
   key: string;
@@ -15,6 +15,10 @@ export type EnvironmentView = {
   dropped: number;
   /** Part of what came in that was dropped; null before anything came. */
   dropShare: number | null;
+  /** Groups or fragments that came in a second, over the last minute; null when none did. */
+  perSecond: number | null;
+  /** When the newest of those came in. */
+  pushedAt: string | null;
   /** Why, the most frequent first. */
   reasons: [string, number][];
 };
@@ -22,12 +26,13 @@ export type EnvironmentView = {
 type Ledgers = LedgerAnswer["environments"];
 
 /** One view for each environment that registered, or that fragments name. */
-export function environmentViews(environments: EnvironmentRow[], mixing: EnvironmentMixing[], ledgers: Ledgers): EnvironmentView[] {
+export function environmentViews(environments: EnvironmentRow[], mixing: EnvironmentMixing[], ledgers: Ledgers, arrivals: EnvironmentArrivals[]): EnvironmentView[] {
   const queuedInAll = ledgers.reduce((sum, each) => sum + each.queued, 0);
   const view = (key: string, name: string, ledger: Ledgers[number] | undefined, environment?: EnvironmentRow): EnvironmentView => {
     const reasons = Object.entries(ledger?.dropped ?? {}).filter(([, items]) => items > 0).sort(([, a], [, b]) => b - a);
     const dropped = reasons.reduce((sum, [, items]) => sum + items, 0);
     const accepted = ledger?.accepted ?? 0;
+    const pushed = arrivals.find(({ env_id, environment: named }) => (environment ? env_id === environment.env_id : ledger && env_id === ledger.env_id && named === ledger.environment));
     return {
       key,
       name,
@@ -39,6 +44,8 @@ export function environmentViews(environments: EnvironmentRow[], mixing: Environ
       queueShare: queuedInAll ? (ledger?.queued ?? 0) / queuedInAll : null,
       dropped,
       dropShare: accepted ? dropped / accepted : null,
+      perSecond: pushed?.per_second ?? null,
+      pushedAt: pushed?.newest_at ?? null,
       reasons,
     };
   };

@@ -2,6 +2,7 @@ import type { QueueAnswer } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Panel } from "@/components/Panel";
 import { number, percent, visible } from "@/format";
+import { incompleteText } from "@/pages/run/queue/incomplete";
 
 /** What waits of each environment, stacked against the threshold. */
 export function Depth({ queue }: { queue: QueueAnswer }) {
@@ -26,8 +27,8 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
                 <th>Environment</th>
                 <th className="num">Queued · {unit}</th>
                 <th className="num">Share</th>
-                <th className="num">Incomplete</th>
-                <th className="num">Oldest</th>
+                <th className="num" title="Groups that are smaller than the environment's wait until some of them add up to one">Incomplete</th>
+                <th className="num" title="Since when the head of its queue waits">Oldest</th>
               </tr>
             </thead>
             <tbody>
@@ -38,7 +39,11 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
                   </td>
                   <td className="num">{number(each.queued_sequences)}</td>
                   <td className="num">{total ? percent(each.queued_sequences / total) : "–"}</td>
-                  <td className="num">{number(each.waiting)}</td>
+                  <td className="num" data-incomplete={each.waiting}>
+                    {number(each.waiting)}
+                    {incompleteText(each) && <div className="faint small">{incompleteText(each)}</div>}
+                    {each.waiting_since && <div className="faint small">oldest <Age at={each.waiting_since} /></div>}
+                  </td>
                   <td className="num">{each.oldest_at ? <Age at={each.oldest_at} /> : "–"}</td>
                 </tr>
               ))}

@@ -1,3 +1,4 @@
+import { Checkbox } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { GroupQuery, GroupSummary } from "@/api/groups";
 import { Age } from "@/components/Age";
@@ -9,13 +10,28 @@ import { MarkCell } from "@/marks/MarkCell";
 import { FateChip, Flags } from "@/pages/viewer/marks";
 import { plain } from "@/pages/viewer/hostile";
 
-type Props = { run: string; groups: GroupSummary[]; query: GroupQuery; words?: MarkWords };
+const NONE: ReadonlySet<number> = new Set();
+
+type Props = {
+  run: string;
+  groups: GroupSummary[];
+  query: GroupQuery;
+  words?: MarkWords;
+  chosen?: ReadonlySet<number>;
+  /** Absent where nothing is chosen: a short list, or somebody who may mark nothing. */
+  onChoose?: (ids: number[], isOn: boolean) => void;
+};
 type LineProps = Omit<Props, "groups"> & { group: GroupSummary; least: number; most: number };
 
-function GroupLine({ run, group, query, words, least, most }: LineProps) {
+function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, most }: LineProps) {
   const from = group.lesson || group.environment || (group.env_id === null ? "" : `environment ${group.env_id}`);
   return (
-    <tr className="opens" data-row data-group={group.id}>
+    <tr className="opens" data-row data-group={group.id} data-selected={chosen.has(group.id) || undefined}>
+      {onChoose && (
+        <td className={styles.pick}>
+          <Checkbox size="xs" aria-label={`Choose group ${group.id}`} checked={chosen.has(group.id)} onChange={(event) => onChoose([group.id], event.currentTarget.checked)} />
+        </td>
+      )}
       <td className={styles.what}>
         <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(group.id) }} search={query} className="strong" data-open>
           {group.excerpt ? plain(group.excerpt) : `Group ${group.id}`}
@@ -51,7 +67,8 @@ function GroupLine({ run, group, query, words, least, most }: LineProps) {
 }
 
 /** Groups, a line each; scores of all lines stand on one scale. */
-export function GroupTable({ run, groups, query, words }: Props) {
+export function GroupTable({ groups, ...shared }: Props) {
+  const { chosen = NONE, onChoose } = shared;
   const scores = groups.flatMap((group) => [group.score_min, group.score_max]).filter((score) => score !== null);
   const least = Math.min(...scores);
   const most = Math.max(...scores);
@@ -61,6 +78,17 @@ export function GroupTable({ run, groups, query, words }: Props) {
         <caption className="unseen">Trajectory groups</caption>
         <thead>
           <tr>
+            {onChoose && (
+              <th scope="col" className={styles.pick}>
+                <Checkbox
+                  size="xs"
+                  aria-label="Choose all that are shown"
+                  checked={groups.every(({ id }) => chosen.has(id))}
+                  indeterminate={chosen.size > 0 && !groups.every(({ id }) => chosen.has(id))}
+                  onChange={(event) => onChoose(groups.map(({ id }) => id), event.currentTarget.checked)}
+                />
+              </th>
+            )}
             <th scope="col">Group</th>
             <th scope="col" title="A dot for each sequence; the stroke is their mean">
               Scores{scores.length > 0 && most > least ? ` ${number(least)} … ${number(most)}` : ""}
@@ -75,7 +103,7 @@ export function GroupTable({ run, groups, query, words }: Props) {
         </thead>
         <tbody>
           {groups.map((group) => (
-            <GroupLine key={group.id} run={run} group={group} query={query} words={words} least={least} most={most} />
+            <GroupLine key={group.id} {...shared} group={group} least={least} most={most} />
           ))}
         </tbody>
       </table>

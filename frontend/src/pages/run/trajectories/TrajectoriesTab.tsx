@@ -4,10 +4,12 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { exportUrl, facetsQuery, type GroupFacets, type GroupQuery, groupsQuery } from "@/api/groups";
 import { markWordsQuery } from "@/api/marks";
+import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { count, number } from "@/format";
+import { SelectionBar } from "@/marks/SelectionBar";
 import { useMarkKeys } from "@/marks/useMarkKeys";
 import { useRun } from "@/pages/run/RunContext";
 import { ChosenChips } from "@/pages/run/trajectories/ChosenChips";
@@ -81,7 +83,12 @@ function Groups() {
     plain(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
   const groups = pages.data?.pages.flatMap((page) => page.results) ?? [];
   const words = useQuery(markWordsQuery(run.name)).data;
-  const marking = useMarkKeys(run.name, groups);
+  const mayOperate = useMayOperate();
+  const [picked, setPicked] = useState<ReadonlySet<number>>(new Set());
+  const chosenGroups = groups.filter(({ id }) => picked.has(id));
+  const marking = useMarkKeys(run.name, groups, chosenGroups);
+  const choose = (ids: number[], isOn: boolean) =>
+    setPicked((before) => new Set(isOn ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id))));
   const last = pages.data?.pages.at(-1);
   const chosen = chips(query, labelOf);
   const isNarrowed = chosen.length > 0 || Boolean(query.q);
@@ -115,7 +122,8 @@ function Groups() {
         {facets.data && <Scope facets={facets.data} />}
         {pages.isPending && <Skeletons heights={[320]} />}
         {pages.isError && <ErrorState title="The groups cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}
-        {groups.length > 0 && <GroupTable run={run.name} groups={groups} query={query} words={words} />}
+        {chosenGroups.length > 0 && <SelectionBar run={run.name} groups={chosenGroups} words={words} onClear={() => setPicked(new Set())} />}
+        {groups.length > 0 && <GroupTable run={run.name} groups={groups} query={query} words={words} chosen={new Set(chosenGroups.map(({ id }) => id))} onChoose={mayOperate ? choose : undefined} />}
         {last?.is_partial && (
           <p className={styles.scope}>Looked through 50,000 groups; there may be more further back.</p>
         )}

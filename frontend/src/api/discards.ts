@@ -1,0 +1,20 @@
+/** Take groups out of the queue for good. */
+
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+export type DiscardOutcome = components["schemas"]["DiscardOutcome"];
+export type AskedDiscard = { groups: number[]; reason: string };
+
+/** Discard groups that are queued or wait; the answer says of each that could not be why. */
+export function useDiscardGroups(run: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: async (asked: AskedDiscard): Promise<DiscardOutcome[]> =>
+      (await body(api.POST("/api/runs/{run}/groups/discard", { params: { path: { run } }, body: asked }))).results,
+    onSettled: () => {
+      for (const key of ["group", "groups", "group-pages", "group-facets", "queue", "ledger"]) void queries.invalidateQueries({ queryKey: [key, run] });
+    },
+  });
+}

@@ -1,0 +1,141 @@
+import { Button } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import type { EnvironmentRow, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { count, number, percent, visible } from "@/format";
+import type { EnvironmentView } from "@/pages/run/environments/rows";
+
+const SHOWN_REASONS = 3;
+const words = (reason: string) => reason.replaceAll("_", " ");
+
+/** What of it was lost and why, the most frequent reasons first; each leads to what was lost by it. */
+function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
+  if (view.dropped === 0) return <span className="faint">none</span>;
+  const more = view.reasons.slice(SHOWN_REASONS);
+  return (
+    <>
+      {percent(view.dropShare)}{" "}
+      <span className="faint small">
+        {view.reasons.slice(0, SHOWN_REASONS).map(([reason, items], i) => (
+          <span key={reason}>
+            {i > 0 && ", "}
+            {run.kind === "fleet" ? (
+              words(reason)
+            ) : (
+              <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ ...ofEnvironment(view), reason: [reason] }} aria-label={`What ${view.name} lost as ${words(reason)}`}>
+                {words(reason)}
+              </Link>
+            )}{" "}
+            {number(items)}
+          </span>
+        ))}
+        {more.length > 0 && (
+          <span title={more.map(([reason, items]) => `${words(reason)} ${number(items)}`).join(", ")}>{`, ${more.length} more`}</span>
+        )}
+      </span>
+    </>
+  );
+}
+
+/** The choice of a list of trajectories that shows this environment only. */
+function ofEnvironment(view: EnvironmentView) {
+  return { env: [view.environment ? String(view.environment.env_id) : "none"] };
+}
+
+function Shares({ view }: { view: EnvironmentView }) {
+  const { mixing } = view;
+  if (!mixing) return <td className="num faint" colSpan={3}>not mixed</td>;
+  return (
+    <>
+      <td className="num">{percent(mixing.target)}</td>
+      <td className="num">{percent(mixing.realised)}</td>
+      <td className="num" title="Sequences that batches owe it by its share; negative when it got ahead.">{number(mixing.debt)}</td>
+    </>
+  );
+}
+
+function State({ environment }: { environment: EnvironmentRow }) {
+  const [tone, sign, said] = environment.muted
+    ? ["held", "⊘", "muted"]
+    : environment.connected
+      ? ["good", "●", "connected"]
+      : ["quiet", "○", "gone"];
+  return (
+    <span className={`chip tone-${tone}`} title={environment.muted ? `What it pushes is counted as dropped.${environment.connected ? "" : " It is gone as well."}` : undefined}>
+      <span className="chip-sign" aria-hidden="true">{sign}</span>
+      {said}
+      <span className="chip-age">· <Age at={environment.last_seen_at} suffix=" ago" /></span>
+    </span>
+  );
+}
+
+function Facts({ environment }: { environment: EnvironmentRow }) {
+  return (
+    <div className="faint small">
+      id {environment.env_id} · groups of {number(environment.group_size)}
+      {environment.max_token_length > 0 && ` · to ${count(environment.max_token_length)} tokens`}
+      {environment.min_batch_allocation !== null && ` · at least ${percent(environment.min_batch_allocation)}`}
+      {environment.spec && <span className="anywhere"> · {visible(environment.spec)}</span>}
+    </div>
+  );
+}
+
+export type Ask = "weight" | "connect" | "mute";
+type Props = { run: RunDetail; view: EnvironmentView; mayOperate: boolean; onAsk: (what: Ask, environment: EnvironmentRow) => void };
+
+function Actions({ run, view, mayOperate, onAsk }: Props) {
+  const { environment } = view;
+  const verbs: [Ask, string, string][] = environment
+    ? [
+        ["connect", environment.connected ? "Disconnect" : "Reconnect", environment.connected ? "No batch waits for it any more; what it pushes is still taken and served." : "It has its share of the batches again."],
+        ["mute", environment.muted ? "Unmute" : "Mute", environment.muted ? "What it pushes is served again." : "What it pushes is taken and counted, and never trained on."],
+      ]
+    : [];
+  return (
+    <td className="nowrap">
+      {verbs.map(([what, verb, does]) => (
+        <Button key={what} size="compact-sm" variant="subtle" disabled={!mayOperate} title={does} aria-label={`${verb} ${view.name}`} onClick={() => environment && onAsk(what, environment)}>
+          {verb}…
+        </Button>
+      ))}
+      {run.kind !== "fleet" && (
+        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={ofEnvironment(view)} className="small" aria-label={`Trajectories of ${view.name}`}>
+          Trajectories
+        </Link>
+      )}
+    </td>
+  );
+}
+
+/** One environment: how it is, its share, its pace, its losses, and what may be done about it. */
+export function EnvironmentLine(props: Props) {
+  const { run, view, mayOperate, onAsk } = props;
+  const { environment } = view;
+  return (
+    <tr data-environment={view.name}>
+      <td className="anywhere">
+        <b>{visible(view.name)}</b>
+        {environment && <Facts environment={environment} />}
+      </td>
+      <td>{environment ? <State environment={environment} /> : <span className="faint">of the fleet</span>}</td>
+      <td className="num">
+        {environment ? (
+          <Button size="compact-sm" variant="default" disabled={!mayOperate} aria-label={`Change the weight of ${view.name}, now ${environment.weight}`} onClick={() => onAsk("weight", environment)}>
+            {number(environment.weight)}
+          </Button>
+        ) : (
+          "–"
+        )}
+      </td>
+      <Shares view={view} />
+      <td className="num" data-rate title={view.pushedAt ? "Over the last minute, or less where very much came in" : "Nothing within the last minute"}>
+        {view.perSecond === null ? "–" : <>{number(view.perSecond * 60)}<span className="faint small">/min</span></>}
+        {view.pushedAt && <div className="faint small"><Age at={view.pushedAt} suffix=" ago" /></div>}
+      </td>
+      <td className="num">{number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span></td>
+      <td className="num">{number(view.served)}</td>
+      <td><Drops run={run} view={view} /></td>
+      <Actions {...props} />
+    </tr>
+  );
+}
