@@ -23,6 +23,7 @@ class RolloutsConfig(AppConfig):
         from rollouts.wire import FleetState, PipelineVerdict
         from runs import live
         from runs.core.alerts import AlertKind
+        from runs.selectors import run_table
         from runs.services import changes, conditions, config_checks
 
         def fleet_part(run_id: int) -> FleetState:
@@ -45,6 +46,8 @@ class RolloutsConfig(AppConfig):
         live.register_part("metrics", selectors.metric_part)
         live.register_outlook(fleet_outlooks)
         live.register_outlook(figure_outlooks)
+        run_table.add_sort("rate", selectors.rate_for_lists)
+        run_table.add_sort("staleness", selectors.staleness_for_lists)
         conditions.register({AlertKind.FLEET_SILENT}, seen.silent_fleets)
         conditions.register({AlertKind.WORKERS_DOWN}, seen.fleets_short_of_workers)
         conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)

@@ -122,6 +122,13 @@ class MeasureCursor(models.Model):
     served_steps = models.BigIntegerField(default=0)
     env_steps = models.BigIntegerField(default=0)
     amount = models.BigIntegerField(default=0, help_text="Tokens handed out, or env steps made.")
+    # What lists of runs show, and sort by.
+    accepted_per_second = models.FloatField(
+        null=True, blank=True, help_text="Groups or fragments; null before the second measurement."
+    )
+    staleness_p50 = models.FloatField(
+        null=True, blank=True, help_text="Of what was served last, in versions behind."
+    )
     # The last of what was looked at.
     batch = models.BigIntegerField(default=0, help_text="Its ordinal.")
     episode_window = models.BigIntegerField(default=0)

@@ -62,7 +62,12 @@ from rollouts.selectors.metrics import (
     samples_of,
 )
 from rollouts.selectors.moments import moment
-from rollouts.selectors.outlooks import figure_outlooks, fleet_outlooks
+from rollouts.selectors.outlooks import (
+    figure_outlooks,
+    fleet_outlooks,
+    rate_for_lists,
+    staleness_for_lists,
+)
 from rollouts.selectors.pipelines import pipeline_of, verdict_of, verdicts
 from rollouts.selectors.places import workers_by_node
 from rollouts.selectors.series import AXES, TIMES, Asked, lines
@@ -121,6 +126,7 @@ __all__ = [
     "micro_evaluations",
     "moment",
     "pipeline_of",
+    "rate_for_lists",
     "recording",
     "recording_row",
     "recordings",
@@ -128,6 +134,7 @@ __all__ = [
     "runs_to_measure",
     "runs_to_reconcile",
     "samples_of",
+    "staleness_for_lists",
     "verdict_of",
     "verdicts",
     "weights_transfers",

@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
+from django.db.models import Case, F, FloatField, Q, When
 
 from rollouts.core.proof import Heard
+from rollouts.models import MeasureCursor
 
 RECENT_RETURNS: Final = 20
 POINTS: Final = 40
@@ -23,36 +25,39 @@ _RETURNS: Final = """
         ORDER BY e.id DESC LIMIT %s
     ) FROM unnest(%s::bigint[]) AS r(id)"""
 
-# Names under which the deck itself measures; docs/explanation/metrics.md lists them.
-_RATE: Final = "rolldeck/accepted_per_second"
-_STALENESS: Final = "rolldeck/staleness/p50"
 FRESH: Final = timedelta(minutes=1)
 """How long a rate is believed when no further one comes."""
-_FIGURES: Final = """
-    SELECT s.run_id, s.name, COALESCE(m.value, s.packed_value), COALESCE(m.at, s.packed_at)
-    FROM rollouts_metricseries s LEFT JOIN LATERAL (
-        SELECT value, at FROM rollouts_metricsample
-        WHERE series_id = s.id ORDER BY id DESC LIMIT 1
-    ) m ON true
-    WHERE s.run_id = ANY(%s) AND s.name = ANY(%s)"""
 
 
 def figure_outlooks(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
-    """Return how fast data comes into each run, and how far what it serves is behind.
+    """Return how fast data comes into each run, how far what it serves is behind, and as of when.
 
     A run at rest is measured no more, and its last rate is 0; one whose last rate is another, and
     old, is not measured as it should be, so nobody knows.
     """
+    rows = MeasureCursor.objects.filter(run_id__in=run_ids, measured_at__isnull=False)
+    columns = ("run_id", "measured_at", "accepted_per_second", "staleness_p50")
     found: dict[int, dict[str, Any]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(_FIGURES, [list(run_ids), [_RATE, _STALENESS]])
-        for run_id, name, value, at in cursor.fetchall():
-            told = found.setdefault(run_id, {})
-            if name == _STALENESS:
-                told["staleness_p50"] = value
-            elif value == 0 or (at is not None and at > now - FRESH):
-                told["accepted_per_second"] = value
+    for run_id, at, rate, staleness in rows.values_list(*columns):
+        told = found[run_id] = {"measured_at": at, "staleness_p50": staleness}
+        if rate == 0 or at > now - FRESH:
+            told["accepted_per_second"] = rate
     return found
+
+
+def rate_for_lists(now: datetime) -> Case:
+    """Return what a list of runs sorts by for the rate that it shows."""
+    is_known = Q(measure_cursor__accepted_per_second=0) | Q(
+        measure_cursor__measured_at__gt=now - FRESH
+    )
+    return Case(
+        When(is_known, then=F("measure_cursor__accepted_per_second")), output_field=FloatField()
+    )
+
+
+def staleness_for_lists(now: datetime) -> F:  # noqa: ARG001 does not grow old: it is of what was served last
+    """Return what a list of runs sorts by for the staleness that it shows."""
+    return F("measure_cursor__staleness_p50")
 
 
 def fleet_outlooks(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:

@@ -29,6 +29,11 @@ logger = logging.getLogger(__name__)
 PERIOD: Final = timedelta(seconds=10)
 LEAST: Final = timedelta(seconds=8)
 """Between two measurements of a run: a beat may be early, and two workers may hear of one."""
+_LISTED: Final = {
+    "accepted_per_second": "accepted_per_second",
+    "staleness_p50": "staleness/p50",
+}
+"""What the cursor keeps of the figures, by the name that it has there."""
 
 
 def measure_runs(*, now: datetime) -> int:
@@ -62,7 +67,7 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     if cursor.measured_at is not None:
         found += _since_before(look, cursor.measured_at, amount=amount, now=now)
     _store(run, found, now=now)
-    _move_on(look, amount=amount, was_quiet=is_quiet, now=now)
+    _move_on(look, found, amount=amount, was_quiet=is_quiet, now=now)
     return True
 
 
@@ -101,8 +106,15 @@ def _store(run: Run, found: Iterable[Found], *, now: datetime) -> None:
         logger.warning("nothing measured of %s is kept: %s", run.name, full.message)
 
 
-def _move_on(look: Look, *, amount: int, was_quiet: bool, now: datetime) -> None:
+def _move_on(
+    look: Look, found: Iterable[Found], *, amount: int, was_quiet: bool, now: datetime
+) -> None:
     cursor = look.before
+    for name, figure in _LISTED.items():
+        for one in found:
+            # Where nothing was served, what was served before is still the last.
+            if (value := one.get(figure)) is not None:
+                setattr(cursor, name, value)
     for name, count in look.counts.items():
         setattr(cursor, name, count)
     cursor.amount, cursor.was_quiet, cursor.measured_at = amount, was_quiet, now

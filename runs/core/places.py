@@ -15,7 +15,7 @@ class InvalidPlace(ValueError):
     field = "after"
 
 
-def place_of(value: str | int | datetime, row_id: int) -> str:
+def place_of(value: str | float | datetime, row_id: int) -> str:
     """Return the place behind a row that sorts by `value` and then by its id."""
     text = msgspec.json.encode([value, row_id])
     return base64.urlsafe_b64encode(text).decode().rstrip("=")

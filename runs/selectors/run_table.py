@@ -2,12 +2,14 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Value
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce
 
 from runs.core.lifecycle import RunStatus, allowed_verbs
 from runs.core.places import place_of, value_at
@@ -27,12 +29,16 @@ VALUES_AT_MOST: Final = 20
 
 
 class Sort(NamedTuple):
-    """A column that a list may be sorted by."""
+    """What a list may be sorted by: a column, or what an app knows of a run."""
 
     column: str
     kind: type[Any]
+    measure: Callable[[datetime], Combinable] | None = None
+    """Gives the numbers behind `column` as of a moment."""
 
 
+NOT_KNOWN: Final = -1.0
+"""Stands for what is not known of a run: below every number that an app gives."""
 SORTS: Final[dict[str, Sort]] = {
     "created": Sort("created_at", datetime),
     "changed": Sort("status_changed_at", datetime),
@@ -42,6 +48,14 @@ SORTS: Final[dict[str, Sort]] = {
     "planned": Sort("num_steps", int),
 }
 NEWEST_FIRST: Final = "-created"
+
+
+def add_sort(name: str, measure: Callable[[datetime], Combinable]) -> None:
+    """Let lists be sorted by what an app knows of each run, a number from 0 or NULL.
+
+    ``measure(now)`` returns it as an expression over :class:`Run`; NULL comes below all numbers.
+    """
+    SORTS[name] = Sort(f"by_{name}", float, measure)
 
 
 class UnknownSort(ValueError):
@@ -67,7 +81,7 @@ def run_page(*, text: str, sort: str, after: str, limit: int, now: datetime) -> 
     """
     found = filtered(text, now=now)
     column, _ = _sort(sort)
-    rows = list(_behind(found, sort, after).select_related("created_by")[: limit + 1])
+    rows = list(_behind(found, sort, after, now=now).select_related("created_by")[: limit + 1])
     rest, rows = rows[limit:], rows[:limit]
     total = found[: COUNTED_AT_MOST + 1].count() if not after else None
     return RunList(
@@ -84,8 +98,10 @@ def _sort(sort: str) -> tuple[Sort, bool]:
     return found, sort.startswith("-")
 
 
-def _behind(found: QuerySet[Run], sort: str, after: str) -> QuerySet[Run]:
-    (column, kind), backwards = _sort(sort)
+def _behind(found: QuerySet[Run], sort: str, after: str, *, now: datetime) -> QuerySet[Run]:
+    (column, kind, measure), backwards = _sort(sort)
+    if measure is not None:
+        found = found.annotate(**{column: Coalesce(measure(now), Value(NOT_KNOWN))})
     if after:
         value, row_id = value_at(after, kind)
         side = "lt" if backwards else "gt"
@@ -193,7 +209,7 @@ def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
         InvalidFilter: If the filter cannot be read, before anything is yielded.
         UnknownSort: If the list cannot be sorted so.
     """
-    found = _behind(filtered(text, now=now), sort, "").select_related("created_by")
+    found = _behind(filtered(text, now=now), sort, "", now=now).select_related("created_by")
     rows = found[:EXPORTED_AT_MOST]
     yield _line([*CSV_COLUMNS, *CSV_OUTLOOKS])
     batch: list[Run] = []

@@ -118,3 +118,5 @@ class DeckRun(RunRow, frozen=True, kw_only=True):
     """Groups, or fragments of a fleet run, that came in lately; null where nobody knows."""
     staleness_p50: float | UnsetType | None = UNSET
     """Of what was served last, in versions behind the policy."""
+    measured_at: datetime | UnsetType | None = UNSET
+    """As of when these two are."""

@@ -73,6 +73,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """Groups, or fragments of a fleet run, that came in lately; null where nobody knows."""
     staleness_p50: float | None = None
     """Of what was served last, in versions behind the policy."""
+    measured_at: datetime | None = None
+    """As of when these two are."""
 
 
 class OutlookList(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ export type Qualifier = Schemas["QualifierRow"];
 export type ActedOn = Schemas["ActedOn"];
 export type Outlook = Schemas["Outlook"];
 
-export const SORTS = ["created", "changed", "name", "step", "policy", "planned"] as const;
+export const SORTS = ["created", "changed", "name", "step", "policy", "planned", "rate", "staleness"] as const;
 export type SortName = (typeof SORTS)[number];
 export type Sort = SortName | `-${SortName}`;
 export const NEWEST: Sort = "-created";

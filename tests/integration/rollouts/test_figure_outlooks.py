@@ -4,49 +4,77 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rollouts.models import MetricSeries
+from rollouts.models import MeasureCursor
 from rollouts.selectors import figure_outlooks
-from rollouts.services.metrics import OWN_PREFIX, Figure, store_figures
 from runs.models import Run
+from runs.selectors import run_table
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db
+LATER = NOON + timedelta(minutes=5)
 
 
-def measured(run: Run, *, at: datetime = NOON, **figures: float) -> None:
-    rows = [
-        Figure(OWN_PREFIX + name.replace("__", "/"), 0, value) for name, value in figures.items()
-    ]
-    store_figures(run_id=run.pk, figures=rows, now=at)
+def measured(
+    run: Run, *, at: datetime = NOON, rate: float | None = None, staleness: float | None = None
+) -> None:
+    MeasureCursor.objects.create(
+        run=run, measured_at=at, accepted_per_second=rate, staleness_p50=staleness
+    )
 
 
-def test_the_last_measurement_counts() -> None:
+def listed(sort: str, *, after: str = "", limit: int = 10) -> tuple[list[str], str | None]:
+    page = run_table.run_page(text="", sort=sort, after=after, limit=limit, now=LATER)
+    return [row.name for row in page.results], page.next
+
+
+def test_what_was_measured_last_is_told_with_its_time() -> None:
     run, other = make_run(name="alpha"), make_run(name="beta")
-    measured(run, at=NOON - timedelta(seconds=10), accepted_per_second=9.0, staleness__p50=4.0)
-    measured(run, accepted_per_second=2.5, staleness__p50=1.0, served_per_second=7.0)
+    measured(run, rate=2.5, staleness=1.0)
 
     found = figure_outlooks([run.pk, other.pk], now=NOON)
 
-    assert found == {run.pk: {"accepted_per_second": 2.5, "staleness_p50": 1.0}}
+    assert found == {
+        run.pk: {"measured_at": NOON, "accepted_per_second": 2.5, "staleness_p50": 1.0}
+    }
 
 
 def test_a_rate_that_nobody_measures_any_more_is_not_known_and_rest_is_no_rate() -> None:
     stalled, resting = make_run(name="alpha"), make_run(name="beta")
-    measured(stalled, accepted_per_second=2.5, staleness__p50=1.0)
-    measured(resting, accepted_per_second=0.0)
+    measured(stalled, rate=2.5, staleness=1.0)
+    measured(resting, rate=0.0)
 
-    found = figure_outlooks([stalled.pk, resting.pk], now=NOON + timedelta(minutes=5))
+    found = figure_outlooks([stalled.pk, resting.pk], now=LATER)
 
-    assert found[stalled.pk] == {"staleness_p50": 1.0}
-    assert found[resting.pk] == {"accepted_per_second": 0.0}
+    assert found[stalled.pk] == {"measured_at": NOON, "staleness_p50": 1.0}
+    assert found[resting.pk]["accepted_per_second"] == 0.0
 
 
-def test_what_is_packed_counts_too() -> None:
-    run = make_run()
-    measured(run, accepted_per_second=2.5)
-    series = MetricSeries.objects.get(run=run)
-    series.samples.all().delete()
-    series.packed_value, series.packed_at = 3.5, NOON
-    series.save()
+def test_lists_sort_by_the_rate_and_the_staleness_that_they_show() -> None:
+    rates = {"slow": (0.25, 3.0), "quick": (1e9 / 3, 0.5), "rests": (0.0, None)}
+    for name, (rate, staleness) in rates.items():
+        measured(make_run(name=name), at=LATER, rate=rate, staleness=staleness)
+    measured(make_run(name="stalled"), at=NOON, rate=7.0, staleness=1.0)
+    make_run(name="never")
 
-    assert figure_outlooks([run.pk], now=NOON) == {run.pk: {"accepted_per_second": 3.5}}
+    assert listed("-rate")[0][:3] == ["quick", "slow", "rests"]
+    assert listed("rate")[0][2:] == ["rests", "slow", "quick"]
+    assert listed("-staleness")[0][:3] == ["slow", "stalled", "quick"]
+
+
+@pytest.mark.parametrize("sort", ["rate", "-rate", "staleness", "-staleness"])
+def test_pages_by_what_was_measured_hold_every_run_once(sort: str) -> None:
+    for number in range(9):
+        run = make_run(name=f"run-{number}")
+        if number % 4:
+            # No decimal writes a third: what a place keeps has to be the same number again.
+            measured(run, at=LATER, rate=number % 3 / 3, staleness=number % 3 / 7)
+    whole, _ = listed(sort)
+
+    pages: list[str] = []
+    place: str | None = ""
+    while place is not None:
+        names, place = listed(sort, after=place, limit=2)
+        pages += names
+
+    assert len(whole) == 9
+    assert pages == whole

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from rollouts.models import MeasureCursor
 from runs import services
 from runs.core.lifecycle import RunStatus
 from runs.core.places import InvalidPlace
@@ -179,8 +180,13 @@ def many_runs(db: None) -> None:
         )
         for number in range(MANY)
     )
+    MeasureCursor.objects.bulk_create(
+        MeasureCursor(run_id=pk, measured_at=NOON, accepted_per_second=pk % 100 / 3)
+        for pk in Run.objects.values_list("pk", flat=True)
+    )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE runs_run")
+        cursor.execute("ANALYZE rollouts_measurecursor")
 
 
 FILTERS = [
@@ -191,16 +197,17 @@ FILTERS = [
 
 def test_ten_thousand_runs_are_filtered_within_the_budget(many_runs: None) -> None:
     quickest = {}
-    for text in FILTERS:
+    asked = [(text, "-created") for text in FILTERS] + [("", "-rate"), ("tag~ag-1", "staleness")]
+    for text, sort in asked:
         seconds = []
         for _ in range(5):
             began = time.perf_counter()
             with CaptureQueriesContext(connection) as queries:
-                run_table.run_page(text=text, sort="-created", after="", limit=50, now=NOW)
+                run_table.run_page(text=text, sort=sort, after="", limit=50, now=NOW)
             seconds.append(time.perf_counter() - began)
         # A page costs the same few questions however many runs there are.
         assert len(queries) <= 4, text
-        quickest[text] = min(seconds)
+        quickest[text, sort] = min(seconds)
 
     # 150 ms on a machine of its own; the fastest of five is what a busy one says of that.
-    assert {text: took for text, took in quickest.items() if took >= 0.15} == {}
+    assert {what: took for what, took in quickest.items() if took >= 0.15} == {}

@@ -20,6 +20,8 @@ export type Column = {
   cell: (run: ShownRun) => ReactNode;
 };
 
+/** How old a measurement is; a run at rest is not measured again. */
+const measured = (run: ShownRun) => run.measured_at && <span className="faint small"> · <Age at={run.measured_at} suffix=" ago" /></span>;
 const known = (value: number | null | undefined) => value !== null && value !== undefined;
 
 export const COLUMNS: Column[] = [
@@ -45,12 +47,12 @@ export const COLUMNS: Column[] = [
   { id: "trend", label: "Trend", title: "The same over time", isShown: true, cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} /> },
   { id: "queue", label: "Queue", title: "Sequences or fragments that wait for a trainer", isNumber: true, isShown: true, cell: (run) => count(run.queued) },
   {
-    id: "rate", label: "Rate", title: "Groups, or fragments of a fleet run, that came in a second, as measured last", isNumber: true, isShown: false,
-    cell: (run) => <>{number(run.accepted_per_second)}{known(run.accepted_per_second) && <span className="faint"> {run.kind === "fleet" ? "fragments/s" : "groups/s"}</span>}</>,
+    id: "rate", label: "Rate", title: "Groups, or fragments of a fleet run, that came in a second, as measured last: within the last minute, or 0 at rest", sort: "rate", isNumber: true, isShown: false,
+    cell: (run) => <>{number(run.accepted_per_second)}{known(run.accepted_per_second) && <span className="faint"> {run.kind === "fleet" ? "fragments/s" : "groups/s"}</span>}{known(run.accepted_per_second) && measured(run)}</>,
   },
   {
-    id: "staleness", label: "Staleness p50", title: "Median of what was served last, in policy versions behind", isNumber: true, isShown: false,
-    cell: (run) => <>{number(run.staleness_p50)}{known(run.staleness_p50) && <span className="faint"> {run.staleness_p50 === 1 ? "version" : "versions"}</span>}</>,
+    id: "staleness", label: "Staleness p50", title: "Median of what was served last, in policy versions behind", sort: "staleness", isNumber: true, isShown: false,
+    cell: (run) => <>{number(run.staleness_p50)}{known(run.staleness_p50) && <span className="faint"> {run.staleness_p50 === 1 ? "version" : "versions"}</span>}{known(run.staleness_p50) && measured(run)}</>,
   },
   { id: "workers", label: "Workers", isNumber: true, isShown: false, cell: (run) => number(run.workers) },
   { id: "kind", label: "Kind", isShown: false, cell: (run) => run.kind },
