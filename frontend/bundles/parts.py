@@ -14,9 +14,17 @@ from buffer.core.fates import ItemKind
 from buffer.core.group_filter import GroupFilter
 from buffer.core.ledger import Ledger
 from buffer.core.sequence_views import Pieces, SequenceSummary, SequenceWindow, summaries, window
-from buffer.selectors import group_contents, group_exports, group_provenance, ledgers, token_text
+from buffer.selectors import (
+    group_contents,
+    group_exports,
+    group_provenance,
+    ledgers,
+    marks,
+    token_text,
+)
 from buffer.selectors.group_contents import GroupUnreadable
 from buffer.selectors.group_lists import GroupRow
+from buffer.selectors.marks import MarkRow
 from buffer.storage import PayloadMissing
 from buffer.wire.ledgers import KindLedger
 from frontend.bundles import page
@@ -25,6 +33,7 @@ from rollouts import selectors as rollouts_selectors
 from rollouts.selectors import Asked
 from runs import selectors as runs_selectors
 from runs.models import Run
+from runs.selectors import notes
 from runs.wire import Event, RunDetail
 
 GROUPS: Final = 20
@@ -62,6 +71,23 @@ class LedgerPart(KindLedger, frozen=True, kw_only=True):
     """Empty for all of the run."""
 
 
+class NotesPart(Struct, frozen=True, kw_only=True):
+    """What people wrote of the run, as they wrote it."""
+
+    text: str
+    """Markdown; the page shows it as text."""
+    author: str
+    at: datetime
+
+
+class WordPart(Struct, frozen=True, kw_only=True):
+    """A label or a set of the run's groups, and how many groups have it."""
+
+    kind: str
+    name: str
+    groups: int
+
+
 class RunPart(Struct, frozen=True, kw_only=True):
     """What is known of the run."""
 
@@ -72,6 +98,9 @@ class RunPart(Struct, frozen=True, kw_only=True):
     """The newest, newest first."""
     metrics: int
     """Names that it has samples of; the bundle holds the first ones."""
+    notes: NotesPart | None
+    marks: list[WordPart]
+    """What its groups are marked with."""
 
 
 class SequencePart(Struct, frozen=True, kw_only=True):
@@ -95,6 +124,9 @@ class GroupPart(Struct, frozen=True, kw_only=True):
     policy_step: int | None
     step: int | None
     tokens: int
+    mark: list[str]
+    """What people say of it, but for the note, in a few words each."""
+    note: str
     missing: str
     """Why its content is not here; empty when it is."""
     sequences: list[SequencePart]
@@ -154,7 +186,27 @@ def about_run(run: Run, *, now: datetime) -> RunPart:
         ledgers=[_ledger(*side) for side in [*whole, *parts] if side[2].accepted],
         events=runs_selectors.events(run_id=run.pk, limit=EVENTS),
         metrics=rollouts_selectors.metric_keys(run.pk, limit=1).total,
+        notes=_notes(run.pk),
+        marks=_marks(run.pk),
     )
+
+
+def _notes(run_id: int) -> NotesPart | None:
+    newest = notes.newest_note(run_id)
+    if newest is None or not newest.text:
+        return None
+    return NotesPart(text=newest.text, author=newest.author, at=newest.at)
+
+
+def _marks(run_id: int) -> list[WordPart]:
+    words = marks.vocabulary(run_id)
+    labels = [
+        WordPart(kind="label", name=f"{label} {words.names[label]}".rstrip(), groups=groups)
+        for label, groups in sorted(words.labels.items())
+    ]
+    pinned = [WordPart(kind="pin", name="pinned", groups=words.pinned)] if words.pinned else []
+    sets = [WordPart(kind="set", name=one.name, groups=one.groups) for one in words.sets]
+    return [*labels, *pinned, *sets]
 
 
 def _environment(env_id: int | None, names: dict[int, str]) -> str:
@@ -188,10 +240,18 @@ def group_blocks(run: Run, wanted: GroupFilter, *, groups: int, bounds: Bounds) 
     if not groups:
         return
     names = group_provenance.environment_names(run.pk)
+    labels = marks.vocabulary(run.pk).names
     pieces = token_text.pieces_of(run)
-    for row, _ in group_exports.rows(run.pk, wanted, limit=groups):
+    for row, mark in group_exports.rows(run.pk, wanted, limit=groups):
         part = group_part(row, environments=names, pieces=pieces, most_bytes=bounds.group_bytes)
-        yield page.block("group", part)
+        said = msgspec.structs.replace(part, mark=_said(mark, labels), note=mark.note)
+        yield page.block("group", said)
+
+
+def _said(mark: MarkRow, labels: dict[int, str]) -> list[str]:
+    named = [] if mark.label is None else [f"label {mark.label} {labels[mark.label]}".rstrip()]
+    pinned = ["pinned"] if mark.is_pinned else []
+    return [*named, *pinned, *(f"in {name}" for name in mark.sets)]
 
 
 def group_part(
@@ -214,6 +274,8 @@ def group_part(
         policy_step=row.policy_step,
         step=row.step,
         tokens=row.tokens,
+        mark=[],
+        note="",
         missing=missing,
         sequences=sequences,
         total_sequences=row.sequences,

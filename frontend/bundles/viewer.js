@@ -248,8 +248,10 @@ function group(one) {
   if (mean !== null) title.push(`mean score ${number(mean)}`);
   if (one.step !== null) title.push(`served at step ${number(one.step)}`);
   if (one.policy_step !== null) title.push(`sampled at version ${number(one.policy_step)}`);
+  title.push(...one.mark);
   return opened(title.join(" · "), { id: `group-${one.id}`, "data-group": one.id }, () => [
     make("p", { class: "soft" }, "came in ", time(one.received_at)),
+    one.note ? make("p", { "data-note": true }, one.note) : null,
     one.missing ? make("p", { class: "soft" }, one.missing) : null,
     one.sequences.map(sequence),
     one.total_sequences > one.sequences.length && !one.missing ? make("p", { class: "soft" }, `${number(one.total_sequences - one.sequences.length)} further sequences are not in this file`) : null,
@@ -259,6 +261,19 @@ function group(one) {
 function groups(found, isCut) {
   const note = isCut ? make("p", { class: "soft" }, "Further groups were left out: the file would be too large.") : null;
   return panel("groups", `Groups (${number(found.length)})`, note, found.length ? found.map(group) : make("p", { class: "soft" }, "No group is in this file."));
+}
+
+/* What people say of the run. */
+
+function notes(found, marks) {
+  const words = marks.map((one) => [one.kind, one.name, number(one.groups)]);
+  return panel(
+    "notes",
+    "Notes and marks",
+    found ? make("pre", { "data-notes": true }, found.text) : make("p", { class: "soft" }, "Nobody wrote notes."),
+    found ? make("p", { class: "soft" }, `by ${found.author}, `, time(found.at)) : null,
+    words.length ? table("What groups are marked with", ["kind", "name", "groups"], words) : null,
+  );
 }
 
 function events(found) {
@@ -275,15 +290,17 @@ function show() {
     return;
   }
   const { run } = about;
+  const hasNotes = Boolean(about.notes) || about.marks.length > 0;
   const sections = [
     facts(run),
+    ...(hasNotes ? [notes(about.notes, about.marks)] : []),
     ledger(about.ledgers),
     metrics(parts("metric"), about.metrics),
     groups(parts("group"), end?.is_cut),
     events(about.events),
     panel("config", "Configuration", make("pre", {}, JSON.stringify(run.config, null, 2))),
   ];
-  const links = { facts: "Run", ledger: "Ledger", metrics: "Metrics", groups: "Groups", events: "Events", config: "Configuration" };
+  const links = { facts: "Run", ...(hasNotes ? { notes: "Notes" } : {}), ledger: "Ledger", metrics: "Metrics", groups: "Groups", events: "Events", config: "Configuration" };
   main.replaceChildren(
     make("header", {}, make("h1", {}, run.name), make("span", { class: "chip", "data-status": run.status }, run.status), run.status_reason ? make("span", {}, `“${run.status_reason}”`) : null, make("span", { class: "soft" }, "a copy, as it was ", time(about.written_at))),
     ...(end ? [] : [make("p", { class: "warning", role: "alert" }, "This file is not whole: its download broke off. What came is shown.")]),

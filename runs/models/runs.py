@@ -48,6 +48,7 @@ class Run(models.Model):
     )
     status_reason = models.TextField(blank=True)
     status_changed_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True, help_text="The last time.")
     # What a draining run becomes, and when at the latest.
     drain_target = models.CharField(max_length=16, blank=True)
     drain_deadline_at = models.DateTimeField(null=True, blank=True)

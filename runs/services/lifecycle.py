@@ -264,6 +264,7 @@ def ask(
         status_changed_at=now,
         drain_target=drain_target,
         drain_deadline_at=drain_deadline_at,
+        **({"started_at": now} if verb is RunVerb.START else {}),
     )
     if changed != 1:
         raise MoveNotAllowed(f"{before.name} is {before.status}: it cannot {verb} now")

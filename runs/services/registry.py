@@ -234,6 +234,7 @@ def _fresh(*, name: str, is_default: bool, actor: str, now: datetime) -> Run:
         status=RunStatus.QUEUED,
         created_at=now,
         status_changed_at=now,
+        started_at=now,
     )
     record_event(run_id=run.pk, kind="created", message="outside run created", actor=actor, now=now)
     live.announce(run.pk, "run")

@@ -48,6 +48,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     ]
     status_reason: str
     status_changed_at: datetime
+    started_at: datetime | None
+    """The last time; null for one that never was."""
     drain_target: str
     drain_deadline_at: datetime | None
     preset: str

@@ -3890,6 +3890,7 @@ export interface components {
             status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             status_reason: string;
             status_changed_at: string;
+            started_at: string | null;
             drain_target: string;
             drain_deadline_at: string | null;
             preset: string;
@@ -3929,6 +3930,7 @@ export interface components {
             returns?: number[];
             accepted_per_second?: number | null;
             staleness_p50?: number | null;
+            measured_at?: string | null;
         };
         /**
          * Deliveries
@@ -5529,6 +5531,8 @@ export interface components {
             accepted_per_second: number | null;
             /** @default null */
             staleness_p50: number | null;
+            /** @default null */
+            measured_at: string | null;
         };
         /**
          * OutlookList
@@ -6213,6 +6217,7 @@ export interface components {
             status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             status_reason: string;
             status_changed_at: string;
+            started_at: string | null;
             drain_target: string;
             drain_deadline_at: string | null;
             preset: string;
@@ -6269,6 +6274,7 @@ export interface components {
             status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             status_reason: string;
             status_changed_at: string;
+            started_at: string | null;
             drain_target: string;
             drain_deadline_at: string | null;
             preset: string;
@@ -9324,7 +9330,7 @@ export interface operations {
                 /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
                 /** @description What to sort by; a minus for the largest first. */
-                sort?: "-changed" | "-created" | "-name" | "-planned" | "-policy" | "-step" | "changed" | "created" | "name" | "planned" | "policy" | "step";
+                sort?: "-changed" | "-created" | "-name" | "-planned" | "-policy" | "-rate" | "-staleness" | "-step" | "changed" | "created" | "name" | "planned" | "policy" | "rate" | "staleness" | "step";
                 status?: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             };
             header?: never;

@@ -12,10 +12,11 @@ import pytest
 from django.test import Client
 
 from buffer.core.group_filter import GroupFilter
+from buffer.models import TrajectoryGroup
 from frontend.bundles import parts
 from runs.models import Run
 from tests.buffer_factories import group
-from tests.factories import NOON, bearer, make_run
+from tests.factories import NOON, bearer, make_run, make_user
 from tests.live_server import serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -214,3 +215,37 @@ def test_a_real_server_streams_it_as_a_file(run: Run) -> None:
     assert answer.headers["Content-Disposition"] == 'attachment; filename="demo.html"'
     assert answer.text.endswith("</body>\n</html>\n")
     assert len(Opened(answer.text).parts("group")) == 1
+
+
+def test_notes_and_marks_go_along_as_text(run: Run) -> None:
+    push(run, *(group(mark=mark) | {"scores": [0.0, 1.0]} for mark in (5, 6)))
+    olga = Client()
+    olga.force_login(make_user(username="olga", role="operator"))
+
+    def say(method: str, path: str, **said: Any) -> None:
+        send = getattr(olga, method)
+        answer = send(f"/api/runs/demo/{path}", said, content_type="application/json")
+        assert answer.status_code == 200, answer.content
+
+    say("put", "notes", text=f"# Why\n{HOSTILE}", revision=0)
+    say("put", "labels/3", name="reward hack")
+    newest = TrajectoryGroup.objects.order_by("-pk")[0].pk
+    say("post", "marks", groups=[newest], label=3, is_pinned=True, note=HOSTILE)
+    say("post", "sets/keepers", add=[newest])
+
+    page = bundled(run)
+
+    ((about,), (first, second)) = (page.parts("run"), page.parts("group"))
+    assert about["notes"]["text"] == f"# Why\n{HOSTILE}"
+    assert about["notes"]["author"]
+    assert about["marks"] == [
+        {"kind": "label", "name": "3 reward hack", "groups": 1},
+        {"kind": "pin", "name": "pinned", "groups": 1},
+        {"kind": "set", "name": "keepers", "groups": 1},
+    ]
+    assert (first["mark"], first["note"]) == (
+        ["label 3 reward hack", "pinned", "in keepers"],
+        HOSTILE,
+    )
+    assert (second["mark"], second["note"]) == ([], "")
+    assert len([text for named, text in page.scripts if "type" not in named]) == 1

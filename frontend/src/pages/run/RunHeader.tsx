@@ -5,10 +5,12 @@ import { useMayOperate } from "@/api/session";
 import type { FleetPart, QueuePart, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { useCopying } from "@/components/Copying";
+import { useNow } from "@/components/now";
 import { PlaceLink } from "@/components/PlaceLink";
 import { RunChip } from "@/components/RunChip";
-import { policyStep, visible } from "@/format";
+import { policyStep, utc, visible } from "@/format";
 import { Steering } from "@/pages/run/Steering";
+import { uptimeText } from "@/pages/run/uptime";
 import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
 import { arrival } from "@/pages/run/verbs";
 
@@ -22,6 +24,12 @@ function CopyLink() {
       {isSaid ? "Link copied" : "Copy link"}
     </button>
   );
+}
+
+/** Since when it goes. */
+function Uptime({ run }: { run: RunDetail }) {
+  const text = uptimeText(run, useNow());
+  return text && <span data-uptime title={`Started the last time at ${utc(run.started_at)}; pauses count`}>{text}</span>;
 }
 
 type Props = { run: RunDetail; fleet: FleetPart | undefined; queue: QueuePart | undefined; ask: ReturnType<typeof useAsk> };
@@ -50,6 +58,7 @@ export function RunHeader({ run, fleet, queue, ask }: Props) {
         )}
         <Steering run={run} queue={queue} ask={ask} />
         <span>{`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" /></span>
+        <Uptime run={run} />
         <span>
           epoch {run.epoch} · policy {policyStep(run.policy_step)}
         </span>
