@@ -2,6 +2,9 @@
 
 from django.urls import path
 
-from frontend.bundles.views import BundleView
+from frontend.bundles.views import BundleView, ComparisonFileView
 
-urlpatterns = [path("runs/<slug:run>/bundle", BundleView.as_view())]
+urlpatterns = [
+    path("runs/<slug:run>/bundle", BundleView.as_view()),
+    path("comparisons/<large:comparison>/file", ComparisonFileView.as_view()),
+]

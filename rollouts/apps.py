@@ -20,6 +20,7 @@ class RolloutsConfig(AppConfig):
         from rollouts import jobs, selectors
         from rollouts.selectors import conditions as seen
         from rollouts.selectors import rules, token_text
+        from rollouts.services.verdicts import refuse_denied
         from rollouts.wire import FleetState, PipelineVerdict
         from runs import live
         from runs.core.alerts import AlertKind
@@ -55,5 +56,6 @@ class RolloutsConfig(AppConfig):
         conditions.register({AlertKind.RULE}, rules.broken_rules)
         changes.subscribe(jobs.nudge)
         config_checks.register(selectors.check_language)
+        config_checks.register(refuse_denied)
         buffer_selectors.count_running_with(selectors.running_fragments)
         buffer_token_text.read_tokens_with(token_text.token_pieces)

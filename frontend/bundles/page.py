@@ -8,6 +8,7 @@ browser runs, and with ``<`` written as an escape, so that no text can end its b
 import base64
 import hashlib
 import html
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -34,23 +35,25 @@ def _fingerprint(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def policy() -> str:
-    """Return what the page may do: run its script, wear its style, and nothing else."""
+def policy(scripts: Sequence[str] = ("viewer.js",)) -> str:
+    """Return what the page may do: run its scripts, wear its style, and nothing else."""
+    known = " ".join(_fingerprint(_source(name)) for name in scripts)
     return (
-        f"default-src 'none'; script-src {_fingerprint(_source('viewer.js'))}; "
+        f"default-src 'none'; script-src {known}; "
         f"style-src {_fingerprint(_source('viewer.css'))}; base-uri 'none'; form-action 'none'"
     )
 
 
-def head(*, title: str) -> bytes:
+def head(*, title: str, scripts: Sequence[str] = ("viewer.js",)) -> bytes:
     """Return the beginning of a page, as far as its data."""
+    written = "".join(f"<script>{_source(name)}</script>\n" for name in scripts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(scripts)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{html.escape(title)}</title>\n<style>{_source('viewer.css')}</style>\n"
-        f"<script>{_source('viewer.js')}</script>\n</head>\n<body>\n"
+        f"{written}</head>\n<body>\n"
         '<main id="bundle"><noscript>This page needs its own script to show the data that it '
         "holds.</noscript></main>\n"
     ).encode()

@@ -283,6 +283,7 @@ function events(found) {
 
 function show() {
   const main = document.getElementById("bundle");
+  if (parts("comparison").length) return; // comparison.js shows these
   const [about] = parts("run");
   const [end] = parts("end");
   if (!about) {

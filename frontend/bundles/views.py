@@ -11,7 +11,9 @@ from rest_framework.views import APIView
 
 from buffer.api.group_lists import FILTERS, filter_of
 from buffer.api.streaming import streamed
+from frontend.bundles.comparisons import comparison_page
 from frontend.bundles.parts import GROUPS, GROUPS_AT_MOST, bundle
+from rollouts.selectors.comparisons import comparison as kept_comparison
 from runs import selectors as runs_selectors
 from runs.api.bodies import whole_number
 from runs.api.openapi import problems
@@ -50,4 +52,25 @@ class BundleView(APIView):
             bundle(found, wanted, groups=groups or 0, now=timezone.now()),
             content_type=HTML,
             filename=f"{found.name}.html",
+        )
+
+
+class ComparisonFileView(APIView):
+    """A kept comparison as one file."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="comparisons_file",
+        responses={(200, "text/html"): OpenApiTypes.BINARY, **problems(401, 403, 404)},
+        tags=["runs"],
+    )
+    def get(self, request: Request, comparison: int) -> StreamingHttpResponse:
+        """Download a page that shows a comparison without a server, as its runs are now."""
+        row = kept_comparison(comparison)
+        return streamed(
+            request,
+            comparison_page(row, now=timezone.now()),
+            content_type=HTML,
+            filename=f"comparison-{row.id}.html",
         )

@@ -35,9 +35,10 @@ from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.reports import InvalidReport, StaleIncarnation
 from rollouts.selectors import NoCurriculum, NoFilm, NoSuchEvaluation, NoSuchMetric
 from rollouts.selectors.annotations import AnnotationNotFound
+from rollouts.selectors.comparisons import ComparisonNotFound
 from rollouts.selectors.environments import EnvironmentUnknown
 from rollouts.selectors.layouts import LayoutNotFound
-from rollouts.services import annotations, layouts
+from rollouts.services import annotations, comparisons, layouts, verdicts
 from rollouts.trials import TooManyTrials
 from runs import selectors
 from runs.api.bodies import InvalidBody
@@ -212,8 +213,14 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     NoFilm: ApiError(404, "not_found", "Not found"),
     AnnotationNotFound: ApiError(404, "not_found", "Not found"),
     LayoutNotFound: ApiError(404, "not_found", "Not found"),
+    ComparisonNotFound: ApiError(404, "not_found", "Not found"),
     annotations.InvalidAnnotation: ApiError(400, "invalid", "Invalid request"),
     annotations.NotTheAuthor: ApiError(403, "forbidden", "Not allowed"),
+    verdicts.InvalidVerdict: ApiError(400, "invalid", "Invalid request"),
+    comparisons.InvalidComparison: ApiError(400, "invalid", "Invalid request"),
+    comparisons.TooManyComparisons: ApiError(
+        409, "too_many_comparisons", "No room for another comparison"
+    ),
     layouts.InvalidLayout: ApiError(400, "invalid", "Invalid request"),
     layouts.LayoutNotYours: ApiError(403, "forbidden", "Not allowed"),
     layouts.LayoutExists: ApiError(409, "layout_exists", "Name taken"),

@@ -5,7 +5,9 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
 from config import health
+from config.cluster.kept import KeptView
 from config.cluster.view import ClusterView, DeckView
+from config.licences import LicencesView
 from config.root import root
 from runs.api.permissions import Anyone
 from runs.api.sessions import OneTimeLogin
@@ -25,6 +27,8 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/cluster", ClusterView.as_view()),
     path("api/deck", DeckView.as_view()),
+    path("api/deck/licences", LicencesView.as_view()),
+    path("api/deck/kept", KeptView.as_view()),
     path("api/", include("runs.api.urls")),
     path("api/", include("buffer.api.urls")),
     path("api/", include("rollouts.api.urls")),

@@ -1,4 +1,4 @@
-"""Show every environment that the deck knows."""
+"""Show every environment that the deck knows, try one, and decide who may ask for it."""
 
 from typing import Final
 
@@ -9,10 +9,18 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from rollouts.selectors import environments as registry
-from rollouts.wire.environments import KnownEnvironmentDetail, KnownEnvironments
-from runs.api.bodies import InvalidBody, answer, whole_number
+from rollouts.services.verdicts import judge_environment, try_environment
+from rollouts.wire.environments import (
+    EnvironmentVerdict,
+    KnownEnvironmentDetail,
+    KnownEnvironments,
+    TriedEnvironment,
+    TryEnvironment,
+)
+from runs.api.bodies import InvalidBody, answer, read, whole_number
+from runs.api.identity import identity_of
 from runs.api.openapi import problems
-from runs.api.permissions import Readers
+from runs.api.permissions import Admins, Operators, Readers
 
 LONGEST_NAME: Final = 220
 ROWS_AT_MOST: Final = 100
@@ -68,6 +76,44 @@ class KnownEnvironmentView(APIView):
             raise InvalidBody("name", "says which environment")
         kind = _kind(request, needed=True)
         return answer(registry.environment_detail(kind=kind, name=name, now=timezone.now()))
+
+
+class TryEnvironmentView(APIView):
+    """One episode of an environment, to see what it does."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="environments_try",
+        request=TryEnvironment,
+        responses={200: TriedEnvironment, **problems(400, 401, 403, 404, 429)},
+        tags=["environments"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Make an environment and play one episode of random actions in it; nothing is stored.
+
+        That happens in a process of its own without secrets, on the web side's machine, within
+        20 s.
+        """
+        return answer(try_environment(read(request, TryEnvironment)))
+
+
+class EnvironmentVerdictView(APIView):
+    """Whether new runs may ask for an environment."""
+
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="environments_judge",
+        request=EnvironmentVerdict,
+        responses={204: None, **problems(400, 401, 403, 404)},
+        tags=["environments"],
+    )
+    def put(self, request: Request) -> HttpResponse:
+        """Deny a spec to new runs, with a reason that they are told, or allow it again."""
+        verdict = read(request, EnvironmentVerdict)
+        judge_environment(verdict=verdict, actor=identity_of(request), now=timezone.now())
+        return HttpResponse(status=204)
 
 
 def _text(request: Request, name: str) -> str:

@@ -29,7 +29,9 @@ class RulePreviewView(APIView):
         parameters=[
             OpenApiParameter("metric", required=True),
             OpenApiParameter("comparator", required=True, enum=[str(one) for one in Comparator]),
-            OpenApiParameter("threshold", float, description="Absent for `not_finite`."),
+            OpenApiParameter(
+                "threshold", float, description="Absent for `not_finite` and `no_data`."
+            ),
             OpenApiParameter("for_seconds", int, description="How long it may be so; 0 if absent."),
             OpenApiParameter("run", description="The one run that it is about."),
             OpenApiParameter("filter", description="Else: the runs that this filter asks for."),

@@ -6,6 +6,7 @@ from rollouts.api import (
     annotations,
     attempts,
     checks,
+    comparisons,
     costs,
     deliveries,
     environments,
@@ -22,8 +23,12 @@ from rollouts.api import (
 
 urlpatterns = [
     path("environments", environments.KnownEnvironmentsView.as_view()),
+    path("environments/try", environments.TryEnvironmentView.as_view()),
+    path("environments/verdict", environments.EnvironmentVerdictView.as_view()),
     path("environments/one", environments.KnownEnvironmentView.as_view()),
     path("run-verdicts", verdicts.VerdictsView.as_view()),
+    path("comparisons", comparisons.ComparisonsView.as_view()),
+    path("comparisons/<large:comparison>", comparisons.ComparisonView.as_view()),
     path("run-costs", costs.CostsView.as_view()),
     path("run-checks", checks.RunChecksView.as_view()),
     path("runs/<slug:run>/weights/deliveries", deliveries.DeliveriesView.as_view()),

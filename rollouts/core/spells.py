@@ -20,9 +20,9 @@ class Spell(NamedTuple):
     """A stretch in which a series was beyond a limit, in µs since 1970."""
 
     began: int
-    """Of the first sample beyond it."""
+    """Of the first sample beyond it; of a silence, of the last sample before it."""
     ended: int | None
-    """Of the first sample within it again; None: it lasts."""
+    """Of the first sample within it again, or at all; None: it lasts."""
 
 
 def spells(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
@@ -33,6 +33,8 @@ def spells(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
         limit: What is broken, and for how long it may be.
         until: Until when the last sample holds.
     """
+    if limit.is_silence:
+        return _silences(blocks, limit, until=until)
     beyond = _beyond(blocks, limit)
     edges = np.flatnonzero(np.diff(beyond, prepend=False, append=False))
     begins = blocks["x_first"]
@@ -43,6 +45,18 @@ def spells(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
         if (until if ended is None else ended) - began >= limit.for_seconds * MICROS:
             found.append(Spell(began, ended))
     return found
+
+
+def _silences(blocks: Blocks, limit: Limit, *, until: int) -> list[Spell]:
+    """Return where nothing came for long enough; what is silent inside a block is not seen."""
+    if not len(blocks):
+        return []
+    # Blocks are in the order of their first samples; one may end behind the next.
+    last = np.maximum.accumulate(blocks["x_last"])
+    following = np.append(blocks["x_first"][1:], until)
+    found = np.flatnonzero(following - last >= limit.for_seconds * MICROS)
+    end = len(blocks) - 1
+    return [Spell(int(last[at]), None if at == end else int(following[at])) for at in found]
 
 
 def _beyond(blocks: Blocks, limit: Limit) -> NDArray[np.bool_]:

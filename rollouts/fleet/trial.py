@@ -27,6 +27,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     kind: Literal["environment", "lesson", "cluster"]
     spec: str = ""
     kwargs: dict[str, Any] = {}
+    episode_steps: int = 0
+    """Of an environment: how many to play at most, drawn at random; 0: none."""
     address: str = ""
     """Of the cluster."""
 
@@ -36,6 +38,21 @@ class Room(Struct, frozen=True, kw_only=True):
 
     total: dict[str, float]
     free: dict[str, float]
+
+
+class Episode(Struct, frozen=True, kw_only=True):
+    """What came of an episode of actions drawn at random."""
+
+    steps: int
+    ended: Literal["terminated", "truncated", "cut"]
+    """`cut`: it was still going on when the steps were used up."""
+    total_return: float | None
+    """Null where a reward was not finite."""
+    rewards: list[float | None]
+    """Of the first steps."""
+    steps_per_second: float
+    outside: str = ""
+    """What of an observation was not of the form that the environment says; empty: nothing."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -50,6 +67,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     shows_images: bool = False
     bytes_per_step: int = 0
     """Of one observation and one action."""
+    episode: Episode | None = None
     nodes: list[Room] = []
 
 
@@ -106,14 +124,17 @@ def _is_missing(error: BaseException) -> bool:
 
 
 def _environment(wanted: Wanted) -> Outcome:
-    from rollouts.fleet import environments
+    from rollouts.fleet import environments, first_episode
 
     environments.import_registered_modules()
     made = environments.make(wanted.spec, wanted.kwargs)
     shown, taken = environments.describe(made)
     made.reset(seed=0)
+    steps = wanted.episode_steps
+    episode = first_episode.play(made, shown, taken, steps=steps) if steps else None
     made.close()
     return Outcome(
+        episode=episode,
         observation=str(shown),
         action=str(taken),
         shows_images=shown.is_image or any(part.is_image for part in shown.parts.values()),

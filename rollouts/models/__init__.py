@@ -2,6 +2,7 @@
 
 from rollouts.models.annotations import Annotation
 from rollouts.models.attempts import WorkerAttempt
+from rollouts.models.comparisons import Comparison
 from rollouts.models.deliveries import WeightsDelivery
 from rollouts.models.fleets import (
     FLEET_STATES,
@@ -30,6 +31,7 @@ from rollouts.models.metrics import (
     MetricSeries,
     TokenTally,
 )
+from rollouts.models.verdicts import DeniedEnvironment
 
 __all__ = [
     "FLEET_STATES",
@@ -37,7 +39,9 @@ __all__ = [
     "SLOT_STATES",
     "WORKER_STATES",
     "Annotation",
+    "Comparison",
     "Curriculum",
+    "DeniedEnvironment",
     "EnvSlot",
     "EpisodeWindow",
     "Evaluation",

@@ -17,7 +17,9 @@ from django.db import connection
 from rollouts.core.environment_figures import Figures, Sample, figures_of
 from rollouts.core.tasks.specs import KIND as TASK
 from rollouts.core.tasks.specs import TASKS
+from rollouts.models import DeniedEnvironment
 from rollouts.wire.environments import (
+    EnvironmentDenial,
     EnvironmentKind,
     EnvironmentRun,
     KnownEnvironment,
@@ -29,6 +31,7 @@ from runs.core.environment_words import specs_in
 from runs.core.lifecycle import ACTIVE
 from runs.core.places import place_of, value_at
 from runs.core.run_config import PRESETS, to_builtins
+from runs.selectors.watching import shown_name, token_names
 
 KINDS: Final = ("outside", "steps", "tokens")
 RUNS_AT_MOST: Final = 10_000
@@ -169,9 +172,10 @@ def known_environments(asked: Asked, *, after: str, limit: int, now: datetime) -
     rows, looked_at = _page(asked, after=after, limit=limit + 1)
     rest, rows = rows[limit:], rows[:limit]
     figures = _figures(rows, now=now)
+    denials = _denials([row.name for row in rows])
     place = place_of(rows[-1].name, KINDS.index(rows[-1].kind)) if rest else None
     return KnownEnvironments(
-        results=[_known(row, found) for row, found in zip(rows, figures, strict=True)],
+        results=[_known(row, found, denials) for row, found in zip(rows, figures, strict=True)],
         next=place,
         looked_at_runs=min(looked_at, RUNS_AT_MOST),
         has_older_runs=looked_at > RUNS_AT_MOST,
@@ -197,7 +201,7 @@ def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironme
         found = cursor.fetchall()
     config = _config(found[0][7]) if found else {}
     return KnownEnvironmentDetail(
-        environment=_known(rows[0], *_figures(rows, now=now)),
+        environment=_known(rows[0], _figures(rows, now=now)[0], _denials([name])),
         runs=[
             EnvironmentRun(
                 **dict(zip(EnvironmentRun.__struct_fields__, row[:7], strict=True)),
@@ -266,6 +270,24 @@ def _offered() -> list[_Known]:
     ]
 
 
+def may_be_named(spec: str) -> bool:
+    """Return whether this deck could make a run of an environment, denied or not."""
+    return any(each.name == spec for each in _offered())
+
+
+def _denials(names: Sequence[str]) -> dict[str, EnvironmentDenial]:
+    rows = list(DeniedEnvironment.objects.filter(spec__in=names))
+    people = token_names(row.denied_by for row in rows)
+    return {
+        row.spec: EnvironmentDenial(
+            reason=row.reason,
+            denied_at=row.denied_at,
+            denied_by=shown_name(row.denied_by, people),
+        )
+        for row in rows
+    }
+
+
 def _figures(rows: Sequence[_Row], *, now: datetime) -> list[Figures]:
     """Return how each environment does, from one look at all runs that matter on the page."""
     stepped = {member[0] for row in rows if row.kind == "steps" for member in row.members}
@@ -304,7 +326,7 @@ def _samples(query: str, runs: Iterable[int], *, each: int, now: datetime) -> li
     ]
 
 
-def _known(row: _Row, found: Figures) -> KnownEnvironment:
+def _known(row: _Row, found: Figures, denials: Mapping[str, EnvironmentDenial]) -> KnownEnvironment:
     offered = {each.name for each in _offered()}
     return KnownEnvironment(
         name=row.name,
@@ -319,6 +341,7 @@ def _known(row: _Row, found: Figures) -> KnownEnvironment:
         reward_mean=found.reward_mean,
         zero_variance_share=found.zero_variance_share,
         looked_at=found.looked_at,
+        denied=None if row.kind == "outside" else denials.get(row.name),
     )
 
 

@@ -34,6 +34,7 @@ class _Watched(NamedTuple):
     series_id: int
     run_id: int
     run: str
+    status_since: datetime
     newest: Sample
 
 
@@ -48,6 +49,9 @@ def broken_rules(now: datetime) -> list[Condition]:
 
 
 def _conditions(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
+    if rule.limit.is_silence:
+        yield from _silences(rule, now=now)
+        return
     beyond = [one for one in _watched(rule, now=now) if rule.limit.is_broken_by(one.newest.value)]
     if rule.for_seconds == 0:
         since = {one.series_id: one.newest.at for one in beyond}
@@ -58,12 +62,32 @@ def _conditions(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
             yield _condition(rule, one, since=since[one.series_id])
 
 
+def _silences(rule: AlertRule, *, now: datetime) -> Iterator[Condition]:
+    """Yield where a metric that came before comes no more.
+
+    Nothing is expected of a run that is paused: the time counts from when it last went on.
+    """
+    wait = timedelta(seconds=rule.for_seconds)
+    for one in _watched(rule, now=now):
+        since = max(one.newest.at, one.status_since)
+        if now - since >= wait:
+            yield _condition(rule, one, since=since)
+
+
 def _watched(rule: AlertRule, *, now: datetime) -> list[_Watched]:
     runs = watched_runs(rule, now=now).order_by("-pk").values("pk")[:RUNS_AT_MOST]
     series = MetricSeries.objects.filter(name=rule.metric, run_id__in=runs)
-    rows = list(series.order_by("-run_id").values_list("pk", "run_id", "run__name"))
-    newest = newest_samples([pk for pk, _, _ in rows])
-    return [_Watched(*row, newest[row[0]]) for row in rows if row[0] in newest]
+    rows = list(
+        series.order_by("-run_id").values_list(
+            *("pk", "run_id", "run__name", "run__status_changed_at")
+        )
+    )
+    newest = newest_samples([row[0] for row in rows])
+    return [
+        _Watched(series_id, run_id, run, since, newest[series_id])
+        for series_id, run_id, run, since in rows
+        if series_id in newest
+    ]
 
 
 def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[int, datetime]:

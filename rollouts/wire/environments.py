@@ -1,11 +1,68 @@
 """Shape what the registry of environments says."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from runs.wire import Reason
 
 EnvironmentKind = Literal["steps", "tokens", "outside"]
+
+
+class EnvironmentDenial(Struct, frozen=True, kw_only=True):
+    """That an administrator keeps new runs from an environment."""
+
+    reason: str
+    denied_at: datetime
+    denied_by: str
+
+
+class EnvironmentVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``PUT /api/environments/verdict``."""
+
+    spec: Annotated[str, Meta(min_length=1, max_length=220)]
+    is_allowed: bool
+    reason: Reason = ""
+    """Needed where it is denied: whoever asks for it is told."""
+
+
+class TryEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/environments/try``."""
+
+    spec: Annotated[str, Meta(min_length=1, max_length=220)]
+    kwargs: dict[str, Any] = {}
+    """Of its constructor."""
+    steps: Annotated[int, Meta(ge=1, le=100_000)] = 1000
+    """To play at most."""
+
+
+class TriedEpisode(Struct, frozen=True, kw_only=True):
+    """One episode of actions drawn at random."""
+
+    steps: int
+    ended: Literal["terminated", "truncated", "cut"]
+    """`cut`: it was still going on when the steps were used up."""
+    total_return: float | None
+    """Null where a reward was not finite."""
+    rewards: list[float | None]
+    """Of the first hundred steps."""
+    steps_per_second: float
+    outside: str
+    """What of an observation was not of the form that the environment says; empty: nothing."""
+
+
+class TriedEnvironment(Struct, frozen=True, kw_only=True):
+    """What came of trying an environment; `trouble` is empty where all went well."""
+
+    spec: str
+    trouble: str
+    is_missing: bool
+    """The web side's machine lacks it; others may have it."""
+    seconds: float
+    observation: str
+    action: str
+    episode: TriedEpisode | None
 
 
 class KnownEnvironment(Struct, frozen=True, kw_only=True):
@@ -35,6 +92,8 @@ class KnownEnvironment(Struct, frozen=True, kw_only=True):
     """Part of the groups of two or more sequences whose scores are all equal."""
     looked_at: int = 0
     """Groups or episodes that these figures are of."""
+    denied: EnvironmentDenial | None = None
+    """Null: new runs may ask for it, where it is registered."""
 
 
 class KnownEnvironments(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Say what a rule is that people make: which number, compared with what, for how long.
 
 A number holds from its sample until the next one. Samples that are not finite break a rule only
-that asks for just that.
+that asks for just that. One that asks for silence is broken by no sample, but by their absence.
 """
 
 import math
@@ -12,6 +12,8 @@ from typing import Final
 RULES_AT_MOST: Final = 100
 """Of a deck: each is looked at every few seconds."""
 LONGEST_SECONDS: Final = 86_400
+SHORTEST_SILENCE_SECONDS: Final = 10
+"""Metrics come by tens of them at most: less would be no silence."""
 
 
 class Comparator(StrEnum):
@@ -22,6 +24,12 @@ class Comparator(StrEnum):
     BELOW = "below"
     AT_MOST = "at_most"
     NOT_FINITE = "not_finite"
+    NO_DATA = "no_data"
+    """It has come, and comes no more."""
+
+
+UNCOMPARED: Final = frozenset({Comparator.NOT_FINITE, Comparator.NO_DATA})
+"""These ask for no threshold."""
 
 
 _WORDS: Final = {
@@ -47,21 +55,31 @@ class Limit:
 
     comparator: Comparator
     threshold: float | None = None
-    """None where nothing is compared: `not_finite`."""
+    """None where nothing is compared: `not_finite`, `no_data`."""
     for_seconds: int = 0
 
     def __post_init__(self) -> None:
-        is_compared = self.comparator != Comparator.NOT_FINITE
+        is_compared = self.comparator not in UNCOMPARED
         if is_compared and (self.threshold is None or not math.isfinite(self.threshold)):
             raise InvalidRule("threshold", "must be a finite number")
         if not is_compared and self.threshold is not None:
             raise InvalidRule("threshold", "must be null: nothing is compared")
         if not 0 <= self.for_seconds <= LONGEST_SECONDS:
             raise InvalidRule("for_seconds", f"must be from 0 to {LONGEST_SECONDS}")
+        if self.is_silence and self.for_seconds < SHORTEST_SILENCE_SECONDS:
+            least = SHORTEST_SILENCE_SECONDS
+            raise InvalidRule("for_seconds", f"must be at least {least}: how long nothing comes")
+
+    @property
+    def is_silence(self) -> bool:
+        """Whether it is broken by what does not come."""
+        return self.comparator == Comparator.NO_DATA
 
     @property
     def words(self) -> str:
         """Return it as people say it: ``above 5 for 10 min``."""
+        if self.is_silence:
+            return f"without data for {_span(self.for_seconds)}"
         if self.comparator == Comparator.NOT_FINITE:
             said = "not finite"
         else:
@@ -70,6 +88,8 @@ class Limit:
 
     def is_broken_by(self, value: float) -> bool:
         """Return whether one sample breaks it."""
+        if self.is_silence:
+            return False
         if self.threshold is None:
             return not math.isfinite(value)
         if not math.isfinite(value):

@@ -3,13 +3,15 @@
 from django.db import models
 from django.db.models import F, Q
 
-from runs.core.alert_rules import Comparator, Limit
+from runs.core.alert_rules import UNCOMPARED, Comparator, Limit
 from runs.core.alerts import AlertKind, Severity
 from runs.models.runs import Run
 
+_IS_UNCOMPARED = Q(comparator__in=sorted(str(each) for each in UNCOMPARED))
+
 
 class AlertRule(models.Model):
-    """A number of runs that somebody wants to hear of when it is too high, too low or broken.
+    """A number of runs that somebody wants to hear of when it is too high, too low or missing.
 
     It is watched in one run, or in all that its filter asks for; the alerts of it are of the kind
     `rule`, and their subject is its id.
@@ -42,8 +44,8 @@ class AlertRule(models.Model):
                 condition=Q(run=None) | Q(run_filter=""), name="alert_rule_has_one_scope"
             ),
             models.CheckConstraint(
-                condition=Q(comparator=str(Comparator.NOT_FINITE), threshold=None)
-                | (~Q(comparator=str(Comparator.NOT_FINITE)) & Q(threshold__isnull=False)),
+                condition=(_IS_UNCOMPARED & Q(threshold=None))
+                | (~_IS_UNCOMPARED & Q(threshold__isnull=False)),
                 name="alert_rule_compares_with_something",
             ),
         ]

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from runs.wire import Reason
 from runs.wire.alerts import Kind, Severity
 
-ComparatorWord = Literal["above", "at_least", "below", "at_most", "not_finite"]
+ComparatorWord = Literal["above", "at_least", "below", "at_most", "not_finite", "no_data"]
 RuleId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
@@ -19,8 +19,9 @@ class SetAlertRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     metric: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[\w./ -]+$")]
     comparator: ComparatorWord
     threshold: float | None = None
-    """Null where nothing is compared: `not_finite`."""
+    """Null where nothing is compared: `not_finite`, `no_data`."""
     for_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 0
+    """How long it may be so; of `no_data` at least 10: how long nothing comes."""
     severity: Severity = "warning"
     runbook: Annotated[str, Meta(max_length=4000)] = ""
     """What to do about it; a part of its alerts."""

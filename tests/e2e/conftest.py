@@ -216,3 +216,21 @@ def at_home(signed_in: Page) -> Page:
     signed_in.goto("/")
     signed_in.get_by_role("heading", name="Home", exact=True).wait_for()
     return signed_in
+
+
+@pytest.fixture
+def offline(chromium: Browser) -> Iterator[Page]:
+    """A page of a browser without a network, which says nothing and asks for nothing."""
+    context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(15_000)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "request",
+        lambda asked: None if asked.url.startswith("file:") else complaints.append(asked.url),
+    )
+    yield page
+    context.close()
+    assert complaints == []

@@ -2,11 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.deck import Deck
 from tests.e2e import pages
@@ -48,24 +47,6 @@ def copy(signed_in: Page, group: int, tmp_path: Path) -> Path:
     target = tmp_path / "copy.html"
     download.value.save_as(target)
     return target
-
-
-@pytest.fixture
-def offline(chromium: Browser) -> Iterator[Page]:
-    """A page of a browser without a network, which says nothing and asks for nothing."""
-    context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(15_000)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "request",
-        lambda asked: None if asked.url.startswith("file:") else complaints.append(asked.url),
-    )
-    yield page
-    context.close()
-    assert complaints == []
 
 
 def test_the_copy_shows_offline_what_the_deck_shows(

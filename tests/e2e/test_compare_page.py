@@ -1,12 +1,15 @@
 """A researcher puts runs beside each other, and sends a colleague the address."""
 
 import re
+import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.deck import Deck
+from tests.e2e import pages
 from tests.e2e.conftest import VIEWER, sign_in
 from tests.e2e.pushed_groups import conversation, outside_run, push
 
@@ -172,3 +175,38 @@ def test_what_runs_were_asked_alike_and_what_became_of_their_data_stand_beside_e
     expect(costs).to_contain_text("unknown")
     page.get_by_label("Prompts").get_by_role("button").first.click()
     expect(page).to_have_url(re.compile("prompt=[0-9a-f]{32}"))
+
+
+def test_a_report_is_kept_opened_again_and_opens_without_a_deck(
+    signed_in: Page, measured: Deck, offline: Page, tmp_path: Path
+) -> None:
+    page, name = signed_in, f"two losses {uuid.uuid4().hex[:6]}"
+    page.goto("/compare?runs=beside-a,beside-b&m=loss")
+    expect(overlay(page, "loss").locator("canvas")).to_be_visible()
+    page.get_by_role("button", name="Save report…").click()
+    dialog = page.get_by_role("dialog", name="Save report")
+    dialog.get_by_label("Name").fill(name)
+    dialog.get_by_label("Remarks").fill("<b id=hostile>b</b> is worse")
+    dialog.get_by_role("button", name="Save report").click()
+    report = page.get_by_role("region", name="Report", exact=True)
+    expect(report).to_contain_text(name)
+
+    page.goto("/compare")
+    page.get_by_role("link", name=name).click()
+    page.wait_for_url("**report=*")
+    expect(report).to_contain_text("<b id=hostile>b</b> is worse")
+    expect(overlay(page, "loss").locator("canvas")).to_be_visible()
+    assert pages.barriers(page) == []
+    with page.expect_download() as download:
+        report.get_by_role("link", name="Download").click()
+    file = tmp_path / "report.html"
+    download.value.save_as(file)
+
+    offline.goto(file.as_uri())
+    expect(offline.get_by_role("heading", name=name)).to_be_visible()
+    expect(offline.locator("#hostile")).to_have_count(0)
+    chart = offline.locator('[data-metric="loss"]')
+    expect(chart.locator("path[data-run]")).to_have_count(2)
+    expect(chart.get_by_role("img")).to_have_attribute("aria-label", re.compile("beside-b 0.222"))
+    expect(chart.get_by_role("row").filter(has_text="beside-a")).to_contain_text("0.111")
+    expect(offline.get_by_role("table", name="Configurations")).to_contain_text("seed")

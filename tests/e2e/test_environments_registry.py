@@ -51,6 +51,11 @@ def test_the_command_and_the_form_launch_this_environment(
     expect(pendulum.locator("pre")).to_have_text(
         "rolldeck launch --name pendulum-v1 --preset pendulum"
     )
+    pendulum.get_by_label("Steps at most").fill("20")
+    pendulum.get_by_role("button", name="Try it").click()
+    tried = pendulum.locator("[data-tried]")
+    expect(tried).to_contain_text("One episode: 20 steps", timeout=60_000)
+    expect(tried).to_have_attribute("data-tried", "played")
     pendulum.get_by_role("link", name="Launch form: pendulum").click()
     page.wait_for_url("**/runs/new?preset=pendulum")
 

@@ -20,7 +20,11 @@ export const COMPARATORS: Record<Comparator, string> = {
   below: "is below",
   at_most: "is at most",
   not_finite: "is not finite (NaN, ∞)",
+  no_data: "comes no more",
 };
+
+/** Whether it is compared with a threshold. */
+export const isCompared = (comparator: Comparator): boolean => comparator !== "not_finite" && comparator !== "no_data";
 
 const REREAD_MS = 5_000;
 const FRESH_MS = 3_000;

@@ -17,6 +17,7 @@ export type JobWorker = Schemas["WorkerRow"];
 export type BrowserRow = Schemas["BrowserRow"];
 
 export type NodeWorkers = Schemas["NodeWorkers"];
+export type Kept = Schemas["Kept"];
 export type Growth = Schemas["Growth"];
 export type Notice = Schemas["Notice"];
 export type NoticeWanted = Schemas["NoticeWantedRequest"];
@@ -34,6 +35,17 @@ export const deckQuery = queryOptions({
   queryKey: ["deck"],
   queryFn: () => body(api.GET("/api/deck")),
   staleTime: 60_000,
+});
+
+export const licencesQuery = queryOptions({
+  queryKey: ["licences"],
+  queryFn: () => body(api.GET("/api/deck/licences")),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+export const keptQuery = queryOptions({
+  queryKey: ["kept"],
+  queryFn: () => body(api.GET("/api/deck/kept")),
 });
 
 /** What everybody is told; one that is new shows within half a minute. */

@@ -1,6 +1,6 @@
 /** Ask which environments the deck knows. */
 
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
@@ -9,6 +9,9 @@ export type KnownEnvironment = Schemas["KnownEnvironment"];
 export type KnownEnvironments = Schemas["KnownEnvironments"];
 export type KnownEnvironmentDetail = Schemas["KnownEnvironmentDetail"];
 export type EnvironmentRun = Schemas["EnvironmentRun"];
+export type TriedEnvironment = Schemas["TriedEnvironment"];
+export type TryEnvironment = Schemas["TryEnvironmentRequest"];
+export type EnvironmentVerdict = Schemas["EnvironmentVerdictRequest"];
 export type EnvironmentKind = KnownEnvironment["kind"];
 
 export const ENVIRONMENT_KINDS = ["outside", "steps", "tokens"] as const;
@@ -30,5 +33,19 @@ export function knownEnvironmentQuery(kind: EnvironmentKind, name: string) {
     queryKey: ["known-environments", "one", kind, name],
     queryFn: () => body(api.GET("/api/environments/one", { params: { query: { kind, name } } })),
     refetchInterval: REREAD_MS,
+  });
+}
+
+/** Make it and play one episode of random actions; nothing is stored. */
+export function useTryEnvironment() {
+  return useMutation({ mutationFn: (wanted: TryEnvironment): Promise<TriedEnvironment> => body(api.POST("/api/environments/try", { body: wanted })) });
+}
+
+/** Deny it to new runs, or allow it again. */
+export function useJudgeEnvironment() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (verdict: EnvironmentVerdict) => body(api.PUT("/api/environments/verdict", { body: verdict })),
+    onSettled: () => queries.invalidateQueries({ queryKey: ["known-environments"] }),
   });
 }

@@ -268,6 +268,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/comparisons": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List comparisons, newest first. */
+        get: operations["comparisons_list"];
+        put?: never;
+        /** @description Keep what stands beside each other, for everybody; its curves go on with their runs. */
+        post: operations["comparisons_keep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/comparisons/{comparison}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Show a comparison. */
+        get: operations["comparisons_show"];
+        put?: never;
+        post?: never;
+        /** @description Forget a comparison; its runs stay as they are. */
+        delete: operations["comparisons_forget"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/comparisons/{comparison}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Download a page that shows a comparison without a server, as its runs are now. */
+        get: operations["comparisons_file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/deck": {
         parameters: {
             query?: never;
@@ -277,6 +330,40 @@ export interface paths {
         };
         /** @description Show the deck's version, its name, and how people come in. */
         get: operations["deck_show"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/deck/kept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Show what is kept, until when, how much it is, and which setting says so. */
+        get: operations["kept_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/deck/licences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description List what the deck is made of, with the licence that each package says it is under. */
+        get: operations["licences_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -331,6 +418,45 @@ export interface paths {
         /** @description Show an environment, the newest runs that use it, and what to launch it with. */
         get: operations["environments_known_one"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/environments/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * @description Make an environment and play one episode of random actions in it; nothing is stored.
+         *
+         *     That happens in a process of its own without secrets, on the web side's machine, within
+         *     20 s.
+         */
+        post: operations["environments_try"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/environments/verdict": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** @description Deny a spec to new runs, with a reason that they are told, or allow it again. */
+        put: operations["environments_judge"];
         post?: never;
         delete?: never;
         options?: never;
@@ -3180,7 +3306,7 @@ export interface components {
             name: string;
             metric: string;
             /** @enum {unknown} */
-            comparator: "above" | "at_least" | "at_most" | "below" | "not_finite";
+            comparator: "above" | "at_least" | "at_most" | "below" | "no_data" | "not_finite";
             threshold: number | null;
             for_seconds: number;
             /** @enum {unknown} */
@@ -3756,6 +3882,56 @@ export interface components {
             };
         };
         /**
+         * ComparisonLook
+         * @description What of which runs stands beside each other.
+         */
+        ComparisonLook: {
+            runs: string[];
+            /** @default [] */
+            metrics: string[];
+            /**
+             * @default step
+             * @enum {unknown}
+             */
+            x: "amount" | "elapsed" | "step" | "time";
+            /** @default null */
+            begin: number | null;
+            /** @default null */
+            end: number | null;
+            /** @default 0 */
+            smooth: number;
+            /** @default [] */
+            logarithmic: string[];
+            /** @default [] */
+            hidden: string[];
+            /**
+             * @default differing
+             * @enum {unknown}
+             */
+            config: "all" | "differing";
+            /** @default null */
+            prompt: string | null;
+        };
+        /**
+         * ComparisonRow
+         * @description A kept comparison.
+         */
+        ComparisonRow: {
+            id: number;
+            name: string;
+            remarks: string;
+            look: components["schemas"]["ComparisonLook"];
+            created_at: string;
+            created_by: string;
+        };
+        /**
+         * Comparisons
+         * @description Kept comparisons, newest first.
+         */
+        Comparisons: {
+            results: components["schemas"]["ComparisonRow"][];
+        };
+        /**
          * ControlFrame
          * @description What a run wants of its rollout handlers, whole, at once and at each change.
          */
@@ -4040,6 +4216,15 @@ export interface components {
             newest_at: string;
         };
         /**
+         * EnvironmentDenial
+         * @description That an administrator keeps new runs from an environment.
+         */
+        EnvironmentDenial: {
+            reason: string;
+            denied_at: string;
+            denied_by: string;
+        };
+        /**
          * EnvironmentLedger
          * @description Where the items of one environment are.
          */
@@ -4151,6 +4336,16 @@ export interface components {
             env_weight: number;
             /** @default false */
             paced: boolean;
+        };
+        /**
+         * EnvironmentVerdict
+         * @description Body of ``PUT /api/environments/verdict``.
+         */
+        EnvironmentVerdictRequest: {
+            spec: string;
+            is_allowed: boolean;
+            /** @default  */
+            reason: string;
         };
         /**
          * EpisodeMeans
@@ -4742,6 +4937,49 @@ export interface components {
             high: number;
         };
         /**
+         * KeepComparison
+         * @description A comparison as it is to be kept.
+         */
+        KeepComparisonRequest: {
+            name: string;
+            /** @default  */
+            remarks: string;
+            look: components["schemas"]["ComparisonLook"];
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * Kept
+         * @description One kind of data.
+         */
+        Kept: {
+            /** @enum {unknown} */
+            what: "alerts" | "archives" | "captures" | "metrics" | "outcomes" | "payloads" | "recordings" | "weights";
+            limits: components["schemas"]["KeptLimit"][];
+            size_bytes: number;
+            count: number;
+            is_estimate: boolean;
+            oldest_at: string | null;
+        };
+        /**
+         * KeptLimit
+         * @description One bound of what is kept.
+         */
+        KeptLimit: {
+            setting: string;
+            value: number;
+            /** @enum {unknown} */
+            unit: "bytes" | "days" | "items" | "per_run" | "seconds";
+        };
+        /**
+         * KeptList
+         * @description Everything that goes by itself or grows for ever, and when the deck was last backed up.
+         */
+        KeptList: {
+            results: components["schemas"]["Kept"][];
+            backed_up_at: string | null;
+        };
+        /**
          * KindLedger
          * @description Where the items of one kind are; `dropped` counts by reason.
          */
@@ -4782,6 +5020,8 @@ export interface components {
             zero_variance_share: number | null;
             /** @default 0 */
             looked_at: number;
+            /** @default null */
+            denied: components["schemas"]["EnvironmentDenial"] | null;
         };
         /**
          * KnownEnvironmentDetail
@@ -4996,6 +5236,25 @@ export interface components {
         Lessons: {
             summary: components["schemas"]["CurriculumSummary"];
             results: components["schemas"]["LessonRow"][];
+        };
+        /**
+         * Licences
+         * @description The deck's own licence, and those of what is installed with it.
+         */
+        Licences: {
+            own: string;
+            results: components["schemas"]["Licensed"][];
+        };
+        /**
+         * Licensed
+         * @description One package.
+         */
+        Licensed: {
+            name: string;
+            version: string;
+            licence: string;
+            /** @enum {unknown} */
+            part: "dashboard" | "server";
         };
         /**
          * LimitSetter
@@ -6618,7 +6877,7 @@ export interface components {
             name: string;
             metric: string;
             /** @enum {unknown} */
-            comparator: "above" | "at_least" | "at_most" | "below" | "not_finite";
+            comparator: "above" | "at_least" | "at_most" | "below" | "no_data" | "not_finite";
             /** @default null */
             threshold: number | null;
             /** @default 0 */
@@ -6972,6 +7231,43 @@ export interface components {
             epoch: number;
             registered_at: string;
             last_seen_at: string;
+        };
+        /**
+         * TriedEnvironment
+         * @description What came of trying an environment; `trouble` is empty where all went well.
+         */
+        TriedEnvironment: {
+            spec: string;
+            trouble: string;
+            is_missing: boolean;
+            seconds: number;
+            observation: string;
+            action: string;
+            episode: components["schemas"]["TriedEpisode"] | null;
+        };
+        /**
+         * TriedEpisode
+         * @description One episode of actions drawn at random.
+         */
+        TriedEpisode: {
+            steps: number;
+            /** @enum {unknown} */
+            ended: "cut" | "terminated" | "truncated";
+            total_return: number | null;
+            rewards: (number | null)[];
+            steps_per_second: number;
+            outside: string;
+        };
+        /**
+         * TryEnvironment
+         * @description Body of ``POST /api/environments/try``.
+         */
+        TryEnvironmentRequest: {
+            spec: string;
+            /** @default {} */
+            kwargs: Record<string, unknown>;
+            /** @default 1000 */
+            steps: number;
         };
         /**
          * Unsubscribe
@@ -7647,7 +7943,7 @@ export interface operations {
     alert_rules_preview: {
         parameters: {
             query: {
-                comparator: "above" | "at_least" | "at_most" | "below" | "not_finite";
+                comparator: "above" | "at_least" | "at_most" | "below" | "no_data" | "not_finite";
                 /** @description Else: the runs that this filter asks for. */
                 filter?: string;
                 /** @description How long it may be so; 0 if absent. */
@@ -7657,7 +7953,7 @@ export interface operations {
                 metric: string;
                 /** @description The one run that it is about. */
                 run?: string;
-                /** @description Absent for `not_finite`. */
+                /** @description Absent for `not_finite` and `no_data`. */
                 threshold?: number;
             };
             header?: never;
@@ -8294,6 +8590,241 @@ export interface operations {
             };
         };
     };
+    comparisons_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comparisons"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    comparisons_keep: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeepComparisonRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparisonRow"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    comparisons_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                comparison: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparisonRow"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    comparisons_forget: {
+        parameters: {
+            query?: {
+                /** @description Why, for the audit; at most 2,000 letters. */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                comparison: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    comparisons_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                comparison: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     deck_show: {
         parameters: {
             query?: never;
@@ -8309,6 +8840,76 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Deck"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    kept_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeptList"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    licences_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Licences"];
                 };
             };
             401: {
@@ -8520,6 +9121,123 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["KnownEnvironmentDetail"];
                 };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    environments_try: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TryEnvironmentRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriedEnvironment"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    environments_judge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnvironmentVerdictRequest"];
+            };
+        };
+        responses: {
+            /** @description No response body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: {
                 headers: {

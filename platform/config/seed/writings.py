@@ -6,6 +6,9 @@ from typing import Any, Final
 from config.seed import texts
 from config.seed.people import owner
 from config.seed.scale import ACTOR, PREFIX
+from rollouts.models import Comparison
+from rollouts.services.comparisons import keep_comparison
+from rollouts.wire.comparisons import ComparisonLook, KeepComparison
 from runs import services
 from runs.models import Run, SavedPreset
 
@@ -43,10 +46,11 @@ _PRESETS: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
 
 
 def write(*, now: datetime) -> None:
-    """Write notes, one of them edited once, and two presets that everybody may use."""
+    """Write notes, one of them edited once, two presets that everybody may use, a comparison."""
     _note("reverse-lessons", _FIRST, revision=0, at=now - timedelta(hours=4))
     _note("reverse-lessons", _LESSONS, revision=1, at=now - timedelta(hours=2))
     _note("hostile-text", _HOSTILE, revision=0, at=now - timedelta(minutes=20))
+    _comparison(now=now - timedelta(hours=1))
     for name, description, access, config in _PRESETS:
         if SavedPreset.objects.filter(name=name, deleted_at=None).exists():
             continue
@@ -59,6 +63,19 @@ def write(*, now: datetime) -> None:
             actor=ACTOR,
             now=now - timedelta(days=3),
         )
+
+
+def _comparison(*, now: datetime) -> None:
+    name = "Lessons beside a control task"
+    if Comparison.objects.filter(name=name).exists():
+        return
+    look = ComparisonLook(
+        runs=[f"{PREFIX}reverse-lessons", f"{PREFIX}cartpole-live"],
+        metrics=["rolldeck/reward/mean", "rolldeck/queue/depth"],
+        x="elapsed",
+    )
+    wanted = KeepComparison(name=name, remarks="Returns are not of one scale.", look=look)
+    keep_comparison(wanted=wanted, actor=ACTOR, now=now)
 
 
 def _note(name: str, text: str, *, revision: int, at: datetime) -> None:

@@ -30,7 +30,7 @@ MODELS = [model for model in admin.site._registry if model._meta.app_label in OU
 SHOWN = [model for model in MODELS if admin.site._registry[model].dashboard]  # type: ignore[attr-defined]
 WITHOUT_ROWS = {
     *("buffer.groupdigest", "runs.alertdelivery", "runs.apicall"),
-    *("runs.deckpart", "runs.decksample", "runs.decknotice"),
+    *("runs.deckpart", "runs.decksample", "runs.decknotice", "rollouts.deniedenvironment"),
 }
 """Tables that the dashboard shows and the seed leaves empty."""
 

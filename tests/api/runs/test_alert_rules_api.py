@@ -78,6 +78,8 @@ def test_a_rule_is_made_listed_changed_and_deleted_with_reasons(olga: Client) ->
         ({"comparator": "near"}, "comparator"),
         ({"threshold": None}, "threshold"),
         ({"comparator": "not_finite"}, "threshold"),
+        ({"comparator": "no_data"}, "threshold"),
+        ({"comparator": "no_data", "threshold": None, "for_seconds": 9}, "for_seconds"),
         ({"for_seconds": -1}, "for_seconds"),
         ({"severity": "loud"}, "severity"),
         ({"run": "nope"}, "run"),
@@ -136,6 +138,24 @@ def test_a_preview_says_when_a_rule_would_have_told_and_stores_nothing(olga: Cli
     assert [fired["began_at"], fired["raised_at"], fired["ended_at"]] == spell
     assert (len(one["line"]["x"]), one["accuracy_seconds"]) == (6, 0)
     assert not AlertRule.objects.exists()
+
+
+def test_a_preview_says_where_a_metric_was_silent(olga: Client) -> None:
+    now = datetime.now(UTC)
+    run = make_run(name="pole")
+    for seconds in (900, 880, 500, 480):
+        at = now - timedelta(seconds=seconds)
+        store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, 2.0)], now=at)
+
+    asked = {"metric": "train/loss", "comparator": "no_data", "for_seconds": 300, "run": "pole"}
+    told = olga.get("/api/alert-rules/preview", asked).json()
+
+    assert told["words"] == "without data for 5 min"
+    past, lasting = told["results"][0]["fired"]
+    assert (past["ended_at"] is None, lasting["ended_at"]) == (False, None)
+    raised = [datetime.fromisoformat(each["raised_at"]) for each in (past, lasting)]
+    wanted = [now - timedelta(seconds=seconds) for seconds in (880 - 300, 480 - 300)]
+    assert raised == wanted
 
 
 def test_a_preview_of_a_run_that_is_over_shows_its_last_hours(olga: Client) -> None:

@@ -19,7 +19,12 @@ pytestmark = pytest.mark.django_db
 SHORT = {
     *("rollouts.fleet", "buffer.ledgeraudit", "runs.deckpart"),
     *("rollouts.recording", "rollouts.logrequest", "rollouts.evaluation"),
-    *("rollouts.metriclayout", "runs.alertrule"),
+    *(
+        "rollouts.comparison",
+        "rollouts.deniedenvironment",
+        "rollouts.metriclayout",
+        "runs.alertrule",
+    ),
 }
 LONG = [
     model

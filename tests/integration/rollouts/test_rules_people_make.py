@@ -119,6 +119,34 @@ def test_a_loss_that_is_not_a_number_is_told() -> None:
     assert holding() == {("pole", "loss of pole is not finite")}
 
 
+def test_a_metric_that_comes_no_more_is_told_until_it_comes_again() -> None:
+    run, _silent = make_run(name="pole"), make_run(name="never-measured")
+    made = rule(name="silent", comparator="no_data", threshold=None, for_seconds=60)
+    measure(run, 1.0, at=after(0))
+
+    assert conditions.watch(now=after(59)) == 0
+    assert conditions.watch(now=after(60)) == 1
+    assert holding() == {("pole", "loss of pole is without data for 1 min")}
+    alert = Alert.objects.get()
+    assert (alert.subject, alert.details["since"]) == (str(made.pk), NOON.isoformat())
+
+    measure(run, 1.0, at=after(70))
+    conditions.watch(now=after(71))
+    assert holding() == set()
+
+
+def test_nothing_is_expected_of_a_run_that_was_paused_until_it_has_gone_on_for_long() -> None:
+    run = make_run(name="pole", status=RunStatus.PAUSED)
+    rule(comparator="no_data", threshold=None, for_seconds=60)
+    measure(run, 1.0, at=after(0))
+    assert conditions.watch(now=after(500)) == 0
+
+    Run.objects.update(status=RunStatus.RUNNING, status_changed_at=after(500))
+
+    assert conditions.watch(now=after(559)) == 0
+    assert conditions.watch(now=after(560)) == 1
+
+
 def test_a_rule_that_is_switched_off_changed_or_deleted_lets_its_alerts_go() -> None:
     measure(make_run(name="pole"), 9.0, at=NOON)
     made = rule()

@@ -2,7 +2,7 @@ import { Button, SegmentedControl, Select } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useRef, useState } from "react";
+import { type RefObject, useEffect, useRef, useState } from "react";
 import { metricNamesQuery } from "@/api/compare";
 import type { MetricAxis, Span } from "@/api/metrics";
 import type { Kept } from "@/charts/kept";
@@ -17,9 +17,12 @@ import { Costs } from "./Costs";
 import { MetricPicker } from "./MetricPicker";
 import { Overlay } from "./Overlay";
 import { Prompts } from "./Prompts";
+import { ReportHead, ReportList } from "./Reports";
+import { lookOfSearch, searchOfComparison } from "./reports";
 import { RunChips } from "./RunChips";
 import { RunPicker } from "./RunPicker";
 import { Summary } from "./Summary";
+import { SaveReport } from "./SaveReport";
 import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
 import { type Chosen, useChosen } from "./useChosen";
 import css from "./compare.module.css";
@@ -61,10 +64,13 @@ function useMetrics(runs: string[], search: CompareSearch) {
   return { union, shown, areMore, typed, setTyped, isPending };
 }
 
-type Props = { chosen: Chosen[]; looked: Looked; search: CompareSearch; hidden: Kept<readonly string[]>; change: Change };
+type Props = { chosen: Chosen[]; looked: Looked; search: CompareSearch; hidden: Kept<readonly string[]>; shown: RefObject<readonly string[]>; change: Change };
 
-function Comparison({ chosen, looked, search, hidden, change }: Props) {
+function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
   const metrics = useMetrics(looked.runs, search);
+  useEffect(() => {
+    shown.current = metrics.shown;
+  });
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
   return (
     <>
@@ -123,6 +129,8 @@ export function ComparePage() {
   const chosen = useChosen(names);
   // At first all are awaited, so that lines are asked for once and not with every run that is found.
   const isReady = useRef(false);
+  /** The metrics that stand there, for a report of them. */
+  const shown = useRef<readonly string[]>([]);
   isReady.current ||= chosen.length > 0 && chosen.every(({ isPending }) => !isPending);
   const change: Change = (more) =>
     void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more || "runs" in more), resetScroll: false });
@@ -136,8 +144,13 @@ export function ComparePage() {
         <h1>Compare</h1>
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
         <span className="spacer" />
+        {names.length > 0 && (
+          <SaveReport look={() => lookOfSearch(search, shown.current)} onKept={(kept) => void navigate({ search: searchOfComparison(kept), resetScroll: false })} />
+        )}
         {names.length > 0 && <Copy text={location.href} words="Copy link" size="compact-sm" />}
       </div>
+      {search.report !== undefined && <ReportHead id={search.report} onGone={() => change({ report: undefined })} />}
+      {names.length === 0 && <ReportList />}
       {names.length === 0 ? (
         <div className="panel">
           <EmptyState title="No run is chosen" command={`${location.origin}/compare?runs=run-a,run-b`} action={<Button component={Link} to="/runs" variant="default">Choose from the list</Button>}>
@@ -156,7 +169,7 @@ export function ComparePage() {
             {namesOf(search.runs).length > RUNS_AT_MOST && <p className="small held">▲ Only the first {RUNS_AT_MOST} of these runs are compared.</p>}
           </div>
           {isReady.current ? (
-            <Comparison chosen={chosen} looked={lookedOf(chosen, search)} search={search} hidden={hidden} change={change} />
+            <Comparison chosen={chosen} looked={lookedOf(chosen, search)} search={search} hidden={hidden} shown={shown} change={change} />
           ) : (
             <Skeletons heights={[54, 350, 350]} />
           )}

@@ -7,6 +7,7 @@ import type { Kept } from "@/charts/kept";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
 import { visible } from "@/format";
+import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import { absentFrom } from "./comparing";
 import type { Looked } from "./looked";
 import css from "./compare.module.css";
@@ -29,6 +30,8 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
   const names = lines.map(({ run }) => run);
   const gaps = gapsOf(lines);
   const absent = absentFrom(lines);
+  // Of all runs that have it: which of these, one says in the dialog.
+  const { deeds, dialog } = useAlertWhen([{ metric, valueAt: (index) => (index === null ? null : shown.last[0]?.[index]) }]);
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
   return (
     <>
@@ -47,8 +50,10 @@ function Body({ metric, looked, isLog, hidden, onZoom }: Props) {
         isLog={isLog}
         hidden={hidden}
         hasLegend={false}
+        deeds={deeds}
         sheet={() => bucketSheet(lines.filter(({ run }) => !hidden.value.includes(run)), axis)}
       />
+      {dialog}
       <p className={`tiny soft ${css.note}`}>
         <span data-bucket={bucket}>{widthOf(lines, unit)}</span>
         {gaps && <span className="held">▲ {gaps}</span>}

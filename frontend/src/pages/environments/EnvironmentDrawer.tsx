@@ -9,6 +9,8 @@ import { ErrorState } from "@/components/ErrorState";
 import { RunChip } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { number, percent, visible } from "@/format";
+import { TryIt } from "@/pages/environments/TryIt";
+import { Verdict } from "@/pages/environments/Verdict";
 import { KINDS, launchCommand } from "@/pages/environments/words";
 import { RUN_PROOF_SECONDS } from "@/theme/chips";
 import css from "./environments.module.css";
@@ -101,6 +103,8 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
         <>
           <Facts shown={data} />
           <Launch shown={data} />
+          <Verdict environment={data.environment} />
+          {kind === "steps" && data.environment.registered && <TryIt key={name} shown={data} />}
           <h3>Runs</h3>
           <Runs runs={data.runs} kind={kind} />
         </>

@@ -18,6 +18,7 @@ function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
     <tr className="opens" data-row data-environment={row.name}>
       <td className={css.name}>
         <button type="button" className="row-open" data-open onClick={onOpen}>{visible(row.name)}</button>
+        {row.denied && <span className="tag" title={visible(row.denied.reason)}>denied</span>}
         {row.presets.map((preset) => <span key={preset} className="tag" title="Preset that launches it">{preset}</span>)}
         <div className="narrow-only faint tiny">{KINDS[row.kind].label}</div>
       </td>

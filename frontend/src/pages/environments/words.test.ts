@@ -10,6 +10,7 @@ const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
   last_seen_at: null,
   newest_run: null,
   registered: true,
+  denied: null,
   presets: [],
   per_hour: null,
   reward_mean: null,

@@ -8,6 +8,8 @@ import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { Browsers } from "@/pages/settings/Browsers";
+import { KeptPanel } from "@/pages/settings/KeptPanel";
+import { Licences } from "@/pages/settings/Licences";
 import { Look } from "@/pages/settings/Look";
 import { Webhooks } from "@/pages/settings/Webhooks";
 import css from "./settings.module.css";
@@ -58,6 +60,7 @@ function Facts() {
           </div>
         ))}
       </dl>
+      <Licences />
     </Panel>
   );
 }
@@ -77,6 +80,7 @@ export function SettingsPage() {
         <div className={css.column}>
           <Browsers />
           <Webhooks />
+          <KeptPanel />
         </div>
       </div>
     </>

@@ -1,6 +1,7 @@
 """A spell begins with the first sample beyond a limit and ends with the first one within it."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,11 +10,11 @@ from hypothesis import strategies as st
 
 from rollouts.core.series import blocks_of, condensed
 from rollouts.core.spells import MICROS, Spell, spells
-from runs.core.alert_rules import Comparator, InvalidRule, Limit
+from runs.core.alert_rules import UNCOMPARED, Comparator, InvalidRule, Limit
 
 VALUES = st.one_of(st.floats(-10, 10), st.sampled_from([math.nan, math.inf, -math.inf]))
 SAMPLES = st.lists(st.tuples(st.integers(1, 20), VALUES), min_size=1, max_size=60)
-COMPARATORS = [one for one in Comparator if one != Comparator.NOT_FINITE]
+COMPARATORS = [one for one in Comparator if one not in UNCOMPARED]
 LIMITS = st.one_of(
     st.builds(
         Limit,
@@ -105,6 +106,27 @@ def test_what_is_not_finite_breaks_only_the_rule_that_asks_for_it() -> None:
     assert found([0, 1, 2, 3], [9, math.nan, -math.inf, 9], broken, until=3) == [Spell(1, 3)]
 
 
+def test_a_silence_lasts_from_one_sample_to_the_next() -> None:
+    silent = Limit(comparator=Comparator.NO_DATA, for_seconds=10)
+    times, values = [0, 5, 20, 25, 34], [1.0, math.nan, 2.0, 3.0, 4.0]
+
+    assert found(times, values, silent, until=43) == [Spell(5, 20)]
+    assert found(times, values, silent, until=44) == [Spell(5, 20), Spell(34, None)]
+    assert not any(silent.is_broken_by(value) for value in values)
+
+
+@given(waits=st.lists(st.integers(1, 40), min_size=1, max_size=60), wait=st.integers(10, 30))
+def test_blocks_of_many_samples_find_no_silence_that_there_is_not(
+    waits: list[int], wait: int
+) -> None:
+    silent = Limit(comparator=Comparator.NO_DATA, for_seconds=wait)
+    times, values = placed([(each, 1.0) for each in waits])
+    gaps = [Spell(a, b) for a, b in pairwise(times) if b - a >= wait]
+
+    assert found(times, values, silent, until=times[-1]) == gaps
+    assert set(found(times, values, silent, until=times[-1], at_most=5)) <= set(gaps)
+
+
 @pytest.mark.parametrize(
     ("comparator", "threshold", "seconds", "field"),
     [
@@ -112,6 +134,9 @@ def test_what_is_not_finite_breaks_only_the_rule_that_asks_for_it() -> None:
         ("above", math.inf, 0, "threshold"),
         ("not_finite", 1.0, 0, "threshold"),
         ("above", 1.0, 86_401, "for_seconds"),
+        ("no_data", 1.0, 60, "threshold"),
+        ("no_data", None, 0, "for_seconds"),
+        ("no_data", None, 9, "for_seconds"),
     ],
 )
 def test_a_limit_that_cannot_be_is_refused(
@@ -131,3 +156,4 @@ def test_a_limit_is_said_in_words() -> None:
         "at most 1e-06 for 45 s"
     )
     assert Limit(comparator=Comparator.NOT_FINITE).words == "not finite"
+    assert Limit(comparator=Comparator.NO_DATA, for_seconds=600).words == "without data for 10 min"

@@ -1,7 +1,7 @@
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { type Draft, type PreviewedRun, previewQuery } from "@/api/alertRules";
+import { type Draft, isCompared, type PreviewedRun, previewQuery } from "@/api/alertRules";
 import { Chart } from "@/charts/Chart";
 import { drawn } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
@@ -93,7 +93,7 @@ export function Preview({ draft, isReady, onLevel }: Props) {
         <div data-fetching={isFetching || undefined}>
           <Told told={told} words={data.words} threshold={draft.threshold} onLevel={onLevel} />
           <p className="faint tiny">
-            {draft.comparator !== "not_finite" && "Click the chart at a height to take it as the threshold. "}
+            {isCompared(draft.comparator) && "Click the chart at a height to take it as the threshold. "}
             {data.measured > 1 && `${number(data.measured)} of ${number(data.runs)} such runs have this metric${data.measured > results.length ? `, the newest ${results.length} are here` : ""}.`}
           </p>
         </div>

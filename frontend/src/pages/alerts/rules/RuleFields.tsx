@@ -1,6 +1,6 @@
 import { Checkbox, SegmentedControl, Select, Textarea, TextInput } from "@mantine/core";
-import { COMPARATORS, type Comparator } from "@/api/alertRules";
-import type { Scope, RuleForm, Unit } from "./drafts";
+import { COMPARATORS, type Comparator, isCompared } from "@/api/alertRules";
+import { compared, type RuleForm, type Scope, type Unit } from "./drafts";
 import css from "./rules.module.css";
 
 const COMPARATOR_OPTIONS = Object.entries(COMPARATORS).map(([value, label]) => ({ value, label }));
@@ -27,13 +27,13 @@ function What({ form, said, change }: Props) {
     <>
       <TextInput label="Metric" placeholder="train/loss, rolldeck/queue/depth …" required spellCheck={false} value={form.metric} error={said.metric} onChange={(event) => change({ metric: event.currentTarget.value })} />
       <div className={css.row}>
-        <Select label="When it" allowDeselect={false} data={COMPARATOR_OPTIONS} value={form.comparator} error={said.comparator} onChange={(value) => value && change({ comparator: value as Comparator })} />
-        {form.comparator !== "not_finite" && (
+        <Select label="When it" allowDeselect={false} data={COMPARATOR_OPTIONS} value={form.comparator} error={said.comparator} onChange={(value) => value && change(compared(form, value as Comparator))} />
+        {isCompared(form.comparator) && (
           <TextInput label="Threshold" required inputMode="decimal" value={form.threshold} error={said.threshold} onChange={(event) => change({ threshold: event.currentTarget.value })} />
         )}
       </div>
       <div className={css.row}>
-        <TextInput label="For" description="0: one sample is enough" inputMode="numeric" value={form.wait} error={said.for_seconds} onChange={(event) => change({ wait: event.currentTarget.value })} />
+        <TextInput label="For" description={form.comparator === "no_data" ? "How long nothing comes" : "0: one sample is enough"} inputMode="numeric" value={form.wait} error={said.for_seconds} onChange={(event) => change({ wait: event.currentTarget.value })} />
         <Select label="Unit" description="of that time" allowDeselect={false} data={UNIT_OPTIONS} value={form.unit} onChange={(value) => value && change({ unit: value as Unit })} />
       </div>
     </>

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { AlertRule } from "@/api/alertRules";
-import { draftOf, emptyForm, formOf, levelWord, problemsOf, ruleOf } from "./drafts";
+import { compared, draftOf, emptyForm, formOf, levelWord, problemsOf, ruleOf } from "./drafts";
 
 const RULE: AlertRule = {
   id: 3, name: "Loss is high", metric: "train/loss", comparator: "above", threshold: 5, for_seconds: 600, severity: "error", runbook: "Wait.", run: null,
@@ -31,6 +31,16 @@ it("says what is no rule yet, by field", () => {
   expect(problemsOf({ ...form, wait: "25", unit: "h" })).toHaveProperty("for_seconds");
   expect(problemsOf({ ...form, wait: "0.001", unit: "min" })).toHaveProperty("for_seconds");
   expect(problemsOf({ ...form, scope: "run" })).toHaveProperty("run");
+});
+
+it("asks of silence how long it lasts, and compares it with nothing", () => {
+  const form = emptyForm({ metric: "kl" });
+  expect(compared(form, "no_data")).toEqual({ comparator: "no_data", wait: "5", unit: "min" });
+  expect(compared({ ...form, wait: "2" }, "no_data")).toEqual({ comparator: "no_data" });
+  const silent = { ...form, ...compared(form, "no_data") };
+  expect(problemsOf(silent)).toEqual({});
+  expect(draftOf({ ...silent, threshold: "7" })).toMatchObject({ comparator: "no_data", threshold: null, for_seconds: 300 });
+  expect(problemsOf({ ...silent, wait: "9", unit: "s" })).toHaveProperty("for_seconds");
 });
 
 it("keeps a level that was pointed at short", () => {

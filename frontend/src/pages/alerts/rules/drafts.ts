@@ -1,6 +1,6 @@
 /** Hold what somebody types into the form of a rule, and say what of it is no rule yet. Pure. */
 
-import type { AlertRule, Comparator, Draft, SetAlertRule } from "@/api/alertRules";
+import { type AlertRule, type Comparator, type Draft, isCompared, type SetAlertRule } from "@/api/alertRules";
 
 export type Scope = "run" | "filter";
 export type RuleForm = {
@@ -20,6 +20,13 @@ export type RuleForm = {
 
 export const UNITS = { s: 1, min: 60, h: 3600 } as const;
 export type Unit = keyof typeof UNITS;
+
+const SHORTEST_SILENCE = 10;
+
+/** What changes with what it is compared with: silence takes its time. */
+export function compared(form: RuleForm, comparator: Comparator): Partial<RuleForm> {
+  return comparator === "no_data" && Number(form.wait) === 0 ? { comparator, wait: "5", unit: "min" } : { comparator };
+}
 
 /** What a rule is begun with, from a chart for instance. */
 export type RuleStart = { metric?: string; run?: string; threshold?: number };
@@ -52,10 +59,10 @@ export function problemsOf(form: RuleForm): FormProblems {
   const problems: FormProblems = {};
   if (!form.name.trim()) problems.name = "Its alerts need a name.";
   if (!form.metric.trim()) problems.metric = "Which number?";
-  const isCompared = form.comparator !== "not_finite";
-  if (isCompared && (form.threshold.trim() === "" || !Number.isFinite(Number(form.threshold)))) problems.threshold = "A number, such as 5 or 1e-4.";
+  if (isCompared(form.comparator) && (form.threshold.trim() === "" || !Number.isFinite(Number(form.threshold)))) problems.threshold = "A number, such as 5 or 1e-4.";
   const seconds = Number(form.wait) * UNITS[form.unit];
-  if (form.wait.trim() === "" || !Number.isInteger(seconds) || seconds < 0 || seconds > 86_400) problems.for_seconds = "From 0 to 24 hours.";
+  const least = form.comparator === "no_data" ? SHORTEST_SILENCE : 0;
+  if (form.wait.trim() === "" || !Number.isInteger(seconds) || seconds < least || seconds > 86_400) problems.for_seconds = `From ${least}${least ? " seconds" : ""} to 24 hours.`;
   if (form.scope === "run" && !form.run.trim()) problems.run = "Which run?";
   return problems;
 }
@@ -66,7 +73,7 @@ export function draftOf(form: RuleForm): Draft {
   return {
     metric: form.metric.trim(),
     comparator: form.comparator,
-    threshold: form.comparator === "not_finite" ? null : Number(form.threshold),
+    threshold: isCompared(form.comparator) ? Number(form.threshold) : null,
     for_seconds: Number(form.wait) * UNITS[form.unit],
     run: isRun ? form.run.trim() : null,
     filter: isRun ? "" : form.filter.trim(),

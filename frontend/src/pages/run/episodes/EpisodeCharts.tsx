@@ -2,16 +2,18 @@ import { SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useMemo, useState } from "react";
 import { Chart } from "@/charts/Chart";
-import { type Axis, type EpisodeColumns, episodeColumns } from "@/charts/columns";
-import type { Span } from "@/api/metrics";
+import { type Axis, type Column, type EpisodeColumns, episodeColumns } from "@/charts/columns";
+import type { MetricAxis, Span } from "@/api/metrics";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { PAST_ROWS } from "@/live/past";
 import type { RunDetail } from "@/api/types";
+import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import { useRun } from "@/pages/run/RunContext";
 import { CuratedChart } from "@/pages/run/overview/CuratedChart";
-import { curatedOf, namesOf } from "@/pages/run/overview/curated";
+import { curatedOf, namesOf, OWN } from "@/pages/run/overview/curated";
 import type { EpisodesSearch } from "@/pages/run/episodes/search";
+import { useMarks } from "@/pages/run/useMarks";
 import { type Words, wordsOf } from "@/pages/run/words";
 import { isOver } from "@/theme/chips";
 
@@ -25,9 +27,22 @@ const axesOf = (words: Words): { value: Axis; label: string }[] => [
 const xLabel = (axis: Axis, words: Words): string => ({ time: "time", env_steps: words.works, served_steps: "train step" })[axis];
 const WAITING = "No episode has ended yet. The curve begins with the first one.";
 
-type EpisodeProps = { columns: EpisodeColumns; axis: Axis; words: Words };
+type EpisodeProps = { columns: EpisodeColumns; axis: Axis; words: Words; run: RunDetail };
 
-function ReturnChart({ columns, axis, words, aside, rows }: EpisodeProps & { aside: ReactNode; rows: number }) {
+/** The same axes as charts of metrics call them, on which marks have their places. */
+const METRIC_AXES: Record<Axis, MetricAxis> = { time: "time", env_steps: "amount", served_steps: "step" };
+
+/** What stands upon a chart of episodes, and the rule that its menu begins: of what the deck measures of the same. */
+function useUpon(run: RunDetail, axis: Axis, name: string, values: Column) {
+  const marks = useMarks(run, METRIC_AXES[axis]);
+  const valueAt = (index: number | null) => (index === null ? values.findLast((one) => typeof one === "number") : values[index]);
+  const { deeds, dialog } = useAlertWhen([{ metric: OWN + name, run: run.name, valueAt }]);
+  // Tokens that were handed out, which marks count of other runs, are no env steps.
+  return { marks: axis === "env_steps" && run.kind !== "fleet" ? [] : marks, deeds, dialog };
+}
+
+function ReturnChart({ columns, axis, words, run, aside, rows }: EpisodeProps & { aside: ReactNode; rows: number }) {
+  const { marks, deeds, dialog } = useUpon(run, axis, "reward/mean", columns.recent);
   return (
     <Panel title="Return" note={rows > PAST_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"} aside={aside} className="span-12">
       <Chart
@@ -42,13 +57,17 @@ function ReturnChart({ columns, axis, words, aside, rows }: EpisodeProps & { asi
         band={{ low: columns.min, high: columns.max, label: "least – greatest" }}
         height={268}
         sync="run"
+        marks={marks}
+        deeds={deeds}
         empty={WAITING}
       />
+      {dialog}
     </Panel>
   );
 }
 
-function LengthChart({ columns, axis, words }: EpisodeProps) {
+function LengthChart({ columns, axis, words, run }: EpisodeProps) {
+  const { marks, deeds, dialog } = useUpon(run, axis, "length/mean", columns.length);
   return (
     <Panel title="Episode length" note={words.length} className="span-4">
       <Chart
@@ -63,13 +82,17 @@ function LengthChart({ columns, axis, words }: EpisodeProps) {
         height={156}
         floor={0}
         sync="run"
+        marks={marks}
+        deeds={deeds}
         empty={WAITING}
       />
+      {dialog}
     </Panel>
   );
 }
 
-function VersionChart({ columns, axis, words }: EpisodeProps) {
+function VersionChart({ columns, axis, words, run }: EpisodeProps) {
+  const { marks } = useUpon(run, axis, "reward/mean", columns.version);
   return (
     <Panel title="Policy version" note="that acted" className="span-4">
       <Chart
@@ -80,6 +103,7 @@ function VersionChart({ columns, axis, words }: EpisodeProps) {
         lines={[{ label: "version", values: columns.version, role: 3 }]}
         height={156}
         sync="run"
+        marks={marks}
         steps
         empty={WAITING}
       />
@@ -114,10 +138,10 @@ export function EpisodeCharts() {
   );
   return (
     <>
-      <ReturnChart columns={columns} axis={axis} words={words} aside={choice} rows={episodes.length} />
-      <LengthChart columns={columns} axis={axis} words={words} />
+      <ReturnChart columns={columns} axis={axis} words={words} run={run} aside={choice} rows={episodes.length} />
+      <LengthChart columns={columns} axis={axis} words={words} run={run} />
       <SpeedChart run={run} />
-      <VersionChart columns={columns} axis={axis} words={words} />
+      <VersionChart columns={columns} axis={axis} words={words} run={run} />
     </>
   );
 }

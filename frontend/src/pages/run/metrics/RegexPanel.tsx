@@ -10,12 +10,16 @@ import { bucketSheet, drawn } from "@/charts/lines";
 import type { Mark } from "@/charts/marks";
 import { runLines } from "@/charts/runLines";
 import { number, visible } from "@/format";
+import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import type { Look } from "./MetricCard";
 import classes from "./metrics.module.css";
 import { matched } from "./tree";
 
 const POINTS = 400;
 const CHART_HEIGHT = 260;
+
+/** More entries than these are no menu any more. */
+const WATCHED_AT_MOST = 8;
 
 type Props = { run: string; expression: string; look: Look; marks: readonly Mark[]; isLog: Kept<boolean>; onZoom: (span: Span | null) => void; onRemove: () => void };
 
@@ -31,6 +35,14 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
   const { axis, span, smooth, isLive, xLabel } = look;
   const { data: lines = [] } = useQuery({ ...namedLinesQuery({ run, names, axis, span, points: POINTS, isLive }), enabled: inViewport && names.length > 0 });
   const shown = useMemo(() => drawn(lines), [lines]);
+  const { deeds, dialog } = useAlertWhen(
+    lines.slice(0, WATCHED_AT_MOST).map((line, i) => ({
+      metric: line.name,
+      run,
+      label: visible(line.name),
+      valueAt: (index: number | null) => (index === null ? line.last.findLast((one) => typeof one === "number") : shown.last[i]?.[index]),
+    })),
+  );
   const name = `/${visible(expression)}/`;
   return (
     <section ref={ref} className={`panel ${classes.card} ${classes.wide}`} aria-label={name} data-panel={expression}>
@@ -45,10 +57,11 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
       {inViewport && !problem && (
         <Chart
           name={name} x={shown.x} isTime={axis === "time"} isDuration={axis === "elapsed"} xLabel={xLabel} lines={runLines(lines.map((line) => visible(line.name)), shown.last, { smooth })}
-          height={CHART_HEIGHT} sync="metrics" onZoom={onZoom} marks={marks} isLog={isLog} sheet={() => bucketSheet(lines, axis)} hasLegend
+          height={CHART_HEIGHT} sync="metrics" onZoom={onZoom} marks={marks} deeds={deeds} isLog={isLog} sheet={() => bucketSheet(lines, axis)} hasLegend
           empty={isPending ? "Asking for the names…" : total === 0 ? "No name matches." : "No sample in this range."}
         />
       )}
+      {dialog}
     </section>
   );
 }

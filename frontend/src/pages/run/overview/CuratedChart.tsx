@@ -10,7 +10,8 @@ import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
 import { curvesQuery, type Look } from "@/pages/run/overview/asking";
-import { askAgainMs, type Curated, drawing, OWN } from "@/pages/run/overview/curated";
+import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
+import { askAgainMs, type Curated, drawing, OWN, watchablesOf } from "@/pages/run/overview/curated";
 import classes from "./overview.module.css";
 
 type Props = {
@@ -38,6 +39,7 @@ export function CuratedChart({ chart, look, onZoom, onPick, className = chart.is
   const marks = useMarks(run, look.axis);
   const { data, error } = useLines(look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
+  const { deeds, dialog } = useAlertWhen(watchablesOf(chart, run.name, { lines }));
   // Nothing is explained that is not there.
   const isEmpty = x.length === 0;
   const pick = (index: number) => {
@@ -69,6 +71,7 @@ export function CuratedChart({ chart, look, onZoom, onPick, className = chart.is
               least={chart.least}
               sync="overview"
               marks={marks}
+              deeds={deeds}
               onZoom={onZoom}
               onPick={onPick && pick}
               hasLegend
@@ -77,6 +80,7 @@ export function CuratedChart({ chart, look, onZoom, onPick, className = chart.is
           )
         )}
       </div>
+      {dialog}
     </Panel>
   );
 }

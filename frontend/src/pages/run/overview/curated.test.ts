@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { MetricLine } from "@/api/metrics";
-import { askAgainMs, type Curated, curatedOf, drawing, namesOf } from "./curated";
+import { askAgainMs, type Curated, curatedOf, drawing, namesOf, watchablesOf } from "./curated";
 import { overviewSearch } from "./search";
 
 const line = (name: string, given: Partial<MetricLine>): MetricLine => ({
@@ -42,6 +42,15 @@ it("writes shares in percent, and leaves out a second line that was never measur
   const drawn = drawing(chart("outside", "variance"), [line("zero_variance_share", { x: [5], last: [0.25] })]);
   expect(drawn.lines.map(({ label, values }) => [label, values])).toEqual([["zero variance", [25]]]);
   expect(drawing(chart("outside", "variance"), []).newest).toBeNull();
+});
+
+it("offers a rule for each curve, in the unit that is measured", () => {
+  const waits = chart("language", "waits");
+  const drawn = drawing(waits, [line("trainer/waiting_share", { x: [1, 2], last: [0.5, 0.25] })]);
+  const [trainer, workers] = watchablesOf(waits, "pole", drawn);
+  expect([trainer?.metric, trainer?.run, trainer?.label]).toEqual(["rolldeck/trainer/waiting_share", "pole", "trainer, for data"]);
+  expect([trainer?.valueAt(0), trainer?.valueAt(null), trainer?.valueAt(7)]).toEqual([0.5, 0.25, null]);
+  expect([workers?.metric, workers?.valueAt(null)]).toEqual(["rolldeck/fleet/waiting_share", null]);
 });
 
 it("asks less often where one more sample changes little", () => {

@@ -5,6 +5,7 @@ import type { ChartProps, Line } from "@/charts/Chart";
 import type { Column } from "@/charts/columns";
 import { type Buckets, drawn } from "@/charts/lines";
 import type { RunDetail } from "@/api/types";
+import type { Watchable } from "@/pages/alerts/rules/useAlertWhen";
 import { wordsOf } from "@/pages/run/words";
 
 /** Of the names that the deck itself measures under. */
@@ -210,6 +211,19 @@ export function drawing(chart: Curated, found: MetricLine[]): Drawing {
     band: band && low && high ? { low, high, label: band.label } : undefined,
     newest: newestOf(byName.get(OWN + (curves[0]?.name ?? "")), scale),
   };
+}
+
+/** The metrics behind the curves of a chart, each with its value where the cursor was, as it is measured; the newest before. */
+export function watchablesOf(chart: Curated, run: string, { lines }: Pick<Drawing, "lines">): Watchable[] {
+  const { curves, scale = 1 } = chart;
+  return curves.map(({ name, label }) => {
+    const values = lines.find((line) => line.label === label)?.values ?? [];
+    const valueAt = (index: number | null) => {
+      const value = index === null ? values.findLast((one) => typeof one === "number") : values[index];
+      return typeof value === "number" ? value / scale : null;
+    };
+    return { metric: OWN + name, run, label, valueAt };
+  });
 }
 
 const SOON_MS = 10_000;

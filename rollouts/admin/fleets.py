@@ -22,7 +22,6 @@ from rollouts.models import (
     LogRequest,
     MeasureCursor,
     MetricChunk,
-    MetricLayout,
     MetricSample,
     MetricSeries,
     Recording,
@@ -371,15 +370,3 @@ class AnnotationAdmin(ReadOnlyAdmin):
     list_filter = (RUN_FILTER,)
     may_grow = True
     ordering = ("-id",)
-
-
-@admin.register(MetricLayout)
-class MetricLayoutAdmin(ReadOnlyAdmin):
-    """How people like to look at the metrics of runs."""
-
-    list_display = ("name", "owner", "run_link", "tag", "changed_at", "changed_by")
-    list_select_related = ("run",)
-    list_filter = ("tag", RUN_FILTER)
-    search_fields: tuple[str, ...] = ("name", "owner")
-    search_help_text = "A part of a layout's name, or of whose it is"
-    ordering = ("name",)

@@ -1,0 +1,88 @@
+"""Put a kept comparison into the parts of a page that opens without a server."""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from frontend.bundles import page
+from rollouts import selectors as rollouts_selectors
+from rollouts.core.series import X_AT_MOST
+from rollouts.selectors import Asked
+from rollouts.selectors.costs import run_costs
+from rollouts.selectors.series import TIMES
+from rollouts.wire.comparisons import ComparisonLook, ComparisonRow
+from rollouts.wire.costs import RunCost
+from runs import selectors as runs_selectors
+from runs.models import Run
+from runs.wire import RunDetail
+
+SCRIPTS: Final = ("viewer.js", "comparison.js")
+POINTS: Final = 400
+"""Buckets of a line; least and greatest value of each are kept."""
+
+
+class ComparisonPart(Struct, frozen=True, kw_only=True):
+    """What stands beside each other."""
+
+    written_at: datetime
+    comparison: ComparisonRow
+    runs: list[RunDetail]
+    missing: list[str]
+    """Names of runs that are archived or gone by now."""
+    costs: list[RunCost]
+
+
+class ComparisonEnd(Struct, frozen=True, kw_only=True):
+    """The last part: without it, the file is not whole."""
+
+    lines: int
+
+
+def comparison_page(row: ComparisonRow, *, now: datetime) -> Iterator[bytes]:
+    """Yield the parts of a page that shows a comparison; a metric at a time is in memory."""
+    yield page.head(title=f"{row.name} · Rolldeck", scripts=SCRIPTS)
+    found, missing = _runs(row.look.runs)
+    yield page.block(
+        "comparison",
+        ComparisonPart(
+            written_at=now,
+            comparison=row,
+            runs=[runs_selectors.run_detail(run) for run in found],
+            missing=missing,
+            costs=run_costs(found),
+        ),
+    )
+    drawn, asked = 0, _asked(row.look)
+    ids = [(run.name, run.pk) for run in found]
+    for name in row.look.metrics:
+        for line in rollouts_selectors.lines(ids, [name], asked):
+            drawn += 1
+            yield page.block("metric", line)
+    yield page.block("end", ComparisonEnd(lines=drawn))
+    yield page.foot()
+
+
+def _runs(names: list[str]) -> tuple[list[Run], list[str]]:
+    found, missing = [], []
+    for name in names:
+        try:
+            found.append(runs_selectors.run_named(name))
+        except runs_selectors.RunNotFound:
+            missing.append(name)
+    return found, missing
+
+
+def _asked(look: ComparisonLook) -> Asked:
+    unit = 1_000_000 if look.x in TIMES else 1
+    least = -X_AT_MOST if look.x == "elapsed" else 0
+    first = least if look.begin is None else math.ceil(look.begin * unit)
+    last = X_AT_MOST if look.end is None else math.floor(look.end * unit)
+    return Asked(
+        axis=look.x,
+        first=min(max(first, least), X_AT_MOST),
+        last=min(max(last, least), X_AT_MOST),
+        at_most=POINTS,
+    )

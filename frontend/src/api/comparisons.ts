@@ -1,0 +1,41 @@
+/** Keep comparisons of runs, and open them again. */
+
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+
+type Schemas = components["schemas"];
+export type Comparison = Schemas["ComparisonRow"];
+export type KeepComparison = Schemas["KeepComparisonRequest"];
+
+export const comparisonsQuery = queryOptions({
+  queryKey: ["comparisons"],
+  queryFn: async (): Promise<Comparison[]> => (await body(api.GET("/api/comparisons"))).results,
+});
+
+export function comparisonQuery(id: number) {
+  return queryOptions({
+    queryKey: ["comparisons", id],
+    queryFn: (): Promise<Comparison> => body(api.GET("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) } } })),
+    retry: false,
+  });
+}
+
+/** Where the file is that shows it without a server. */
+export const comparisonFile = (id: number): string => `/api/comparisons/${id}/file`;
+
+export function useKeepComparison() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (comparison: KeepComparison): Promise<Comparison> => body(api.POST("/api/comparisons", { body: comparison })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: comparisonsQuery.queryKey }),
+  });
+}
+
+export function useForgetComparison(id: number) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (reason: string) => body(api.DELETE("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) }, query: { reason } } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: comparisonsQuery.queryKey }),
+  });
+}

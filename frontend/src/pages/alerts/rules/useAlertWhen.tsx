@@ -1,0 +1,26 @@
+import { lazy, type ReactNode, Suspense, useState } from "react";
+import type { ChartDeed } from "@/charts/Chart";
+import { levelWord, type RuleStart } from "@/pages/alerts/rules/drafts";
+
+const RuleDialog = lazy(() => import("@/pages/alerts/rules/RuleDialog"));
+
+/** A metric that a chart draws, and what it drew at a place. */
+export type Watchable = { metric: string; run?: string; label?: string; valueAt: (index: number | null) => number | null | undefined };
+
+/** Entries for the menu of a chart that begin a rule with what it shows, and the dialog that they open. */
+export function useAlertWhen(watchables: readonly Watchable[]): { deeds: ChartDeed[]; dialog: ReactNode } {
+  const [start, setStart] = useState<RuleStart | null>(null);
+  const deeds = watchables.map(({ metric, run, label, valueAt }): ChartDeed => ({
+    label: label && watchables.length > 1 ? `Alert when ${label}…` : "Alert when…",
+    act: (index) => {
+      const value = valueAt(index);
+      setStart({ metric, run, threshold: typeof value === "number" ? Number(levelWord(value)) : undefined });
+    },
+  }));
+  const dialog = start && (
+    <Suspense>
+      <RuleDialog start={start} onClose={() => setStart(null)} />
+    </Suspense>
+  );
+  return { deeds, dialog };
+}

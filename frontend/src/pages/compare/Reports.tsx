@@ -1,0 +1,72 @@
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { type Comparison, comparisonFile, comparisonQuery, comparisonsQuery, useForgetComparison } from "@/api/comparisons";
+import { useMayOperate } from "@/api/session";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { ReasonDialog } from "@/components/ReasonDialog";
+import { number, visible } from "@/format";
+import { searchOfComparison } from "./reports";
+import css from "./compare.module.css";
+
+function Forget({ comparison, onClose, onGone }: { comparison: Comparison; onClose: () => void; onGone: () => void }) {
+  const forget = useForgetComparison(comparison.id);
+  const submit = (reason: string) =>
+    forget.mutate(reason, {
+      onSuccess: () => {
+        onClose();
+        onGone();
+      },
+    });
+  return (
+    <ReasonDialog title={`Forget the report ${visible(comparison.name)}?`} asking={forget} refused="It was not forgotten" submit="Forget it" destroys onSubmit={submit} onClose={onClose}>
+      <p className="small">Its address leads nowhere any more. Its runs, and files that were downloaded, stay as they are.</p>
+    </ReasonDialog>
+  );
+}
+
+/** The kept comparison that is looked at: its name, its words, its file. */
+export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
+  const { data, error } = useQuery(comparisonQuery(id));
+  const mayOperate = useMayOperate();
+  const [isAsking, setAsking] = useState(false);
+  if (error) return <ErrorState title="This report cannot be shown" error={error} />;
+  if (!data) return null;
+  return (
+    <section className="panel" aria-label="Report" data-report={id}>
+      <div className={css.reportHead}>
+        <h2 className="anywhere">{visible(data.name)}</h2>
+        <span className="faint small">kept by {visible(data.created_by)} <Age at={data.created_at} suffix=" ago" /></span>
+        <span className="spacer" />
+        <Button component="a" href={comparisonFile(id)} download size="compact-sm" variant="default">Download</Button>
+        <Button size="compact-sm" variant="default" disabled={!mayOperate} title={mayOperate ? undefined : "Operators and administrators do this"} onClick={() => setAsking(true)}>Forget…</Button>
+      </div>
+      {data.remarks && <p className={css.remarks}>{visible(data.remarks)}</p>}
+      {isAsking && <Forget comparison={data} onClose={() => setAsking(false)} onGone={onGone} />}
+    </section>
+  );
+}
+
+/** Everything that was kept, where nothing is compared yet. */
+export function ReportList() {
+  const { data = [], error } = useQuery(comparisonsQuery);
+  if (error) return <ErrorState title="Kept reports cannot be shown" error={error} />;
+  if (data.length === 0) return null;
+  return (
+    <Panel title="Reports" note="comparisons that were kept">
+      <ul className={css.reports}>
+        {data.map((each) => (
+          <li key={each.id}>
+            <Link to="/compare" search={searchOfComparison(each)}>{visible(each.name)}</Link>{" "}
+            <span className="faint small">
+              {number(each.look.runs.length)} runs, kept by {visible(each.created_by)} <Age at={each.created_at} suffix=" ago" />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}

@@ -1,0 +1,43 @@
+/** Turn what stands in the address of a comparison into what is kept of it, and back. Pure. */
+
+import type { Comparison, KeepComparison } from "@/api/comparisons";
+import { namesOf, wordOf } from "@/charts/names";
+import { type CompareSearch, METRICS_AT_MOST, runsOf } from "./search";
+
+type Look = KeepComparison["look"];
+
+/** What is kept: the metrics that are shown, also where nobody chose them. */
+export function lookOfSearch(search: CompareSearch, metrics: readonly string[]): Look {
+  const shown = metrics.slice(0, METRICS_AT_MOST);
+  const isRange = search.from !== undefined && search.to !== undefined;
+  return {
+    runs: runsOf(search),
+    metrics: shown,
+    x: search.x ?? "step",
+    begin: isRange ? (search.from ?? null) : null,
+    end: isRange ? (search.to ?? null) : null,
+    smooth: search.smooth ?? 0,
+    logarithmic: namesOf(search.log).filter((name) => shown.includes(name)),
+    hidden: namesOf(search.hide).filter((name) => runsOf(search).includes(name)),
+    config: search.config ?? "differing",
+    prompt: search.prompt ?? null,
+  };
+}
+
+/** The address of a kept comparison. */
+export function searchOfComparison({ id, look }: Comparison): CompareSearch {
+  const { runs, metrics, x, begin, end, smooth, logarithmic, hidden, config, prompt } = look;
+  return {
+    runs: wordOf(runs),
+    m: metrics && metrics.length > 0 ? wordOf(metrics) : undefined,
+    x: x === "step" ? undefined : x,
+    from: begin ?? undefined,
+    to: end ?? undefined,
+    smooth: smooth || undefined,
+    log: logarithmic && logarithmic.length > 0 ? wordOf(logarithmic) : undefined,
+    hide: hidden && hidden.length > 0 ? wordOf(hidden) : undefined,
+    config: config === "all" ? "all" : undefined,
+    prompt: prompt ?? undefined,
+    report: id,
+  };
+}

@@ -1,0 +1,54 @@
+import { Button, NumberInput, Textarea } from "@mantine/core";
+import { useState } from "react";
+import { type KnownEnvironmentDetail, useTryEnvironment } from "@/api/environments";
+import { useMayOperate } from "@/api/session";
+import { ErrorState } from "@/components/ErrorState";
+import { Spark } from "@/components/Spark";
+import { visible } from "@/format";
+import { kwargsOf, triedWords } from "@/pages/environments/trying";
+import css from "./environments.module.css";
+
+const STEPS = 1000;
+
+function startOf({ config }: KnownEnvironmentDetail): string {
+  const { kwargs } = (config.environment ?? {}) as { kwargs?: Record<string, unknown> };
+  return kwargs ? JSON.stringify(kwargs) : "{}";
+}
+
+/** Play one episode of random actions, to see that it can be made and what it does. */
+export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
+  const mayOperate = useMayOperate();
+  const [typed, setTyped] = useState(() => startOf(shown));
+  const [steps, setSteps] = useState<string | number>(STEPS);
+  const trying = useTryEnvironment();
+  const { kwargs, problem } = kwargsOf(typed);
+  const { data, error } = trying;
+  const submit = () => kwargs && trying.mutate({ spec: shown.environment.name, kwargs, steps: Number(steps) || STEPS });
+  return (
+    <section aria-label="Try one episode">
+      <h3>Try one episode</h3>
+      <p className="small soft">
+        It is made in a process of its own, without secrets and for 20 s at most, on the deck's machine, and played with
+        actions drawn at random. Nothing is stored.
+      </p>
+      <div className={css.trying}>
+        <Textarea size="xs" label="Arguments" description="JSON" autosize minRows={1} spellCheck={false} value={typed} error={problem} onChange={(event) => setTyped(event.currentTarget.value)} />
+        <NumberInput size="xs" label="Steps at most" min={1} max={100_000} allowDecimal={false} value={steps} onChange={setSteps} />
+        <Button size="xs" variant="default" loading={trying.isPending} disabled={!mayOperate || !kwargs} title={mayOperate ? undefined : "Operators and administrators do this"} onClick={submit}>
+          Try it
+        </Button>
+      </div>
+      {error && <ErrorState title="It was not tried" error={error} />}
+      {data && (
+        <div role="status" data-tried={data.trouble ? "trouble" : "played"} className="small">
+          <p className={data.trouble ? "held" : undefined}>{visible(triedWords(data))}</p>
+          {data.episode && data.episode.rewards.length > 1 && (
+            <p className="soft">
+              Rewards of its first {data.episode.rewards.length} steps: <Spark label="Rewards, step by step" values={data.episode.rewards.map((one) => one ?? 0)} />
+            </p>
+          )}
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,49 @@
+import { Button, Modal } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { licencesQuery } from "@/api/deck";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { count, visible } from "@/format";
+
+function Listed() {
+  const { data, error } = useQuery(licencesQuery);
+  if (error) return <ErrorState title="The licences cannot be shown" error={error} />;
+  if (!data) return <Skeletons heights={[240]} />;
+  return (
+    <>
+      <p className="small soft">Rolldeck itself is under {visible(data.own)}. It is made of {count(data.results.length)} packages, each under the licence that it names:</p>
+      <div className="table-scroll">
+        <table className="table" aria-label="Packages and their licences">
+          <thead>
+            <tr>
+              <th scope="col">Package</th>
+              <th scope="col">Licence</th>
+              <th scope="col" className="wide-only">Works in</th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.results.map(({ name, version, licence, part }) => (
+              <tr key={`${part} ${name} ${version}`}>
+                <td className="anywhere">{visible(name)} <span className="faint small">{visible(version)}</span></td>
+                <td className="anywhere">{visible(licence)}</td>
+                <td className="wide-only soft">{part === "server" ? "the server" : "the dashboard"}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+/** What the deck is made of, and under which licences. */
+export function Licences() {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <Button mt="sm" size="compact-sm" variant="default" onClick={() => setOpen(true)}>Licences</Button>
+      <Modal opened={isOpen} onClose={() => setOpen(false)} size="46rem" title="Licences">{isOpen && <Listed />}</Modal>
+    </>
+  );
+}

@@ -1,0 +1,185 @@
+"""Say what the deck keeps, for how long, by which setting, and how large it is now."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, Min, Q, Sum
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from msgspec import Struct
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from buffer.models import CaptureSession, Segment
+from rollouts.models import Recording
+from runs.api.bodies import answer
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+from runs.models import PolicyVersion, RunEvent
+from runs.services.weights import KEPT_FILES
+
+KeptWord = Literal[
+    "payloads", "weights", "recordings", "archives", "captures", "outcomes", "alerts", "metrics"
+]
+_TABLES: Final[dict[str, tuple[str, ...]]] = {
+    "outcomes": ("rollouts_lessonoutcome",),
+    "alerts": ("runs_alert", "runs_alertdelivery"),
+    "metrics": ("rollouts_metricsample", "rollouts_metricchunk"),
+}
+# Of PostgreSQL's own statistics: counting millions of rows would take seconds.
+_SIZES: Final = """
+    SELECT relname, pg_total_relation_size(oid), GREATEST(reltuples, 0)::bigint FROM pg_class
+    WHERE relkind = 'r' AND relname = ANY(%s)"""
+
+
+class KeptLimit(Struct, frozen=True, kw_only=True):
+    """One bound of what is kept."""
+
+    setting: str
+    """Empty: it is no setting."""
+    value: int
+    """0: without limit, where it is a setting."""
+    unit: Literal["seconds", "days", "bytes", "items", "per_run"]
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """One kind of data."""
+
+    what: KeptWord
+    limits: list[KeptLimit]
+    """What is over any of them goes; none: it is kept as long as its run."""
+    size_bytes: int
+    count: int
+    is_estimate: bool
+    """Whether the count is that of PostgreSQL's statistics."""
+    oldest_at: datetime | None
+    """Null: nothing is kept, or nobody counts."""
+
+
+class KeptList(Struct, frozen=True, kw_only=True):
+    """Everything that goes by itself or grows for ever, and when the deck was last backed up."""
+
+    results: list[Kept]
+    backed_up_at: datetime | None
+    """Null: never, as far as the audit knows."""
+
+
+class KeptView(APIView):
+    """What the deck keeps."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="kept_list", responses={200: KeptList, **problems(401, 403)}, tags=["deck"]
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Show what is kept, until when, how much it is, and which setting says so."""
+        del request
+        sizes = _table_sizes()
+        last = RunEvent.objects.filter(kind="deck_backed_up").order_by("-id").first()
+        return answer(
+            KeptList(
+                results=[
+                    _payloads(),
+                    _weights(),
+                    _recordings(),
+                    _archives(),
+                    _captures(),
+                    *(_of_tables(what, sizes) for what in _TABLES),
+                ],
+                backed_up_at=None if last is None else last.at,
+            )
+        )
+
+
+def _limit(setting: str, unit: Any, *, value: int | None = None) -> KeptLimit:
+    known = int(getattr(settings, setting)) if value is None else value
+    return KeptLimit(setting=setting, value=known, unit=unit)
+
+
+def _kept(what: KeptWord, limits: list[KeptLimit], found: dict[str, Any]) -> Kept:
+    return Kept(
+        what=what,
+        limits=limits,
+        size_bytes=int(found["size"] or 0),
+        count=int(found["count"] or 0),
+        is_estimate=False,
+        oldest_at=found["oldest"],
+    )
+
+
+def _payloads() -> Kept:
+    found = Segment.objects.filter(dropped_at=None).aggregate(
+        size=Sum("size_bytes"), count=Sum("items"), oldest=Min("opened_at")
+    )
+    limits = [
+        _limit("ROLLDECK_RETENTION_SECONDS", "seconds"),
+        _limit("ROLLDECK_RETENTION_BYTES", "bytes"),
+        _limit("ROLLDECK_RETENTION_ITEMS", "items"),
+    ]
+    return _kept("payloads", limits, found)
+
+
+def _weights() -> Kept:
+    found = PolicyVersion.objects.exclude(file="").aggregate(
+        size=Sum("size_bytes"), count=Count("id"), oldest=Min("published_at")
+    )
+    return _kept("weights", [_limit("", "per_run", value=KEPT_FILES)], found)
+
+
+def _recordings() -> Kept:
+    found = Recording.objects.exclude(file="").aggregate(
+        size=Sum("size_bytes"), count=Count("id"), oldest=Min("finished_at")
+    )
+    return _kept("recordings", [_limit("ROLLDECK_RECORDINGS_PER_RUN", "per_run")], found)
+
+
+def _captures() -> Kept:
+    found = CaptureSession.objects.aggregate(
+        size=Sum("size_bytes"),
+        count=Count("id", filter=Q(size_bytes__gt=0)),
+        oldest=Min("created_at"),
+    )
+    return _kept("captures", [_limit("ROLLDECK_CAPTURE_SECONDS", "seconds")], found)
+
+
+def _archives() -> Kept:
+    folder = Path(settings.ROLLDECK_VAR) / "archives"
+    files = [path.stat() for path in folder.glob("*.parquet")] if folder.is_dir() else []
+    oldest = min((file.st_mtime for file in files), default=None)
+    return Kept(
+        what="archives",
+        limits=[_limit("ROLLDECK_ARCHIVE_SECONDS", "seconds")],
+        size_bytes=sum(file.st_size for file in files),
+        count=len(files),
+        is_estimate=False,
+        oldest_at=None if oldest is None else datetime.fromtimestamp(oldest, tz=UTC),
+    )
+
+
+def _table_sizes() -> dict[str, tuple[int, int]]:
+    with connection.cursor() as cursor:
+        cursor.execute(_SIZES, [[name for names in _TABLES.values() for name in names]])
+        return {name: (int(size), int(rows)) for name, size, rows in cursor.fetchall()}
+
+
+def _of_tables(what: Any, sizes: dict[str, tuple[int, int]]) -> Kept:
+    limits = {
+        "outcomes": [
+            _limit("ROLLDECK_OUTCOME_SECONDS", "seconds"),
+            _limit("ROLLDECK_OUTCOME_ROWS", "items"),
+        ],
+        "alerts": [_limit("ROLLDECK_ALERT_RETENTION_DAYS", "days")],
+    }
+    found = [sizes.get(name, (0, 0)) for name in _TABLES[what]]
+    return Kept(
+        what=what,
+        limits=limits.get(what, []),
+        size_bytes=sum(size for size, _ in found),
+        count=sum(rows for _, rows in found),
+        is_estimate=True,
+        oldest_at=None,
+    )

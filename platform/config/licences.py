@@ -1,0 +1,126 @@
+"""Say under which licences the deck and what it is made of may be used."""
+
+import json
+import re
+from functools import cache
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final, Literal
+
+from django.conf import settings
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from msgspec import Struct
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from config.versions import OURS
+from runs.api.bodies import answer
+from runs.api.openapi import problems
+from runs.api.permissions import Known
+
+UNKNOWN: Final = "not said"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_CLASSIFIER: Final = "License :: OSI Approved :: "
+_FOR_DEVELOPERS: Final = re.compile(r"extra\s*==\s*['\"]dev['\"]")
+
+
+class Licensed(Struct, frozen=True, kw_only=True):
+    """One package."""
+
+    name: str
+    version: str
+    licence: str
+    part: Literal["server", "dashboard"]
+    """Where it works."""
+
+
+class Licences(Struct, frozen=True, kw_only=True):
+    """The deck's own licence, and those of what is installed with it."""
+
+    own: str
+    results: list[Licensed]
+    """By part and name. The dashboard's come with its built files."""
+
+
+class LicencesView(APIView):
+    """Licences of the deck."""
+
+    permission_classes = [Known]
+
+    @extend_schema(
+        operation_id="licences_list", responses={200: Licences, **problems(401, 403)}, tags=["deck"]
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List what the deck is made of, with the licence that each package says it is under."""
+        del request
+        return answer(_licences())
+
+
+@cache
+def _licences() -> Licences:
+    own = _found(OURS)
+    return Licences(
+        own=UNKNOWN if own is None else _licence(own),
+        results=[*_of_server(), *_of_dashboard(settings.FRONTEND_DIST / "licences.json")],
+    )
+
+
+def _of_server() -> list[Licensed]:
+    """Return every installed package that ours needs, and those need, and so on."""
+    left = [OURS]
+    known: dict[str, Distribution] = {}
+    while left:
+        name = _plain(left.pop())
+        found = None if name in known else _found(name)
+        if found is None:
+            continue
+        known[name] = found
+        left += [
+            named[0]
+            for line in found.requires or []
+            if not _FOR_DEVELOPERS.search(line) and (named := _NAME.match(line))
+        ]
+    del known[OURS]
+    return [
+        Licensed(name=name, version=one.version, licence=_licence(one), part="server")
+        for name, one in sorted(known.items())
+    ]
+
+
+def _of_dashboard(path: Path) -> list[Licensed]:
+    """Return what was built into the dashboard; nothing where it was not built."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [Licensed(**row, part="dashboard") for row in rows]
+
+
+def _found(name: str) -> Distribution | None:
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _licence(found: Distribution) -> str:
+    """Return the licence in as few words as a package says it."""
+    about = found.metadata
+    for expression in about.get_all("License-Expression") or []:
+        return str(expression)
+    classes = [
+        line.removeprefix(_CLASSIFIER)
+        for line in about.get_all("Classifier") or []
+        if line.startswith(_CLASSIFIER)
+    ]
+    if classes:
+        return ", ".join(classes)
+    # Some put the whole text there.
+    for text in about.get_all("License") or []:
+        return str(text).strip().split("\n")[0][:80] or UNKNOWN
+    return UNKNOWN
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,42 @@
+"""Show what people keep and decide beside their runs: layouts, comparisons, verdicts on specs."""
+
+from django.contrib import admin
+
+from rollouts.models import Comparison, DeniedEnvironment, MetricLayout
+from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
+
+
+@admin.register(MetricLayout)
+class MetricLayoutAdmin(ReadOnlyAdmin):
+    """How people like to look at the metrics of runs."""
+
+    list_display = ("name", "owner", "run_link", "tag", "changed_at", "changed_by")
+    list_select_related = ("run",)
+    list_filter = ("tag", RUN_FILTER)
+    search_fields: tuple[str, ...] = ("name", "owner")
+    search_help_text = "A part of a layout's name, or of whose it is"
+    ordering = ("name",)
+
+
+@admin.register(Comparison)
+class ComparisonAdmin(ReadOnlyAdmin):
+    """Comparisons of runs that people keep."""
+
+    dashboard = "/compare"
+    list_display = ("name", "created_by", "created_at")
+    list_filter = ("created_at",)
+    exclude = ("remarks",)
+    search_fields: tuple[str, ...] = ("name", "created_by")
+    ordering = ("-id",)
+
+
+@admin.register(DeniedEnvironment)
+class DeniedEnvironmentAdmin(ReadOnlyAdmin):
+    """Specs that no new run may ask for."""
+
+    dashboard = "/environments"
+    list_display = ("spec", "reason", "denied_by", "denied_at")
+    list_filter = ("denied_at",)
+    search_fields: tuple[str, ...] = ("spec", "denied_by")
+    search_help_text = "A part of a spec, or of who denied it"
+    ordering = ("spec",)

@@ -1,0 +1,47 @@
+"""People see what the deck is made of, and under which licences."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from config import licences
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def test_each_package_is_told_with_its_version_and_licence(
+    client: Client, settings: Settings, tmp_path: Path
+) -> None:
+    settings.FRONTEND_DIST = tmp_path
+    built = [{"name": "react", "version": "19.2.0", "licence": "MIT"}]
+    (tmp_path / "licences.json").write_text(json.dumps(built))
+    licences._licences.cache_clear()
+    client.force_login(make_user(username="vic", role="viewer"))
+
+    found = client.get("/api/deck/licences").json()
+    licences._licences.cache_clear()
+
+    assert found["own"] == "MIT"
+    server = {row["name"]: row for row in found["results"] if row["part"] == "server"}
+    assert "BSD" in server["django"]["licence"]
+    assert "psycopg" in server
+    assert {"sqlparse", "asgiref"} <= set(server), "what django needs is there as well"
+    assert not {"rolldeck", "mypy", "pytest"} & set(server)
+    assert [row["name"] for row in found["results"] if row["part"] == "dashboard"] == ["react"]
+
+
+def test_a_deck_whose_dashboard_was_not_built_lists_the_server(
+    client: Client, settings: Settings, tmp_path: Path
+) -> None:
+    settings.FRONTEND_DIST = tmp_path
+    licences._licences.cache_clear()
+    client.force_login(make_user(username="vic", role="viewer"))
+
+    found = client.get("/api/deck/licences").json()
+    licences._licences.cache_clear()
+
+    assert {row["part"] for row in found["results"]} == {"server"}

@@ -1,0 +1,137 @@
+"""A comparison is kept for everybody, opened by its address, and taken along as one file."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from frontend.bundles import page
+from frontend.bundles.comparisons import SCRIPTS
+from rollouts.models import Comparison
+from rollouts.models.comparisons import COMPARISONS_AT_MOST
+from rollouts.services.metrics import Figure, store_figures
+from runs.models import RunEvent
+from tests.factories import NOON, make_run, make_user
+
+pytestmark = pytest.mark.django_db
+
+HOSTILE = "</script><script>alert(1)</script>\u202e"
+LOOK = {"runs": ["alpha", "beta"], "metrics": ["loss"], "hidden": ["beta"], "smooth": 0.6}
+
+
+@pytest.fixture
+def olga() -> Client:
+    """An operator; the runs alpha and beta have measured their loss."""
+    for number, name in enumerate(("alpha", "beta"), start=1):
+        run = make_run(name=name, config={"buffer": {"batch_size": 8 * number}})
+        figures = [Figure("loss", step, number + step / 10) for step in range(5)]
+        store_figures(run_id=run.pk, figures=figures, now=NOON)
+    return person("olga", "operator")
+
+
+def person(name: str, role: str) -> Client:
+    client = Client()
+    client.force_login(make_user(username=name, role=role))
+    return client
+
+
+def keep(client: Client, **fields: Any) -> Any:
+    body = {"name": "Two losses", "look": LOOK, **fields}
+    return client.post("/api/comparisons", body, content_type="application/json")
+
+
+def test_a_comparison_is_kept_shown_to_everybody_and_forgotten_with_a_reason(olga: Client) -> None:
+    answer = keep(olga, remarks="beta is worse", reason="for the paper")
+    assert answer.status_code == 201, answer.content
+    made = answer.json()
+    vic = person("vic", "viewer")
+
+    shown = vic.get(f"/api/comparisons/{made['id']}").json()
+    assert shown == made
+    assert shown["look"]["metrics"] == ["loss"]
+    assert (shown["look"]["x"], shown["look"]["begin"]) == ("step", None)
+    assert [row["id"] for row in vic.get("/api/comparisons").json()["results"]] == [made["id"]]
+
+    assert keep(vic).status_code == 403
+    assert vic.delete(f"/api/comparisons/{made['id']}").status_code == 403
+    assert olga.delete(f"/api/comparisons/{made['id']}?reason=published").status_code == 204
+    assert olga.delete(f"/api/comparisons/{made['id']}").status_code == 404
+    assert vic.get(f"/api/comparisons/{made['id']}/file").status_code == 404
+    events = RunEvent.objects.filter(kind__startswith="comparison_").order_by("pk")
+    assert list(events.values_list("kind", "actor", "reason")) == [
+        ("comparison_kept", "user:olga", "for the paper"),
+        ("comparison_forgotten", "user:olga", "published"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"name": "  "}, "name"),
+        ({"look": {**LOOK, "runs": []}}, "look.runs"),
+        ({"look": {**LOOK, "runs": ["alpha", "nope"]}}, "look.runs"),
+        ({"look": {**LOOK, "begin": 1.0}}, "look.end"),
+        ({"look": {**LOOK, "begin": 5.0, "end": 1.0}}, "look.end"),
+        ({"look": {**LOOK, "x": "moon"}}, "look.x"),
+        ({"look": {**LOOK, "prompt": "short"}}, "look.prompt"),
+        ({"surprise": 1}, "surprise"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_by_field_and_not_kept(
+    olga: Client, fields: dict[str, Any], field: str
+) -> None:
+    answer = keep(olga, **fields)
+
+    assert answer.status_code == 400, answer.content
+    assert [each["field"] for each in answer.json()["errors"]] == [field]
+    assert not Comparison.objects.exists()
+
+
+def test_so_many_are_kept_and_no_more(olga: Client) -> None:
+    plain = {"name": "one", "look": LOOK, "created_at": NOON, "created_by": "user:olga"}
+    Comparison.objects.bulk_create([Comparison(**plain) for _ in range(COMPARISONS_AT_MOST)])
+
+    answer = keep(olga)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "too_many_comparisons")
+
+
+def blocks(text: str, kind: str) -> list[Any]:
+    found = re.findall(rf'<script type="application/json" data-part="{kind}">(.*?)</script>', text)
+    return [json.loads(block) for block in found]
+
+
+def test_the_file_holds_all_that_it_shows_and_no_markup_of_anybody(olga: Client) -> None:
+    made = keep(olga, name=HOSTILE[:100], remarks=HOSTILE).json()
+    make_run(name="gamma")
+    Comparison.objects.update(look={**LOOK, "runs": ["alpha", "gone", "beta"]})
+
+    answer = person("vic", "viewer").get(f"/api/comparisons/{made['id']}/file")
+
+    assert answer.status_code == 200
+    assert "attachment" in answer["Content-Disposition"]
+    text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
+    assert "<script>alert" not in text
+    assert page.policy(SCRIPTS) in text
+    assert re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=|@import|url\(", text) == []
+    (about,) = blocks(text, "comparison")
+    assert about["comparison"]["remarks"] == HOSTILE
+    assert ([run["name"] for run in about["runs"]], about["missing"]) == (
+        ["alpha", "beta"],
+        ["gone"],
+    )
+    assert [cost["run"] for cost in about["costs"]] == ["alpha", "beta"]
+    lines = blocks(text, "metric")
+    assert [(line["run"], line["last"][-1]) for line in lines] == [("alpha", 1.4), ("beta", 2.4)]
+    assert blocks(text, "end") == [{"lines": 2}]
+
+
+def test_the_file_holds_the_range_that_was_looked_at(olga: Client) -> None:
+    made = keep(olga, look={**LOOK, "begin": 1.0, "end": 3.0}).json()
+
+    answer = olga.get(f"/api/comparisons/{made['id']}/file")
+
+    text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
+    assert [line["x"] for line in blocks(text, "metric")] == [[1, 2, 3], [1, 2, 3]]

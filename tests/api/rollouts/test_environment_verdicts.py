@@ -1,0 +1,157 @@
+"""One episode is tried before a run is launched, and an administrator denies what must not be."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from rollouts.models import DeniedEnvironment
+from runs.models import Run, RunEvent
+from tests.factories import make_run, make_user
+from tests.lesson_factories import language, lesson
+
+pytestmark = pytest.mark.django_db
+
+SPEC = "rolldeck:recall-v0"
+
+
+def person(name: str, role: str) -> Client:
+    client = Client()
+    client.force_login(make_user(username=name, role=role))
+    return client
+
+
+@pytest.fixture
+def ada() -> Client:
+    return person("ada", "admin")
+
+
+@pytest.fixture
+def olga() -> Client:
+    return person("olga", "operator")
+
+
+def judge(client: Client, *, is_allowed: bool, reason: str = "", spec: str = SPEC) -> Any:
+    body = {"spec": spec, "is_allowed": is_allowed, "reason": reason}
+    return client.put("/api/environments/verdict", body, content_type="application/json")
+
+
+def attempt(client: Client, **fields: Any) -> Any:
+    body = {"spec": SPEC, "kwargs": {"delay": 4}, **fields}
+    return client.post("/api/environments/try", body, content_type="application/json")
+
+
+def launch(client: Client, name: str, **config: Any) -> Any:
+    body = {"kind": "fleet", "name": name, "start": False, "config": config}
+    return client.post("/api/runs", body, content_type="application/json")
+
+
+def row(client: Client, spec: str = SPEC) -> Any:
+    (found,) = client.get("/api/environments", {"q": spec}).json()["results"]
+    return found
+
+
+def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again(
+    ada: Client, olga: Client
+) -> None:
+    asked = {"environment": {"spec": SPEC}}
+    assert judge(ada, is_allowed=False, reason="it leaks memory").status_code == 204
+    assert judge(ada, is_allowed=False, reason="again").status_code == 204
+
+    refused = launch(olga, "late", **asked)
+    assert refused.status_code == 400
+    (error,) = refused.json()["errors"]
+    assert error["field"] == "config.environment.spec"
+    assert "it leaks memory" in error["message"]
+    assert not Run.objects.exists()
+    check = olga.post("/api/run-checks", {"config": asked}, content_type="application/json").json()
+    assert check["verdict"] == "refused"
+    assert launch(olga, "another").status_code == 201
+    denied = row(olga)["denied"]
+    assert (denied["reason"], denied["denied_by"]) == ("it leaks memory", "ada")
+    assert row(olga, "CartPole-v1")["denied"] is None
+
+    assert judge(ada, is_allowed=True, reason="mended").status_code == 204
+    assert launch(olga, "late", **asked).status_code == 201
+    assert row(olga)["denied"] is None
+    events = RunEvent.objects.filter(kind__startswith="environment_").order_by("pk")
+    assert list(events.values_list("kind", "actor", "reason")) == [
+        ("environment_denied", "user:ada", "it leaks memory"),
+        ("environment_allowed", "user:ada", "mended"),
+    ]
+
+
+def test_a_lesson_that_is_denied_is_named_by_its_field(ada: Client, olga: Client) -> None:
+    config = language(lessons={"sums": lesson()})
+    spec = config["language"]["lessons"]["sums"]["spec"]
+    assert judge(ada, is_allowed=False, reason="too easy", spec=spec).status_code == 204
+    body = {"kind": "language", "name": "talk", "start": False, "config": config}
+
+    refused = olga.post("/api/runs", body, content_type="application/json")
+
+    assert [each["field"] for each in refused.json()["errors"]] == [
+        "config.language.lessons.sums.spec"
+    ]
+
+
+def test_only_administrators_decide_and_only_about_what_the_deck_offers(
+    ada: Client, olga: Client, settings: Settings
+) -> None:
+    assert judge(olga, is_allowed=False, reason="no").status_code == 403
+    assert judge(ada, is_allowed=True, spec="module:os:system").status_code == 404
+    empty = judge(ada, is_allowed=False, reason="  ")
+    assert [each["field"] for each in empty.json()["errors"]] == ["reason"]
+    settings.ROLLDECK_ENVIRONMENTS = ["module:my_lab:Maze"]
+    assert judge(ada, is_allowed=False, reason="old", spec="module:my_lab:Maze").status_code == 204
+    assert [each.spec for each in DeniedEnvironment.objects.all()] == ["module:my_lab:Maze"]
+
+
+def test_an_episode_is_played_and_said(olga: Client) -> None:
+    answer = attempt(olga, steps=50)
+
+    assert answer.status_code == 200, answer.content
+    tried = answer.json()
+    assert (tried["trouble"], tried["is_missing"]) == ("", False)
+    assert tried["action"] == "choices 2"
+    episode = tried["episode"]
+    assert episode["ended"] in {"terminated", "truncated"}
+    assert episode["steps"] == len(episode["rewards"]) == 6
+    assert episode["total_return"] == pytest.approx(sum(episode["rewards"]))
+    assert (episode["outside"], episode["steps_per_second"] > 0) == ("", True)
+    assert not RunEvent.objects.exists()
+
+
+def test_an_episode_that_goes_on_is_cut(olga: Client) -> None:
+    episode = attempt(olga, steps=2).json()["episode"]
+
+    assert (episode["steps"], episode["ended"]) == (2, "cut")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"spec": "module:os:system"}, 404),
+        ({"spec": "task:reverse"}, 404),
+        ({"steps": 0}, 400),
+        ({"steps": 1_000_000}, 400),
+        ({"surprise": 1}, 400),
+    ],
+)
+def test_what_no_fleet_steps_is_not_tried(
+    olga: Client, fields: dict[str, Any], status: int
+) -> None:
+    assert attempt(olga, **fields).status_code == status
+
+
+def test_who_may_only_look_tries_nothing() -> None:
+    make_run(name="alpha")
+
+    assert attempt(person("vic", "viewer")).status_code == 403
+
+
+def test_what_it_raises_is_told(olga: Client) -> None:
+    tried = attempt(olga, kwargs={"no_such_argument": 1}).json()
+
+    assert "no_such_argument" in tried["trouble"]
+    assert tried["episode"] is None

@@ -1,0 +1,78 @@
+"""One episode of random actions says what an environment does, and what of it is odd."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rollouts.fleet.first_episode import SHOWN_REWARDS, drawn, play
+from rollouts.fleet.spaces import Space
+
+FLAT = Space(kind="box", shape=(2,), dtype="float32")
+SIDES = Space(kind="discrete", shape=(), dtype="int64", choices=3, start=5)
+
+
+class Scripted:
+    """Ends after so many steps, and shows what it is told to."""
+
+    observation_space: Any = FLAT
+    action_space: Any = SIDES
+
+    def __init__(self, *, length: int, obs: Any = (0.0, 0.0), reward: float = 1.0) -> None:
+        self.length, self.obs, self.reward = length, np.array(obs, np.float32), reward
+        self.taken: list[Any] = []
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002
+        self.taken = []
+        return self.obs, {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        self.taken.append(action)
+        return self.obs, self.reward, False, len(self.taken) == self.length, {}
+
+    def close(self) -> None:
+        pass
+
+
+def test_it_is_played_to_its_end_with_actions_that_it_takes() -> None:
+    environment = Scripted(length=300)
+
+    episode = play(environment, FLAT, SIDES, steps=1000)
+
+    assert (episode.steps, episode.ended, episode.total_return) == (300, "truncated", 300.0)
+    assert len(episode.rewards) == SHOWN_REWARDS
+    assert set(environment.taken) == {5, 6, 7}
+
+
+@pytest.mark.parametrize(
+    ("obs", "said"),
+    [((0.0, np.nan), "not finite"), ((0.0,), "shape [1]"), ((0.0, 1.0), "")],
+)
+def test_what_is_not_of_the_form_that_it_claims_is_told(obs: Any, said: str) -> None:
+    outside = play(Scripted(length=3, obs=obs), FLAT, SIDES, steps=10).outside
+
+    assert said in outside
+    assert bool(outside) == bool(said)
+
+
+def test_a_reward_that_is_not_finite_has_no_sum() -> None:
+    episode = play(Scripted(length=2, reward=float("inf")), FLAT, SIDES, steps=10)
+
+    assert (episode.total_return, episode.rewards) == (None, [None, None])
+
+
+@pytest.mark.parametrize(
+    ("space", "low", "high"),
+    [
+        (Space(kind="box", shape=(2,), dtype="float32", low=[0, -5], high=[1, -4]), -5, 1),
+        (Space(kind="box", shape=(3,), dtype="float32"), -1, 1),
+        (Space(kind="multi_discrete", shape=(2,), dtype="int64", each_choices=[2, 3]), 0, 2),
+    ],
+)
+def test_actions_are_of_their_form(space: Space, low: float, high: float) -> None:
+    rng = np.random.default_rng(1)
+    rows = [drawn(space, rng) for _ in range(200)]
+
+    assert {row.shape for row in rows} == {space.shape}
+    assert {row.dtype for row in rows} == {np.dtype(space.dtype)}
+    assert low <= min(row.min() for row in rows) < max(row.max() for row in rows) <= high
