@@ -34,8 +34,9 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
     if deck.get("/api/cluster")["ray"]["state"] == "absent":
         expect(ray).to_contain_text("RAY_ADDRESS")
         return
-    head = ray.get_by_role("row").filter(has_text="head")
-    expect(head).to_contain_text("of", timeout=90_000)
+    head = ray.locator("[data-node-tile]").filter(has_text="head")
+    expect(head).to_contain_text("CPUs", timeout=90_000)
+    expect(head).to_have_count(1)
     expect(ray.locator("[data-state=up]")).to_be_visible(timeout=90_000)
 
 

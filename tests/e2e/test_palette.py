@@ -1,11 +1,15 @@
 """Everything is a few letters away, and nothing is done before it was asked about."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import Deck
+from tests.deck import ADMIN_TOKEN, Deck
 from tests.e2e import pages
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -101,6 +105,20 @@ def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("The link is copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"{deck.url}/audit?kind=created"
+
+    page.keyboard.press("Control+a")
+    page.keyboard.type("copy as python")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("The program is copied")
+    program = page.evaluate("navigator.clipboard.readText()")
+    answered = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "ROLLDECK_TOKEN": ADMIN_TOKEN},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert {row["kind"] for row in json.loads(answered.stdout)["results"]} <= {"created"}
 
     page.keyboard.press("Control+a")
     page.keyboard.type("no such thing")

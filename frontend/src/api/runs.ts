@@ -2,6 +2,7 @@
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
 import type { Preset, RunCheck, RunDetail, RunVerb } from "@/api/types";
 import type { JsonSchema } from "@/forms/fields";
 
@@ -77,6 +78,17 @@ export function useChangeLimits(name: string) {
   return useMutation({
     mutationFn: (limits: NewLimits): Promise<RunDetail> => body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: limits })),
     onSettled: () => queries.invalidateQueries({ queryKey: ["queue", name] }),
+  });
+}
+
+export type ChangeRun = components["schemas"]["PatchedChangeRunRequest"];
+
+/** Set any of a run's settings; the history of its changes is read anew. */
+export function useChangeRun(name: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (change: ChangeRun): Promise<RunDetail> => body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: change })),
+    onSettled: () => Promise.all(["queue", "changes"].map((key) => queries.invalidateQueries({ queryKey: [key, name] }))),
   });
 }
 

@@ -12,7 +12,6 @@ import { NoticePanel } from "@/pages/cluster/NoticePanel";
 import { PartPanel } from "@/pages/cluster/PartPanel";
 import { verdict } from "@/pages/cluster/parts";
 import { Processes } from "@/pages/cluster/Processes";
-import { RayNodes } from "@/pages/cluster/RayNodes";
 import { Tables } from "@/pages/cluster/Tables";
 import { Topology } from "@/pages/cluster/Topology";
 import css from "./cluster.module.css";
@@ -93,7 +92,7 @@ function Ray({ part, placements }: { part: RayPart; placements: NodeWorkers[] })
   ];
   return (
     <PartPanel title="Ray" part={part} address={part.address} proofSeconds={RAY_PROOF_SECONDS} className="span-12" facts={facts}>
-      {part.state === "absent" ? <p className="soft small">Runs that push from outside need none. With <code>RAY_ADDRESS</code> set, fleets are launched there.</p> : <RayNodes nodes={part.nodes} />}
+      {part.state === "absent" && <p className="soft small">Runs that push from outside need none. With <code>RAY_ADDRESS</code> set, fleets are launched there.</p>}
       <Topology nodes={part.nodes} placements={placements} />
     </PartPanel>
   );

@@ -33,6 +33,7 @@ function Tile({ place }: { place: Place }) {
             <span className="chip-sign" aria-hidden="true">✕</span>gone
           </span>
         )}
+        {place.node && <div className="faint tiny mono" title="As Ray calls this node">{place.node.node.slice(0, 12)}</div>}
       </div>
       {place.node ? <Room node={place.node} /> : <span className="faint small">not a node of this Ray cluster</span>}
       <ul className={css.runs}>

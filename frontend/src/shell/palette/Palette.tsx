@@ -14,6 +14,9 @@ const SHOWN_AT_MOST = 80;
 const PAGE_ROWS = 8;
 const TYPED_MS = 120;
 
+/** These leave the palette open, to say that they are done. */
+const COPIES = new Set(["deck:copy", "deck:curl", "deck:python"]);
+
 type Props = { onClose: (then?: () => void) => void; onHelp: () => void };
 
 function Title({ title, at }: { title: string; at: number[] }) {
@@ -53,9 +56,9 @@ export function Palette({ onClose, onHelp }: Props) {
   const [recent] = useState(recentIds);
   const [asked] = useDebouncedValue(typed.trim(), TYPED_MS);
   const id = useId();
-  const copy = () => {
-    copyText(location.href);
-    setSaid("The link is copied");
+  const copy = (text: string, what: string) => {
+    copyText(text);
+    setSaid(`${what} is copied`);
   };
   const { commands, isLooking } = useDeckCommands(asked, { onHelp, onCopied: copy });
   const shown = ranked(commands, typed, recent).slice(0, SHOWN_AT_MOST);
@@ -63,7 +66,7 @@ export function Palette({ onClose, onHelp }: Props) {
 
   const pick = (command: Command | undefined) => {
     if (!command) return;
-    if (command.id === "deck:copy") return command.act();
+    if (COPIES.has(command.id)) return command.act();
     if (command.group !== "This page") remember(command.id);
     onClose(command.act);
   };

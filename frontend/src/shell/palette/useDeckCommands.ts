@@ -1,10 +1,11 @@
 import { useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { useLocation, useNavigate } from "@tanstack/react-router";
 import { foundRunsQuery } from "@/api/runLists";
 import { useSignOut } from "@/api/session";
 import { type Command, offered } from "@/shell/palette/commands";
 import { recentRuns } from "@/shell/palette/recent";
+import { curlOf, pythonOf, requestOf } from "@/shell/palette/requests";
 import { PLACES } from "@/shell/places";
 
 const THEMES = [
@@ -13,11 +14,23 @@ const THEMES = [
   ["auto", "Theme of the system", "automatic light dark"],
 ] as const;
 
-type Deeds = { onHelp: () => void; onCopied: () => void };
+type Deeds = { onHelp: () => void; onCopied: (text: string, what: string) => void };
+
+/** What the open page shows, for a terminal and for a program. */
+function requestCommands(pathname: string, search: Record<string, unknown>, onCopied: Deeds["onCopied"]): Command[] {
+  const request = requestOf(pathname, search);
+  if (!request) return [];
+  const words = "api request rest http command line program";
+  return [
+    { id: "deck:curl", group: "Deck", title: "Copy as curl", note: request.path, words, act: () => onCopied(curlOf(request, location.origin), "The command") },
+    { id: "deck:python", group: "Deck", title: "Copy as Python", note: request.path, words, act: () => onCopied(pythonOf(request, location.origin), "The program") },
+  ];
+}
 
 /** Everything that may be chosen now; runs are looked for on the server by what was typed. */
 export function useDeckCommands(typed: string, { onHelp, onCopied }: Deeds): { commands: Command[]; isLooking: boolean } {
   const navigate = useNavigate();
+  const { pathname, search } = useLocation();
   const signOut = useSignOut();
   const { setColorScheme } = useMantineColorScheme();
   const runs = useQuery(foundRunsQuery(typed));
@@ -32,7 +45,8 @@ export function useDeckCommands(typed: string, { onHelp, onCopied }: Deeds): { c
   );
   const deck: Command[] = [
     ...THEMES.map(([value, title, words]): Command => ({ id: `theme:${value}`, group: "Deck", title, words, act: () => setColorScheme(value) })),
-    { id: "deck:copy", group: "Deck", title: "Copy the link to this page", words: "share address url", act: onCopied },
+    { id: "deck:copy", group: "Deck", title: "Copy the link to this page", words: "share address url", act: () => onCopied(location.href, "The link") },
+    ...requestCommands(pathname, search, onCopied),
     { id: "deck:keys", group: "Deck", title: "Keyboard", words: "help shortcuts keys", keys: ["?"], act: onHelp },
     { id: "deck:docs", group: "Deck", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
     { id: "deck:admin", group: "Deck", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },

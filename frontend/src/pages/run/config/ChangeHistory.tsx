@@ -1,5 +1,6 @@
 import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
+import { type ReactNode, useState } from "react";
 import { changesQuery } from "@/api/weights";
 import type { RunDetail, RunEvent } from "@/api/types";
 import { Age } from "@/components/Age";
@@ -7,14 +8,36 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
-import { revisionOf } from "@/pages/run/config/revisions";
+import { useMayOperate } from "@/api/session";
+import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
+import { isOver } from "@/theme/chips";
+import { backTo, revisionOf } from "@/pages/run/config/revisions";
 
 const KINDS = [
   ...["created", "status", "settings_changed", "environment_changed", "archived", "epoch_opened"],
   ...["batch_released", "batch_discarded", "trainer_registered", "environment_registered", "fleet_launched"],
 ];
 
-function Entry({ event }: { event: RunEvent }) {
+/** Settings are what this run still follows: one that is over follows none. */
+function Restore({ run, events, place }: { run: RunDetail; events: RunEvent[]; place: number }) {
+  const mayOperate = useMayOperate();
+  const [isOpen, setOpen] = useState(false);
+  const back = isOver(run.status) ? null : backTo(events, place);
+  if (!back) return null;
+  return (
+    <>
+      <Button mt={4} size="compact-xs" variant="default" disabled={!mayOperate} title={mayOperate ? "Set everything again as it was after this" : "Operators and administrators do this"} onClick={() => setOpen(true)}>
+        Restore settings of this time…
+      </Button>
+      {isOpen && <RestoreDialog run={run} back={back} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+/** After these, settings were as nobody has seen them since. */
+const RESTORED = new Set(["created", "settings_changed"]);
+
+function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
   const revisions = revisionOf(event);
   return (
     <li data-change={event.kind}>
@@ -35,6 +58,7 @@ function Entry({ event }: { event: RunEvent }) {
           ))}
         </ul>
       )}
+      {children}
       {event.request_id && <div className="faint tiny mono anywhere">request {visible(event.request_id)}</div>}
     </li>
   );
@@ -43,11 +67,12 @@ function Entry({ event }: { event: RunEvent }) {
 /** Every change of the run's life and settings, newest first. */
 export function ChangeHistory({ run }: { run: RunDetail }) {
   const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(changesQuery(run.name, KINDS));
+  const events = data?.pages.flat() ?? [];
   return (
     <Panel title="Changes" note="who, when, why; newest first" className="span-6">
       {error && <ErrorState title="The changes cannot be read" error={error} />}
       {!data && !error && <Skeletons heights={[240]} />}
-      {data && <ol className="change-list" aria-label="Changes, newest first">{data.pages.flat().map((event) => <Entry key={event.id} event={event} />)}</ol>}
+      {data && <ol className="change-list" aria-label="Changes, newest first">{events.map((event, place) => <Entry key={event.id} event={event}>{RESTORED.has(event.kind) && <Restore run={run} events={events} place={place} />}</Entry>)}</ol>}
       {hasNextPage && (
         <Button variant="default" mt="sm" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
           Older changes

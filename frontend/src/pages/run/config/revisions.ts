@@ -1,5 +1,6 @@
 /** Read what an event says was changed. Pure. */
 
+import type { ChangeRun } from "@/api/runs";
 import type { RunEvent } from "@/api/types";
 
 export type Revision = { name: string; before: string; after: string };
@@ -16,4 +17,31 @@ export function revisionOf(event: Pick<RunEvent, "details">): Revision[] {
   return Object.entries(event.details).flatMap(([name, value]) =>
     isRecord(value) && "before" in value && "after" in value ? [{ name, before: words(value.before), after: words(value.after) }] : [],
   );
+}
+
+/** Settings that may be set on a run that is not over; the type holds this to what the API takes. */
+const SETTINGS: Record<Exclude<keyof ChangeRun, "reason">, true> = {
+  dry_deadline_seconds: true, max_staleness: true, max_age_seconds: true, off_policy_tolerance: true, exact_queue_size: true,
+  lease_seconds: true, lenient: true, advantages: true, drop_zero_variance: true, num_workers: true,
+};
+
+export type PutBack = { changes: ChangeRun; rows: Revision[] };
+
+/** What has to be set for the settings to be again as they were after one event; null where they are. `events` are newest first. */
+export function backTo(events: readonly Pick<RunEvent, "kind" | "details">[], place: number): PutBack | null {
+  const values = new Map<string, { now: unknown; then: unknown }>();
+  for (const { kind, details } of events.slice(0, place)) {
+    if (kind !== "settings_changed") continue;
+    for (const [name, value] of Object.entries(details)) {
+      if (!(name in SETTINGS) || !isRecord(value) || !("before" in value)) continue;
+      const newer = values.get(name);
+      values.set(name, { now: newer ? newer.now : value.after, then: value.before });
+    }
+  }
+  const differing = [...values].filter(([, { now, then }]) => now !== then);
+  if (differing.length === 0) return null;
+  return {
+    changes: Object.fromEntries(differing.map(([name, { then }]) => [name, then])) as ChangeRun,
+    rows: differing.map(([name, { now, then }]) => ({ name, before: words(now), after: words(then) })),
+  };
 }

@@ -1,17 +1,21 @@
-import { Checkbox, Drawer, Select, TextInput } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { Button, Checkbox, Drawer, MultiSelect, Select, TextInput } from "@mantine/core";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type FleetPlace, logQuery } from "@/api/fleet";
 import type { WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
+import { fileName, save } from "@/charts/save";
 import { ErrorState } from "@/components/ErrorState";
 import { clock, visible } from "@/format";
 import { LogLines, type Row } from "@/pages/run/logs/LogLines";
 import { type Level, levelsOf, lineAt, reaches, timeOf } from "@/pages/run/logs/levels";
+import { merged } from "@/pages/run/logs/merged";
 import { chosen, plain, wantedLine } from "@/pages/run/logs/logText";
 
 const LINES = ["100", "300", "1000"];
 const AROUND = ["0", "3", "10"];
+/** Each is read on its node every few seconds. */
+const BESIDE_AT_MOST = 5;
 const LEVEL_OPTIONS = [
   { value: "info", label: "info and above" },
   { value: "warning", label: "warnings and errors" },
@@ -60,6 +64,13 @@ function missedWords(isTimed: boolean, at: number): string {
   return isTimed ? `No line here is of ${moment} or later; the newest stand at the end.` : `The lines of this log say no time, so ${moment} cannot be found.`;
 }
 
+/** Further logs, read like the first one; each as far as it is here. */
+function useBeside(run: string, places: readonly string[], lines: number, follows: boolean) {
+  const asked = places.map((each) => JSON.parse(each) as FleetPlace);
+  const found = useQueries({ queries: asked.map((each) => logQuery(run, each, lines, follows)) });
+  return asked.map((each, i) => ({ name: name(each), lines: (found[i]?.data?.lines ?? []).map(plain), error: found[i]?.error ?? null }));
+}
+
 /** What a process of the fleet wrote last, followed by polling. */
 export default function LogsDrawer({ run, workers, place, at, level: keptLevel, onPlace, onLevel, onClose }: Props) {
   const [ownLevel, setOwnLevel] = useState<Level>();
@@ -71,7 +82,10 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
   const [around, setAround] = useState("0");
   const { data, error, isFetching } = useQuery(logQuery(run, place, Number(lines), follows));
   const isThis = data?.worker === place.worker && data?.slot === place.slot;
-  const read = useMemo(() => (isThis ? data.lines.map(plain) : []), [isThis, data?.lines]);
+  const [besides, setBesides] = useState<string[]>([]);
+  const others = useBeside(run, besides, Number(lines), follows);
+  const own = useMemo(() => (isThis ? data.lines.map(plain) : []), [isThis, data?.lines]);
+  const read = others.length === 0 ? own : merged([{ name: name(place), lines: own }, ...others]);
   const { rows, hasLevels, mark, isTimed } = useMemo(() => lookedThrough(read, { words, around: Number(around), level, at }), [read, words, around, level, at]);
   return (
     <Drawer opened onClose={onClose} position="right" size="xl" title={`Log of ${name(place)}`} closeButtonProps={{ "aria-label": "Close" }}>
@@ -85,6 +99,10 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           value={JSON.stringify(place)}
           onChange={(value) => value && onPlace(JSON.parse(value) as FleetPlace)}
         />
+        <MultiSelect
+          label="Together with" placeholder={besides.length === 0 ? "laid into one by time" : undefined} size="xs" searchable clearable maxValues={BESIDE_AT_MOST}
+          data={places(workers).filter(({ value }) => value !== JSON.stringify(place))} value={besides} onChange={setBesides}
+        />
         <Select label="Lines" size="xs" allowDeselect={false} data={LINES} value={lines} onChange={(value) => value && setLines(value)} />
         <TextInput label="With the words" placeholder="or /an expression/" size="xs" value={words} error={wantedLine(words) ? undefined : "This expression cannot be read."} onChange={(event) => setWords(event.currentTarget.value)} />
         <Select
@@ -92,6 +110,9 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           title={hasLevels ? undefined : "No line of this log names a level"} onChange={(value) => (onLevel ?? setOwnLevel)((value as Level | null) ?? undefined)}
         />
         {(words.trim() || level) && <Select label="Lines around" size="xs" allowDeselect={false} data={AROUND} value={around} onChange={(value) => value && setAround(value)} />}
+        <Button size="xs" variant="default" disabled={rows.length === 0} title="What is shown, as a text file" onClick={() => save(new Blob([rows.map(({ text }) => `${text}\n`).join("")], { type: "text/plain" }), fileName(`${run}-${name(place)}`, "log"))}>
+          Download
+        </Button>
         <Checkbox label="Follow" size="xs" checked={follows} onChange={(event) => setFollows(event.currentTarget.checked)} />
       </div>
       {error ? (
@@ -108,6 +129,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
             )}
             {isThis && data.note && <span className={data.state === "read" ? "" : "held"}> {visible(data.note)}</span>}
           </p>
+          {others.filter(({ error: failed }) => failed).map((each) => <p key={each.name} className="small held" role="note">The log of {each.name} cannot be read now.</p>)}
           {read.length > 0 && !hasLevels && <p className="small faint" role="note">No line of this log names a level, so none is left out.</p>}
           {at !== undefined && read.length > 0 && mark === null && <p className="small held" role="note">{missedWords(isTimed, at)}</p>}
           {isThis && rows.length === 0 && data.state === "read" ? (

@@ -37,7 +37,8 @@ export function reaches(level: Level | null, least: Level): boolean {
   return level === null || LEVELS.indexOf(level) >= LEVELS.indexOf(least);
 }
 
-const TIME = /^\W{0,2}(?:[A-Z]+\s+)?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?\s?(Z|[+-]\d\d:?\d\d)?/;
+// Before it may stand whose line it is, where logs are laid into one.
+const TIME = /^(?:\[(?:manager|worker \d+(?:, slot \d+)?)\] )?\W{0,2}(?:[A-Z]+\s+)?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?\s?(Z|[+-]\d\d:?\d\d)?/;
 
 /** When a line was written, in ms since 1970: the time that it begins with, in UTC where it says no offset; null without one. */
 export function timeOf(line: string): number | null {

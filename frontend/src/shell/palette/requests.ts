@@ -1,0 +1,98 @@
+/** Say what to ask the API for what a page shows, as a line of curl and as lines of Python. Pure. */
+
+import type { paths } from "@/api/schema";
+
+/** Addresses of the API that are read. */
+type Read = { [path in keyof paths]: paths[path] extends { get: object } ? path : never }[keyof paths];
+type Search = Record<string, unknown>;
+type Asked = { path: Read; query?: (search: Search) => Record<string, string> };
+export type Request = { path: string; query: Record<string, string> };
+
+/** What of a page's address the API calls the same, or by another name. */
+const passing = (names: Record<string, string>) => (search: Search): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(names).flatMap(([ours, theirs]) => {
+      const value = search[ours];
+      return typeof value === "string" || typeof value === "number" ? [[theirs, String(value)]] : [];
+    }),
+  );
+
+const DECK: Record<string, Asked> = {
+  "/": { path: "/api/runs" },
+  "/runs": { path: "/api/runs", query: passing({ q: "q", sort: "sort" }) },
+  "/compare": { path: "/api/run-costs", query: passing({ runs: "runs" }) },
+  "/alerts": { path: "/api/alerts" },
+  "/environments": { path: "/api/environments", query: passing({ q: "q", kind: "kind" }) },
+  "/cluster": { path: "/api/cluster" },
+  "/tokens": { path: "/api/tokens" },
+  "/audit": { path: "/api/audit", query: passing({ text: "text", actor: "actor", run: "run", kind: "kind", request: "request", people: "people" }) },
+  "/settings": { path: "/api/deck/kept" },
+  "/runs/new": { path: "/api/run-config-schema" },
+};
+const METRICS = passing({ m: "names", x: "x", from: "from", to: "to" });
+const RUN: Record<string, Asked> = {
+  "": { path: "/api/runs/{run}" },
+  metrics: { path: "/api/runs/{run}/metrics/keys" },
+  queue: { path: "/api/runs/{run}/queue" },
+  environments: { path: "/api/runs/{run}/environments" },
+  fleet: { path: "/api/runs/{run}/fleet" },
+  pipeline: { path: "/api/runs/{run}/pipeline" },
+  trajectories: { path: "/api/runs/{run}/groups" },
+  episodes: { path: "/api/runs/{run}/episodes" },
+  curriculum: { path: "/api/runs/{run}/lessons" },
+  evaluations: { path: "/api/runs/{run}/evaluations" },
+  weights: { path: "/api/runs/{run}/weights" },
+  config: { path: "/api/runs/{run}" },
+  logs: { path: "/api/runs/{run}/events" },
+};
+const OF_RUN = /^\/runs\/([^/]+)(?:\/(.*))?$/;
+const ONE: [RegExp, Read, string][] = [
+  [/^groups\/(\d+)$/, "/api/runs/{run}/groups/{group}", "{group}"],
+  [/^fragments\/(\d+)$/, "/api/runs/{run}/fragments/{fragment}", "{fragment}"],
+];
+
+function ofRun(run: string, tab: string, search: Search): Request | null {
+  for (const [form, path, name] of ONE) {
+    const found = form.exec(tab);
+    if (found?.[1]) return { path: path.replace("{run}", run).replace(name, found[1]), query: {} };
+  }
+  // Charts are asked for by name; without one, all names are.
+  const { names, ...range } = tab === "metrics" ? METRICS(search) : ({} as Record<string, string>);
+  if (names) return { path: `/api/runs/${run}/metrics/lines`, query: { names, ...range } };
+  const asked = RUN[tab];
+  return asked ? { path: asked.path.replace("{run}", run), query: asked.query?.(search) ?? {} } : null;
+}
+
+/** What a page shows, as one request; null where no one request is it. */
+export function requestOf(pathname: string, search: Search): Request | null {
+  const place = pathname === "/" ? "/" : pathname.replace(/\/+$/, "");
+  const asked = DECK[place];
+  if (asked) {
+    const query = asked.query?.(search) ?? {};
+    return place === "/compare" && !query.runs ? null : { path: asked.path, query };
+  }
+  const [, run, tab = ""] = OF_RUN.exec(place) ?? [];
+  return run ? ofRun(run, tab, search) : null;
+}
+
+function addressOf({ path, query }: Request): string {
+  const asked = new URLSearchParams(query).toString();
+  return asked ? `${path}?${asked}` : path;
+}
+
+/** One line for a terminal. */
+export function curlOf(request: Request, origin: string): string {
+  return `curl -H "Authorization: Bearer $ROLLDECK_TOKEN" '${origin}${addressOf(request).replaceAll("'", "%27")}'`;
+}
+
+/** The same for Python's own library. */
+export function pythonOf(request: Request, origin: string): string {
+  return [
+    "import json, os, urllib.request",
+    "",
+    `request = urllib.request.Request(${JSON.stringify(origin + addressOf(request))})`,
+    `request.add_header("Authorization", "Bearer " + os.environ["ROLLDECK_TOKEN"])`,
+    "with urllib.request.urlopen(request) as answer:",
+    "    print(json.dumps(json.load(answer), indent=2))",
+  ].join("\n");
+}
