@@ -49,6 +49,8 @@ class Credential(NamedTuple):
 
     token: str | None
     session_key: str | None
+    address: str | None = None
+    """Where a token was shown from."""
 
 
 def credential_of(scope: dict[str, Any]) -> Credential | None:
@@ -58,13 +60,18 @@ def credential_of(scope: dict[str, Any]) -> Credential | None:
         token = token_in(headers.get(b"authorization", b"").decode("latin-1"))
     except MalformedCredentials:
         return None
-    return Credential(token, scope.get("cookies", {}).get(settings.SESSION_COOKIE_NAME))
+    key = scope.get("cookies", {}).get(settings.SESSION_COOKIE_NAME)
+    # Of sessions it does not matter: sockets of one session share a look at their rights.
+    address = (scope.get("client") or [None])[0] if token else None
+    return Credential(token, key, address)
 
 
 def caller_of(credential: Credential) -> Caller | None:
     """Return whose credential this is, as of now; None if nobody's."""
     if credential.token is not None:
-        token = services.authenticate(text=credential.token, now=timezone.now())
+        token = services.authenticate(
+            text=credential.token, address=credential.address, now=timezone.now()
+        )
         return selectors.caller_of_token(token) if token else None
     key = credential.session_key
     return selectors.caller_of_session(key) if key else None

@@ -43,7 +43,7 @@ from rollouts.trials import TooManyTrials
 from runs import selectors
 from runs.api.bodies import InvalidBody
 from runs.api.sessions import LoginFailed, TooManyLogins
-from runs.core import run_filter
+from runs.core import networks, run_filter
 from runs.core.alert_rules import InvalidRule
 from runs.core.lifecycle import MoveNotAllowed
 from runs.core.places import InvalidPlace
@@ -123,6 +123,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     NoteNotFound: ApiError(404, "not_found", "Not found"),
     notes.NotesChanged: ApiError(409, "notes_changed", "Edited meanwhile"),
     tokens.UnknownScope: ApiError(400, "invalid", "Invalid request"),
+    networks.InvalidNetwork: ApiError(400, "invalid", "Invalid request"),
     tokens.TokenTooShort: ApiError(400, "invalid", "Invalid request"),
     LoginFailed: ApiError(403, "login_failed", "Sign-in failed"),
     TooManyLogins: ApiError(

@@ -41,9 +41,13 @@ class TokenAuthentication(BaseAuthentication):
             raise AuthenticationFailed(str(error)) from error
         if text is None:
             return None
-        token = services.authenticate(text=text, now=timezone.now())
+        token = services.authenticate(
+            text=text, address=request.META.get("REMOTE_ADDR"), now=timezone.now()
+        )
         if token is None:
-            raise AuthenticationFailed("the token is unknown, expired or revoked")
+            raise AuthenticationFailed(
+                "the token is unknown, expired, revoked or not good from this address"
+            )
         return TokenUser(token), token
 
     def authenticate_header(self, request: Request) -> str:

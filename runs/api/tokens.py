@@ -46,6 +46,7 @@ class TokensView(APIView):
             run_id=selectors.run_named(wanted.run).pk if wanted.run else None,
             created_by=person_of(request),
             expires_at=now + timedelta(seconds=lifetime) if lifetime else None,
+            from_networks=wanted.networks,
             now=now,
         )
         minted = TokenMinted(**selectors.token_fields(token), token=text)

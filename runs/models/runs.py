@@ -262,6 +262,9 @@ class ApiToken(models.Model):
     # Of the whole token, which is random enough that a plain hash cannot be reversed.
     token_sha256 = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(default=list, help_text="trainer, env, worker, user, metrics, admin.")
+    networks = models.JSONField(
+        default=list, blank=True, help_text="Addresses that it is good from; empty: all."
+    )
     # Null: the token is good for every run.
     run = models.ForeignKey(
         Run, null=True, blank=True, on_delete=models.CASCADE, related_name="tokens"

@@ -9,6 +9,7 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from runs.core import networks
 from runs.core.rights import SCOPES
 from runs.models import ApiToken, Run
 from runs.rows import first_row
@@ -47,13 +48,16 @@ def mint_token(
     run_id: int | None = None,
     created_by: User | None = None,
     expires_at: datetime | None = None,
+    from_networks: Iterable[str] = (),
     now: datetime,
 ) -> tuple[ApiToken, str]:
     """Return a new token and its text, which is nowhere kept.
 
     Raises:
         UnknownScope: If there is none, or one that no token can have.
+        InvalidNetwork: If it is to be good from what is no address and no network.
     """
+    known = networks.checked(from_networks)
     wanted = sorted(set(scopes))
     if not wanted or not set(wanted) <= set(SCOPES):
         raise UnknownScope(f"scopes are some of {', '.join(SCOPES)}; got {wanted}")
@@ -68,13 +72,14 @@ def mint_token(
         created_by=created_by,
         created_at=now,
         expires_at=expires_at,
+        networks=known,
     )
     record_event(
         run_id=run_id,
         kind="token_minted",
         message=f"token {name} minted for {', '.join(wanted)}",
         actor=f"user:{created_by.get_username()}" if created_by else "platform",
-        details={"token": token.pk},
+        details={"token": token.pk, **({"networks": known} if known else {})},
         now=now,
     )
     return token, text
@@ -123,10 +128,18 @@ def adopt_bootstrap_token(*, text: str, now: datetime) -> ApiToken:
     return token
 
 
-def authenticate(*, text: str, now: datetime) -> ApiToken | None:
-    """Return the live token whose secret is `text`, and note its use; None if there is none."""
+def authenticate(*, text: str, address: str | None, now: datetime) -> ApiToken | None:
+    """Return the live token whose secret is `text`, and note its use; None if there is none.
+
+    Args:
+        text: What was shown.
+        address: Where it was shown from; None where nobody knows, such as a local socket.
+        now: Time of the request.
+    """
     token = first_row(ApiToken, "token_sha256 = %s AND revoked_at IS NULL", [_sha256(text)])
     if token is None or (token.expires_at is not None and token.expires_at <= now):
+        return None
+    if token.networks and not networks.is_within(address, token.networks):
         return None
     if token.run_id is not None:
         token.run = first_row(Run, "id = %s", [token.run_id])

@@ -279,6 +279,8 @@ class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ]
     run: Name | None = None
     expires_in_seconds: Annotated[int, Meta(ge=1, le=10 * 366 * 86_400)] | None = None
+    networks: Annotated[list[Annotated[str, Meta(max_length=60)]], Meta(max_length=20)] = []
+    """Addresses and networks that it is good from, such as 10.0.0.0/8; none: all."""
 
 
 class TokenRow(Struct, frozen=True, kw_only=True):
@@ -289,6 +291,8 @@ class TokenRow(Struct, frozen=True, kw_only=True):
     prefix: str
     scopes: list[str]
     run: str | None
+    networks: list[str]
+    """That it is good from; none: all."""
     created_by: str | None
     created_at: datetime
     expires_at: datetime | None

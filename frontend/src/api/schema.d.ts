@@ -5572,6 +5572,8 @@ export interface components {
             run: string | null;
             /** @default null */
             expires_in_seconds: number | null;
+            /** @default [] */
+            networks: string[];
         };
         /**
          * MixingAnswer
@@ -7177,6 +7179,7 @@ export interface components {
             prefix: string;
             scopes: string[];
             run: string | null;
+            networks: string[];
             created_by: string | null;
             created_at: string;
             expires_at: string | null;
@@ -7194,6 +7197,7 @@ export interface components {
             prefix: string;
             scopes: string[];
             run: string | null;
+            networks: string[];
             created_by: string | null;
             created_at: string;
             expires_at: string | null;

@@ -86,7 +86,7 @@ def test_a_lesson_that_is_denied_is_named_by_its_field(ada: Client, olga: Client
     config = language(lessons={"sums": lesson()})
     spec = config["language"]["lessons"]["sums"]["spec"]
     assert judge(ada, is_allowed=False, reason="too easy", spec=spec).status_code == 204
-    body = {"kind": "language", "name": "talk", "start": False, "config": config}
+    body = {"kind": "fleet", "name": "talk", "start": False, "config": config}
 
     refused = olga.post("/api/runs", body, content_type="application/json")
 

@@ -38,7 +38,7 @@ def test_a_queued_run_gets_a_manager_that_may_speak_for_it() -> None:
     look(run, cluster)
 
     [order] = cluster.orders
-    token = run_services.authenticate(text=order.token, now=NOON)
+    token = run_services.authenticate(text=order.token, address=None, now=NOON)
     assert status(run) is RunStatus.STARTING
     assert order.actor_name == "rolldeck-pole-1"
     assert order.incarnation == fleet(run).incarnation

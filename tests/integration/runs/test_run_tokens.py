@@ -25,8 +25,8 @@ def test_only_the_hash_of_a_token_is_kept() -> None:
 def test_a_token_is_good_until_it_expires_and_not_a_moment_longer() -> None:
     _, text = make_token("env", expires_at=NOON + SECOND)
 
-    assert services.authenticate(text=text, now=NOON) is not None
-    assert services.authenticate(text=text, now=NOON + SECOND) is None
+    assert services.authenticate(text=text, address=None, now=NOON) is not None
+    assert services.authenticate(text=text, address=None, now=NOON + SECOND) is None
 
 
 @pytest.mark.django_db
@@ -37,7 +37,7 @@ def test_a_revoked_token_is_refused_at_once_and_revoking_twice_is_fine() -> None
     for _ in range(2):
         services.revoke_token(token_id=token.pk, actor="user:ada", now=NOON)
 
-    assert services.authenticate(text=text, now=NOON) is None
+    assert services.authenticate(text=text, address=None, now=NOON) is None
     assert run.events.filter(kind="token_revoked").count() == 1
 
 
@@ -48,7 +48,7 @@ def test_a_token_of_an_archived_run_is_refused() -> None:
 
     Run.objects.filter(pk=run.pk).update(archived_at=NOON)
 
-    assert services.authenticate(text=text, now=NOON) is None
+    assert services.authenticate(text=text, address=None, now=NOON) is None
 
 
 @pytest.mark.django_db
@@ -56,7 +56,7 @@ def test_a_token_of_an_archived_run_is_refused() -> None:
 def test_any_other_text_is_no_token(text: str) -> None:
     make_token("env")
 
-    assert services.authenticate(text=text, now=NOON) is None
+    assert services.authenticate(text=text, address=None, now=NOON) is None
 
 
 @pytest.mark.django_db
@@ -64,7 +64,7 @@ def test_a_use_is_noted_at_most_once_a_minute() -> None:
     token, text = make_token("env")
 
     for seconds, noted in [(0, 0), (59, 0), (60, 60), (61, 60)]:
-        services.authenticate(text=text, now=NOON + seconds * SECOND)
+        services.authenticate(text=text, address=None, now=NOON + seconds * SECOND)
         token.refresh_from_db()
         assert token.last_used_at == NOON + noted * SECOND
 
@@ -75,11 +75,11 @@ def test_checking_a_token_brings_its_run_and_writes_nothing(
 ) -> None:
     run = make_run()
     _, text = make_token("env", run=run)
-    services.authenticate(text=text, now=NOON)
+    services.authenticate(text=text, address=None, now=NOON)
 
     # Reading goes past Django's query builder, which counts what is written only.
     with django_assert_num_queries(0):  # type: ignore[operator]
-        token = services.authenticate(text=text, now=NOON)
+        token = services.authenticate(text=text, address=None, now=NOON)
 
         assert token is not None
         assert token.run == run
@@ -109,7 +109,7 @@ def test_the_bootstrap_token_is_adopted_once_however_often_the_deck_starts() -> 
 
     assert first.pk == second.pk
     assert first.scopes == ["admin"]
-    assert services.authenticate(text="sixteen letters!", now=NOON) == first
+    assert services.authenticate(text="sixteen letters!", address=None, now=NOON) == first
 
 
 @pytest.mark.django_db
@@ -119,7 +119,7 @@ def test_a_bootstrap_token_that_was_revoked_stays_revoked() -> None:
 
     services.adopt_bootstrap_token(text="sixteen letters!", now=NOON)
 
-    assert services.authenticate(text="sixteen letters!", now=NOON) is None
+    assert services.authenticate(text="sixteen letters!", address=None, now=NOON) is None
 
 
 @pytest.mark.django_db
@@ -146,3 +146,16 @@ def test_nonsense_is_nobodys_one_time_link(token: str) -> None:
     make_user()
 
     assert services.user_of_one_time_token(token) is None
+
+
+@pytest.mark.django_db
+def test_a_token_is_good_from_its_networks_alone() -> None:
+    _, text = make_token("env", from_networks=["10.0.0.0/8"])
+
+    def is_good(address: str | None) -> bool:
+        return services.authenticate(text=text, address=address, now=NOON) is not None
+
+    assert is_good("10.1.2.3")
+    assert not is_good("192.168.0.1")
+    assert not is_good(None)
+    assert ApiToken.objects.get().last_used_at == NOON

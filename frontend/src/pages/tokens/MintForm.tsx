@@ -36,6 +36,7 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
   const [scopes, setScopes] = useState<string[]>([scope]);
   const [run, setRun] = useState(wanted);
   const [life, setLife] = useState<string>(String(30 * 86_400));
+  const [networks, setNetworks] = useState("");
   const minted = mint.data;
   const fields = mint.error instanceof ApiProblem ? mint.error.fields : [];
   // Only now do commands change: the page below shall not pull this dialog away from under the reader.
@@ -61,7 +62,7 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
           onSubmit={(event) => {
             event.preventDefault();
             mint.mutate(
-              { name, scopes: scopes as Scope[], run: run || null, expires_in_seconds: life ? Number(life) : null },
+              { name, scopes: scopes as Scope[], run: run || null, expires_in_seconds: life ? Number(life) : null, networks: networks.split(/[\s,]+/).filter(Boolean) },
               { onSuccess: onMinted },
             );
           }}
@@ -76,6 +77,7 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
               </Stack>
             </Checkbox.Group>
             <TextInput label="Run" description="Good for this run alone; empty for all." value={run} error={wrong("run")} onChange={(event) => setRun(event.currentTarget.value)} />
+            <TextInput label="Addresses" description="Good from these alone: addresses or networks such as 10.0.0.0/8; empty for all." spellCheck={false} value={networks} error={wrong("networks")} onChange={(event) => setNetworks(event.currentTarget.value)} />
             <Select label="Good for" data={LIVES} value={life} allowDeselect={false} onChange={(value) => setLife(value ?? "")} />
             {mint.isError && fields.length === 0 && <ErrorState title="The token was not created" error={mint.error} />}
             <Group justify="flex-end">

@@ -43,7 +43,10 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
                 </td>
                 <td><span className={`chip tone-${tone}`}>{word}</span></td>
                 <td>{token.scopes.map((scope) => <span key={scope} className="tag">{scope}</span>)}</td>
-                <td className="wide-only soft">{token.run ?? "all"}</td>
+                <td className="wide-only soft">
+                  {token.run ?? "all"}
+                  {token.networks.length > 0 && <div className="mono tiny anywhere" title="Good from these addresses alone">from {token.networks.map(visible).join(", ")}</div>}
+                </td>
                 <td className="wide-only soft">{token.expires_at ? utc(token.expires_at).slice(0, 16) : "never"}</td>
                 <td className="wide-only soft">{token.last_used_at ? <Age at={token.last_used_at} suffix=" ago" /> : "never"}</td>
                 <td className="wide-only soft"><Age at={token.created_at} suffix=" ago" />{token.created_by && ` by ${visible(token.created_by)}`}</td>

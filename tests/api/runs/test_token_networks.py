@@ -1,0 +1,40 @@
+"""A token that was stolen is good from nowhere but where it belongs."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.factories import make_run, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def mint(networks: list[str]) -> Any:
+    client = Client()
+    client.force_login(make_user(username="ada", role="admin"))
+    body = {"name": "the lab's", "scopes": ["admin"], "networks": networks}
+    return client.post("/api/tokens", body, content_type="application/json")
+
+
+def test_a_token_is_refused_from_elsewhere() -> None:
+    make_run(name="alpha")
+    minted = mint(["10.0.0.0/8", "192.168.1.7"]).json()
+    headers = {"Authorization": f"Bearer {minted['token']}"}
+
+    def status(address: str) -> int:
+        answer = Client().get("/api/runs/alpha", headers=headers, REMOTE_ADDR=address)
+        return int(answer.status_code)
+
+    assert minted["networks"] == ["10.0.0.0/8", "192.168.1.7/32"]
+    assert [status(address) for address in ("10.2.3.4", "192.168.1.7")] == [200, 200]
+    assert [status(address) for address in ("127.0.0.1", "192.168.1.8", "")] == [401, 401, 401]
+
+
+def test_what_is_no_network_is_refused_by_its_field() -> None:
+    answer = mint(["10.0.0.0/8", "the lab"])
+
+    assert answer.status_code == 400
+    (error,) = answer.json()["errors"]
+    assert error["field"] == "networks"
+    assert "the lab" in error["message"]

@@ -1,0 +1,36 @@
+"""A token may be good from some addresses only."""
+
+import pytest
+
+from runs.core.networks import InvalidNetwork, checked, is_within
+
+
+def test_addresses_and_networks_are_kept_shortly_and_once() -> None:
+    assert checked([" 10.0.0.0/8", "192.168.1.7", "10.0.0.0/8", "fd00::/8"]) == [
+        "10.0.0.0/8",
+        "192.168.1.7/32",
+        "fd00::/8",
+    ]
+
+
+@pytest.mark.parametrize("entry", ["", "everywhere", "10.0.0.1/8", "10.0.0.0/33", "::1::"])
+def test_what_is_no_network_is_named(entry: str) -> None:
+    with pytest.raises(InvalidNetwork, match="no address"):
+        checked([entry])
+
+
+@pytest.mark.parametrize(
+    ("address", "is_in"),
+    [
+        ("10.9.8.7", True),
+        ("::ffff:10.9.8.7", True),
+        ("11.0.0.1", False),
+        ("fd00::5", True),
+        ("fe80::5", False),
+        ("", False),
+        (None, False),
+        ("unix:", False),
+    ],
+)
+def test_only_what_is_within_is_let_in(address: str | None, is_in: bool) -> None:
+    assert is_within(address, ["10.0.0.0/8", "fd00::/8"]) is is_in
