@@ -38,7 +38,9 @@ function overlay(name, lines, look, placeOf) {
   const shown = lines.filter((line) => !look.hidden.includes(line.run) && line.x.length);
   const drawn = shown.map((line) => ({ ...line, y: look.smooth ? smoothed(line.last, look.smooth) : line.last }));
   const [first, end] = extent(drawn.flatMap((line) => [line.x[0], line.x.at(-1)]));
-  const { least, up, isShown } = scaleOf(drawn.flatMap((line) => line.y), look.logarithmic.includes(name));
+  const values = drawn.flatMap((line) => line.y);
+  const [bottom, top] = extent(values);
+  const { least, up, isShown } = scaleOf(values, look.logarithmic.includes(name));
   const across = (x) => (end > first ? PAD + ((x - first) / (end - first)) * (WIDE - 2 * PAD) : WIDE / 2);
   const told = drawn.map((line) => `${line.run} ${number(line.last.findLast((value) => value !== null) ?? null)}`).join(", ");
   const svg = make("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", role: "img", "aria-label": `${name}, last values: ${told || "none"}`, class: "overlay" });
@@ -54,7 +56,7 @@ function overlay(name, lines, look, placeOf) {
       number(line.last.findLast((value) => value !== null) ?? null), number(extent(low)[0]), number(extent(high)[1]), number(line.samples),
     ];
   });
-  const notes = [look.logarithmic.includes(name) ? "log axis" : "", look.smooth ? `smoothed by ${look.smooth}` : "", `over ${look.x === "amount" ? "data served" : look.x === "step" ? "train steps" : look.x === "time" ? "time" : "seconds since the run began"}`].filter(Boolean).join(", ");
+  const notes = [look.logarithmic.includes(name) ? "log axis" : "", look.smooth ? `smoothed by ${look.smooth}` : "", `over ${look.x === "amount" ? "data served" : look.x === "step" ? "train steps" : look.x === "time" ? "time" : "seconds since the run began"}`, first === null ? "" : `x from ${number(first)} to ${number(end)}, y from ${number(bottom)} to ${number(top)}`].filter(Boolean).join(", ");
   return make("section", { class: "panel", "data-metric": name, "aria-label": name }, make("h3", {}, name), svg, make("p", { class: "soft" }, notes), table(`Figures of ${name}`, ["run", "last", "least", "greatest", "samples"], rows, true));
 }
 
