@@ -27,7 +27,9 @@ COPY frontend/templates frontend/templates
 COPY --from=dashboard /app/frontend/dist frontend/dist
 
 FROM source AS web
-RUN pip install -c constraints.txt -e '.[s3,tracing]'
+# Compiled here once, and not by every process at every start.
+RUN pip install -c constraints.txt -e '.[s3,tracing]' \
+    && python -m compileall -q platform client runs buffer rollouts frontend
 # As config/embedded/parts.py says of its web processes.
 ENV MALLOC_MMAP_THRESHOLD_=33554432 \
     MALLOC_TRIM_THRESHOLD_=67108864
@@ -39,7 +41,8 @@ FROM source AS worker
 # For GPUs, name the index of the torch build that fits the driver, for example
 #   docker build --target worker --build-arg PIP_EXTRA_INDEX_URL=…
 ARG PIP_EXTRA_INDEX_URL=""
-RUN pip install -c constraints.txt -e '.[fleet,archive,s3,tracing]'
+RUN pip install -c constraints.txt -e '.[fleet,archive,s3,tracing]' \
+    && python -m compileall -q platform client runs buffer rollouts frontend
 USER rolldeck
 EXPOSE 6379
 CMD ["celery", "--app=config", "worker", "--concurrency=2"]

