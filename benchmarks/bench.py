@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ class Bench:
         alone: Leave the peer out; nothing that is measured is kept.
         profiler: Watches our web processes; the peer is left out too.
         say: Shows one line of progress.
+        prepare: Makes the data folder of a deck's PostgreSQL; None lets each deck make its own.
     """
 
     pairs: int = 5
@@ -41,13 +43,16 @@ class Bench:
     alone: bool = False
     profiler: Profiler | None = None
     say: Say = print
+    prepare: Callable[[Path], None] | None = None
     machine: str = field(default="", init=False)
     _used: dict[str, dict[str, list[float]]] = field(default_factory=dict, init=False)
 
     @contextlib.contextmanager
     def deck(self, *, settings: Mapping[str, str] | None = None) -> Iterator[Deck]:
         """Give a fresh deck of ours, some of its settings changed."""
-        with running_deck(web_workers=self.web_workers, settings=settings) as deck:
+        with running_deck(
+            web_workers=self.web_workers, settings=settings, prepare=self.prepare
+        ) as deck:
             self.machine = describe(postgres=deck.postgres_version(), data_folder=deck.var)
             if self.profiler is not None:
                 self.profiler.watch(deck.web_pids)

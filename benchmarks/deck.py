@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -148,17 +148,23 @@ class Deck(AtroposApi):
 
 @contextlib.contextmanager
 def running_deck(
-    *, web_workers: int | None = None, settings: Mapping[str, str] | None = None
+    *,
+    web_workers: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    prepare: Callable[[Path], None] | None = None,
 ) -> Iterator[Deck]:
     """Start a deck on an empty folder, and stop it and remove the folder at the end.
 
     Args:
         web_workers: Web processes; None is what a deck takes by itself.
         settings: Environment variables that differ from a newcomer's.
+        prepare: Makes the data folder of PostgreSQL; None lets the deck itself make it.
     """
     var = Path(tempfile.mkdtemp(prefix="rolldeck-bench-"))
     port = processes.free_port()
     url = f"http://127.0.0.1:{port}"
+    if prepare is not None:
+        prepare(var / "postgres")
     try:
         with processes.server(
             [sys.executable, "manage.py", "up"],

@@ -1,8 +1,8 @@
 """Keep the database that a new deck has, so that tests need not make it again each time.
 
 The migrations take seconds, and dozens of decks begin with them. What they lead to is kept beside
-pytest's own cache, under a name made of all that it comes from. Decks that tests start as people
-do, with `manage.py up` or `demo` in an empty folder, still make their own.
+pytest's own cache, under a name made of all that it comes from. One deck and one demo still begin
+with an empty folder, as people's do: the first tests of test_up.py and test_demo.py.
 """
 
 import fcntl

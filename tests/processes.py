@@ -5,12 +5,16 @@ from pathlib import Path
 
 
 def is_gone(pid: int) -> bool:
-    """Return whether a process has ended, or has only to be reaped by its parent."""
+    """Return whether a process has ended, or has only to be reaped by its parent.
+
+    Its first thread may end before the others; until they have, its sockets are open.
+    """
+    process = Path("/proc", str(pid))
     try:
-        stat = Path("/proc", str(pid), "stat").read_text()
+        state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+        return state == "X" or (state == "Z" and len(list((process / "task").iterdir())) == 1)
     except OSError:  # no such file, or the process ended while it was read
         return True
-    return stat.rpartition(")")[2].split()[0] in "ZX"
 
 
 def wait_until_gone(pid: int, *, seconds: float = 10) -> None:

@@ -62,7 +62,7 @@ class RayNodes:
         """Start a node and wait until it has joined; `temp` is its folder of temporary files."""
         words = ["start", "--block", f"--address={self.address}", f"--num-cpus={cpus:g}"]
         words += [f"--resources={json.dumps(resources)}", "--num-gpus=0", "--disable-usage-stats"]
-        words += [f"--node-ip-address={ray_head.LOOPBACK}"]
+        words += [f"--node-ip-address={ray_head.LOOPBACK}", "--include-log-monitor=false"]
         words += ["--min-worker-port=0", "--max-worker-port=0"]
         command = Command(
             name=f"node-{name}",

@@ -47,14 +47,14 @@ def groups_left() -> list[str]:
 def test_reserved_seats_are_spread_or_packed_and_given_back_at_the_end(
     nodes: RayNodes, tmp_path: Path, placement: str, taken: int
 ) -> None:
-    wishes = {"num_workers": 4, "num_cpus_per_worker": 0.5, "placement": placement}
+    wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}
     with small_fleet(nodes.address, tmp_path, name=placement, **wishes) as fleet:
         eventually(fleet.runs)
         found = spread_of(nodes, fleet)
         reserved = groups_left()
 
     assert len(found) == taken, found
-    assert sum(found.values()) == 4
+    assert sum(found.values()) == 2
     assert len(reserved) == 1
     eventually(lambda: not groups_left() and free_cpus() == 4)
 
@@ -89,7 +89,7 @@ def test_a_reservation_outlives_the_process_of_its_manager(nodes: RayNodes, tmp_
 
 
 def test_a_manager_takes_no_cpu_of_its_own(nodes: RayNodes, tmp_path: Path) -> None:
-    wishes = {"num_workers": 4, "num_cpus_per_worker": 1}
+    wishes = {"num_workers": 2, "num_cpus_per_worker": 2}
     with small_fleet(nodes.address, tmp_path, name="full", **wishes) as fleet:
         eventually(fleet.runs)
 

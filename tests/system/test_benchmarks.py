@@ -4,13 +4,19 @@ import pytest
 
 from benchmarks.bench import Bench
 from benchmarks.rows import p2_batch, p6_delivery, p10_live, p12_generation
+from tests.prepared import copy_database
 
 pytestmark = pytest.mark.system
 
 
+def tiny_bench(said: list[str]) -> Bench:
+    """Return benchmarks that only show that everything works."""
+    return Bench(pairs=1, tiny=True, alone=True, say=said.append, prepare=copy_database)
+
+
 def test_rows_are_measured_on_a_real_deck() -> None:
     said: list[str] = []
-    bench = Bench(pairs=1, tiny=True, alone=True, say=said.append)
+    bench = tiny_bench(said)
 
     batches = p2_batch.ROW.result(bench)
     delivery = p6_delivery.ROW.result(bench)
@@ -25,13 +31,13 @@ def test_rows_are_measured_on_a_real_deck() -> None:
 
 
 def test_groups_are_generated_from_a_checkpoint() -> None:
-    bench = Bench(pairs=1, tiny=True, alone=True, say=lambda _: None)
+    bench = tiny_bench([])
 
     assert p12_generation.ROW.result(bench)["ours"] > 0
 
 
 def test_live_pages_are_told_of_changes_while_groups_come_in() -> None:
-    bench = Bench(pairs=1, tiny=True, alone=True, say=lambda _: None)
+    bench = tiny_bench([])
 
     found = p10_live.ROW.result(bench)
 

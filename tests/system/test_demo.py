@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.deck import ROOT, environment, free_port, wait_until
+from tests.prepared import copy_database
 from tests.system.test_up import living
 
 pytestmark = pytest.mark.system
@@ -36,6 +37,7 @@ def test_the_demo_reaches_its_mark_and_ends(tmp_path: Path) -> None:
 
 
 def test_a_demo_that_misses_its_mark_says_so(tmp_path: Path) -> None:
+    copy_database(tmp_path / "postgres")
     done = subprocess.run(
         [*DEMO, "--exit", "--limit-seconds", "1"],
         cwd=ROOT,
@@ -53,6 +55,7 @@ def test_a_demo_that_misses_its_mark_says_so(tmp_path: Path) -> None:
 
 
 def test_the_link_signs_in_once_and_ctrl_c_ends_everything(tmp_path: Path) -> None:
+    copy_database(tmp_path / "postgres")
     port = free_port()
     log = tmp_path / "demo.log"
     with log.open("wb") as out:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.deck import ROOT, environment, free_port, wait_until
+from tests.prepared import copy_database
 from tests.system.test_up import living
 
 pytestmark = pytest.mark.system
@@ -44,6 +45,7 @@ SMALL = {
 def test_lessons_graduate_on_a_real_fleet(tmp_path: Path) -> None:
     config = tmp_path / "small.json"
     config.write_text(json.dumps(SMALL))
+    copy_database(tmp_path / "var" / "postgres")
 
     done = subprocess.run(
         [sys.executable, "manage.py", "demo", "grpo", "--exit", "--config", str(config)],

@@ -51,7 +51,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
     """A deck without runs that takes no bodies above a megabyte; it stays as it is."""
     var = tmp_path_factory.mktemp("shared")
     copy_database(var / "postgres")
-    with ready_deck(var, free_port(), ROLLDECK_MAX_BODY_BYTES="1000000") as deck:
+    more = {"ROLLDECK_MAX_BODY_BYTES": "1000000", "RAY_ADDRESS": NO_RAY}
+    with ready_deck(var, free_port(), **more) as deck:
         yield deck
 
 
@@ -130,14 +131,14 @@ def test_a_deck_that_was_stopped_or_killed_leaves_nothing_running_and_finds_ever
         deck.process.wait()
         wait_until(lambda: not living(tmp_path), seconds=30, what="no process is left")
 
-    with ready_deck(tmp_path, port) as deck:
+    with ready_deck(tmp_path, port, RAY_ADDRESS=NO_RAY) as deck:
         names = {run["name"] for run in deck.get("/api/runs")["results"]}
         assert names == {"before-the-stop", "before-the-kill"}
 
 
 def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
     copy_database(tmp_path / "postgres")
-    with ready_deck(tmp_path, free_port()) as deck:
+    with ready_deck(tmp_path, free_port(), RAY_ADDRESS=NO_RAY) as deck:
         wait_until_every_part_is_ready(deck)
         for words in [
             ("config.web",),

@@ -52,6 +52,7 @@ def command(
         f"--num-cpus={cpus}",
         f"--temp-dir={temp_folder}",
         "--include-dashboard=false",
+        "--include-log-monitor=false",  # it would only pass on to drivers what nobody there reads
         "--disable-usage-stats",
         # Any free port, so that several decks live beside each other.
         "--min-worker-port=0",
