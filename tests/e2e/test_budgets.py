@@ -55,10 +55,10 @@ def test_the_first_page_loads_little_script_and_none_from_elsewhere(
 
 
 def test_an_idle_tab_takes_next_to_nothing(context: BrowserContext, deck: Deck) -> None:
-    deck.post("/api/runs", {"name": "idle", "kind": "outside", "start": True})
+    run = deck.new_run("idle")
     page = context.new_page()
     sign_in(page, USERNAME)
-    page.goto("/runs/idle")
+    page.goto(f"/runs/{run}")
     expect(page.locator("[data-live=live]")).to_be_visible()
     page.wait_for_load_state("networkidle")
     traffic = Traffic(page)

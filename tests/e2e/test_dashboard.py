@@ -150,13 +150,12 @@ def test_the_keyboard_reaches_help_filter_and_runs(at_home: Page) -> None:
     expect(page.get_by_label("Filter runs by name, state or environment")).to_be_focused()
 
 
-@pytest.mark.parametrize("place", ["/runs", "/runs/new", "/runs/on-a-phone"])
+@pytest.mark.parametrize("place", ["/runs", "/runs/new", "/runs/{run}"])
 def test_nothing_is_wider_than_a_phone(signed_in: Page, deck: Deck, place: str) -> None:
     page = signed_in
-    if place.endswith("/on-a-phone"):
-        deck.post("/api/runs", {"name": "on-a-phone", "preset": "cartpole"})
+    run = deck.new_run("on-a-phone", kind="fleet", preset="cartpole", start=False)
     page.set_viewport_size({"width": 360, "height": 800})
-    page.goto(place)
+    page.goto(place.format(run=run))
     page.get_by_role("heading", level=1).wait_for()
 
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -169,13 +168,13 @@ AS_TEXT = "<b id=hostile>wrong seed</b> ⟨U+202E⟩gnp.exe⟨U+202C⟩ ⟨U+001
 
 def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(signed_in: Page, deck: Deck) -> None:
     page = signed_in
-    deck.post("/api/runs", {"name": "to-be-killed", "kind": "outside", "start": True})
-    page.goto("/runs/to-be-killed")
+    run = deck.new_run("to-be-killed")
+    page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Kill").click()
-    dialog = page.get_by_role("dialog", name="Kill to-be-killed?")
+    dialog = page.get_by_role("dialog", name=f"Kill {run}?")
     dialog.get_by_label("Reason").fill(HOSTILE)
     expect(dialog.get_by_role("button", name="Kill")).to_be_disabled()
-    dialog.get_by_label("Type to-be-killed to go on").fill("to-be-killed")
+    dialog.get_by_label(f"Type {run} to go on").fill(run)
     dialog.get_by_role("button", name="Kill").click()
 
     page.locator("[data-status=stopped]").wait_for()
@@ -186,9 +185,9 @@ def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(signed_in: Page, dec
 
 
 def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, deck: Deck) -> None:
-    deck.post("/api/runs", {"name": "only-to-look-at", "kind": "outside", "start": True})
+    run = deck.new_run("only-to-look-at")
     sign_in(page, VIEWER)
-    page.goto("/runs/only-to-look-at")
+    page.goto(f"/runs/{run}")
     pause = page.get_by_role("button", name="Pause", exact=True)
 
     expect(pause).to_be_disabled()

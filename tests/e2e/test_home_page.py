@@ -83,14 +83,14 @@ def test_a_run_that_fails_shows_at_once_in_the_bell_and_at_home(
     page.goto("/")
     bell = page.locator("[data-open-alerts]")
     expect(bell).to_be_visible()
-    deck.post("/api/runs", {"name": "no-spec", "preset": "cartpole"})
+    run = deck.new_run("no-spec", kind="fleet", preset="cartpole", start=False)
     in_the_shell(
         deck,
         "from runs.models import Run;"
-        "Run.objects.filter(name='no-spec').update(status='failed', status_reason='no seat')",
+        f"Run.objects.filter(name={run!r}).update(status='failed', status_reason='no seat')",
     )
 
-    line = page.get_by_text("no-spec failed: no seat")
+    line = page.get_by_text(f"{run} failed: no seat")
     expect(line).to_be_visible(timeout=40_000)
     expect(bell).to_have_accessible_name(re.compile(r"^Alerts: \d+ error"))
     line.click()
@@ -101,10 +101,10 @@ def test_home_says_how_the_machines_are_and_who_changed_what(
     signed_in: Page, seeded_deck: Deck
 ) -> None:
     page = signed_in
-    seeded_deck.post("/api/runs", {"name": "changed-lately", "kind": "outside", "start": True})
+    run = seeded_deck.new_run("changed-lately")
     page.goto("/")
     changes = page.get_by_role("region", name="Recent changes")
-    expect(changes).to_contain_text("changed-lately", timeout=30_000)
+    expect(changes).to_contain_text(run, timeout=30_000)
     cluster = page.get_by_role("region", name="Cluster")
     expect(cluster.locator("[data-cluster]")).to_have_text(re.compile(r"\w"))
     expect(cluster).to_contain_text("Disk free")

@@ -172,9 +172,8 @@ def test_a_key_looks_further_back(signed_in: Page, seeded_deck: Deck) -> None:
 
 
 def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, deck: Deck) -> None:
-    outside_run(deck, "noted")
-    page = signed_in
-    page.goto("/runs/noted")
+    page, run = signed_in, deck.new_run("noted")
+    page.goto(f"/runs/{run}")
     notes = page.get_by_role("region", name="Notes", exact=True)
     notes.get_by_role("button", name="Write notes").click()
     hostile = """<img src=x onerror="document.title='owned'"> [go](javascript:alert(1))"""
@@ -196,7 +195,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     notes.get_by_role("button", name="Edit notes").click()
     notes.get_by_label("Notes", exact=True).fill("mine")
     theirs = {"text": "theirs", "revision": 1}
-    assert deck.http.put("/api/runs/noted/notes", json=theirs).status_code == 200
+    assert deck.http.put(f"/api/runs/{run}/notes", json=theirs).status_code == 200
     page.reload()
     expect(notes.locator("[data-conflict]")).to_contain_text("wrote revision 2 meanwhile")
     expect(notes.get_by_label("What they wrote")).to_have_text("theirs")
@@ -205,7 +204,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     notes.get_by_role("button", name="Save notes").click()
     expect(shown).to_contain_text("theirs")
     expect(shown).to_contain_text("mine")
-    assert deck.get("/api/runs/noted/notes")["revision"] == 3
+    assert deck.get(f"/api/runs/{run}/notes")["revision"] == 3
 
     notes.get_by_role("button", name="History").click()
     page.get_by_role("menuitem", name=re.compile("^Revision 1 by ada")).click()
@@ -214,11 +213,10 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
 
 
 def test_tags_are_given_in_the_header(signed_in: Page, deck: Deck) -> None:
-    outside_run(deck, "labelled")
-    page = signed_in
-    page.goto("/runs/labelled")
+    page, run = signed_in, deck.new_run("labelled")
+    page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Add tags").click()
-    dialog = page.get_by_role("dialog", name="Tags of labelled")
+    dialog = page.get_by_role("dialog", name=f"Tags of {run}")
     dialog.get_by_label("Tags").fill("header-tag")
     page.keyboard.press("Enter")
     dialog.get_by_label("Reason").fill("to find it again")
@@ -227,5 +225,5 @@ def test_tags_are_given_in_the_header(signed_in: Page, deck: Deck) -> None:
     expect(page.get_by_role("link", name="header-tag")).to_be_visible()
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("button", name="Link copied")).to_be_visible()
-    event, *_ = deck.get("/api/runs/labelled/events?kinds=tagged")["results"]
+    event, *_ = deck.get(f"/api/runs/{run}/events?kinds=tagged")["results"]
     assert event["reason"] == "to find it again"

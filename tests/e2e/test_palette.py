@@ -68,23 +68,22 @@ def test_a_run_and_its_tabs_are_reached_by_a_few_letters(
 def test_what_changes_a_run_is_asked_about_first_and_gives_the_focus_back(
     signed_in: Page, deck: Deck
 ) -> None:
-    page = signed_in
-    deck.post("/api/runs", {"name": "by-palette", "kind": "outside", "start": True})
-    page.goto("/runs/by-palette")
+    page, run = signed_in, deck.new_run("by-palette")
+    page.goto(f"/runs/{run}")
     page.get_by_role("link", name="Metrics").focus()
 
     opened(page)
     page.keyboard.type("kill")
-    expect(chosen(page)).to_contain_text("Kill by-palette")
+    expect(chosen(page)).to_contain_text(f"Kill {run}")
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="Kill by-palette?")
+    dialog = page.get_by_role("dialog", name=f"Kill {run}?")
     expect(dialog).to_be_visible()
     page.keyboard.press("Control+k")  # never above a dialog
     expect(page.get_by_role("combobox", name="Go to a place")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(page.get_by_role("link", name="Metrics")).to_be_focused()
-    assert deck.get("/api/runs/by-palette")["status"] == "running"
+    assert deck.get(f"/api/runs/{run}")["status"] == "running"
 
 
 def test_it_changes_the_theme_copies_the_link_and_opens_the_help(

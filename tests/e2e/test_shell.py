@@ -104,14 +104,13 @@ def test_a_broken_address_leads_to_a_page_that_helps(
 
 
 def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, deck: Deck) -> None:
-    page = signed_in
-    deck.post("/api/runs", {"name": "wants-data", "kind": "outside", "start": True})
-    page.goto("/runs/wants-data/environments")
+    page, run = signed_in, deck.new_run("wants-data")
+    page.goto(f"/runs/{run}/environments")
     command = page.locator(".command code")
     expect(command).to_contain_text("env:$ROLLDECK_TOKEN@")
     page.get_by_role("button", name="Make one and fill it in").click()
     dialog = page.get_by_role("dialog", name="Create a token")
-    expect(dialog.get_by_label("Name")).to_have_value("env of wants-data")
+    expect(dialog.get_by_label("Name")).to_have_value(f"env of {run}")
     dialog.get_by_role("button", name="Create the token").click()
     token = page.get_by_role("dialog").locator("[data-token]").inner_text()
     page.get_by_role("button", name="Done").click()
@@ -140,9 +139,9 @@ def test_the_time_of_a_run_is_taken_along_as_a_trace(signed_in: Page, seeded_dec
 
 
 def test_what_somebody_was_writing_outlives_their_session(page: Page, deck: Deck) -> None:
-    deck.post("/api/runs", {"name": "half-explained", "kind": "outside", "start": True})
+    run = deck.new_run("half-explained")
     sign_in(page, OPERATOR)
-    page.goto("/runs/half-explained")
+    page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Drain").click()
     page.get_by_role("dialog").get_by_label("Reason").fill("the paper is out, so")
     key = next(each["value"] for each in page.context.cookies() if each["name"] == "sessionid")

@@ -10,14 +10,9 @@ from tests.deck import Deck
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def start(deck: Deck, name: str) -> None:
-    deck.post("/api/runs", {"name": name, "kind": "outside", "start": True})
-
-
 def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, deck: Deck) -> None:
-    page = signed_in
-    start(deck, "steered")
-    page.goto("/runs/steered")
+    page, run = signed_in, deck.new_run("steered")
+    page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Pause", exact=True).click()
     page.locator("[data-status=paused]").wait_for()
     page.locator("[data-undo]").click()
@@ -26,7 +21,7 @@ def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, deck: Deck) -> None
 
     # A drained run is over: it is asked about, and the reason is kept.
     page.get_by_role("button", name="Drain").click()
-    dialog = page.get_by_role("dialog", name="Drain steered?")
+    dialog = page.get_by_role("dialog", name=f"Drain {run}?")
     dialog.get_by_label("Reason").fill("good enough")
     dialog.get_by_role("button", name="Drain").click()
     # Nothing is queued, so the drain is over as soon as somebody looks.
@@ -41,45 +36,43 @@ def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, deck: Deck) -> None
 
 
 def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, deck: Deck) -> None:
-    page = signed_in
-    start(deck, "to-kill")
-    page.goto("/runs/to-kill")
+    page, run = signed_in, deck.new_run("to-kill")
+    page.goto(f"/runs/{run}")
     page.locator("[data-verb=kill]").focus()
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="Kill to-kill?")
+    dialog = page.get_by_role("dialog", name=f"Kill {run}?")
     kill = dialog.get_by_role("button", name="Kill")
     # Keys that come before the cursor does would be nobody's.
     expect(dialog.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("out of patience")
     expect(kill).to_be_disabled()
-    dialog.get_by_label("Type to-kill to go on").fill("to-kil")
+    dialog.get_by_label(f"Type {run} to go on").fill(run[:-1])
     expect(kill).to_be_disabled()
-    page.keyboard.type("l")
+    page.keyboard.type(run[-1])
     page.keyboard.press("Enter")
 
     page.locator("[data-status=stopped]").wait_for()
     (event,) = [
         one
-        for one in deck.get("/api/runs/to-kill/events?kinds=status")["results"]
+        for one in deck.get(f"/api/runs/{run}/events?kinds=status")["results"]
         if one["details"]["verb"] == "kill"
     ]
     assert (event["actor"], event["reason"]) == ("user:ada", "out of patience")
 
 
 def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, deck: Deck) -> None:
-    page = signed_in
-    start(deck, "to-reset")
-    before = deck.get("/api/runs/to-reset")["id"]
-    page.goto("/runs/to-reset")
+    page, run = signed_in, deck.new_run("to-reset")
+    before = deck.get(f"/api/runs/{run}")["id"]
+    page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Reset").click()
-    dialog = page.get_by_role("dialog", name="Reset to-reset?")
+    dialog = page.get_by_role("dialog", name=f"Reset {run}?")
     dialog.get_by_label("Reason").fill("another tokenizer")
-    dialog.get_by_label("Type to-reset to go on").fill("to-reset")
+    dialog.get_by_label(f"Type {run} to go on").fill(run)
     with page.expect_response("**/reset") as answer:
         dialog.get_by_role("button", name="Reset").click()
 
     assert answer.value.status == 200
-    assert deck.get("/api/runs/to-reset")["id"] != before
+    assert deck.get(f"/api/runs/{run}")["id"] != before
 
 
 def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
@@ -134,16 +127,15 @@ def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_deck: 
 
 
 def test_a_pause_can_be_given_its_reason_first(signed_in: Page, deck: Deck) -> None:
-    page = signed_in
-    start(deck, "explained")
-    page.goto("/runs/explained")
+    page, run = signed_in, deck.new_run("explained")
+    page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Say why first").click()
-    dialog = page.get_by_role("dialog", name="Pause explained?")
+    dialog = page.get_by_role("dialog", name=f"Pause {run}?")
     dialog.get_by_label("Reason").fill("the disk is swapped")
     dialog.get_by_role("button", name="Pause").click()
 
     page.locator("[data-status=paused]").wait_for()
-    assert deck.get("/api/runs/explained")["status_reason"] == "the disk is swapped"
+    assert deck.get(f"/api/runs/{run}")["status_reason"] == "the disk is swapped"
 
 
 def test_limits_are_moved_where_one_sees_what_they_hold_back(

@@ -76,12 +76,11 @@ def test_one_walks_through_the_list_by_keys_and_opens_a_group(
 
 
 def test_a_run_without_groups_says_how_to_get_one(deck: Deck, signed_in: Page) -> None:
-    outside_run(deck, "nothing-yet")
-    page = signed_in
-    page.goto("/runs/nothing-yet/trajectories")
+    page, run = signed_in, deck.new_run("nothing-yet")
+    page.goto(f"/runs/{run}/trajectories")
 
     expect(page.get_by_role("heading", name="No trajectories yet")).to_be_visible()
-    expect(page.get_by_text(f"{deck.url}/atropos/nothing-yet/scored_data")).to_be_visible()
+    expect(page.get_by_text(f"{deck.url}/atropos/{run}/scored_data")).to_be_visible()
 
 
 def test_it_works_on_a_small_screen(groups: list[int], signed_in: Page) -> None:
