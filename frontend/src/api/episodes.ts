@@ -2,7 +2,10 @@
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
 import type { EpisodeSummary } from "@/api/types";
+
+type Schemas = components["schemas"];
 
 const OFTEN_MS = 5000;
 const SELDOM_MS = 30_000;
@@ -14,6 +17,42 @@ export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolea
     queryFn: (): Promise<EpisodeSummary> =>
       body(api.GET("/api/runs/{run}/episodes/summary", { params: { path: { run }, query: { seconds } } })),
     refetchInterval: goesOn ? (seconds > 300 ? SELDOM_MS : OFTEN_MS) : false,
+    placeholderData: (shown) => shown,
+  });
+}
+
+export type EpisodeSpread = Schemas["EpisodeSpread"];
+export type EpisodeOutliers = Schemas["EpisodeOutliers"];
+export type EpisodeFind = Schemas["EpisodeFind"];
+export type Measure = EpisodeSpread["of"];
+export type AskedSpread = { of: Measure; task?: string; mode?: "train" | "eval" };
+
+/** How returns or lengths are spread over the life of a run. */
+export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: boolean) {
+  return queryOptions({
+    queryKey: ["episode-spread", run, asked],
+    queryFn: (): Promise<EpisodeSpread> => body(api.GET("/api/runs/{run}/episodes/spread", { params: { path: { run }, query: asked } })),
+    refetchInterval: goesOn && SELDOM_MS,
+    placeholderData: (shown) => shown,
+  });
+}
+
+/** Which workers' episodes are unlike the others', and which episodes stand out. */
+export function episodeOutliersQuery(run: string, seconds: number, goesOn: boolean) {
+  return queryOptions({
+    queryKey: ["episode-outliers", run, seconds],
+    queryFn: (): Promise<EpisodeOutliers> => body(api.GET("/api/runs/{run}/episodes/outliers", { params: { path: { run }, query: { seconds } } })),
+    refetchInterval: goesOn && SELDOM_MS,
+    placeholderData: (shown) => shown,
+  });
+}
+
+/** The newest reports that have an episode in a range. */
+export function episodeMatchesQuery(run: string, of: Measure, least: number, most: number) {
+  return queryOptions({
+    queryKey: ["episode-matches", run, of, least, most],
+    queryFn: async (): Promise<EpisodeFind[]> =>
+      (await body(api.GET("/api/runs/{run}/episodes/matches", { params: { path: { run }, query: { of, least, most } } }))).results,
     placeholderData: (shown) => shown,
   });
 }

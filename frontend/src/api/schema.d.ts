@@ -1159,6 +1159,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs/{run}/episodes/matches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return the newest reports with an episode whose return or length is in a range. */
+        get: operations["episodes_matches"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/episodes/outliers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return recent episodes by worker, who is unlike the others, and the extreme ones. */
+        get: operations["episodes_outliers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/episodes/spread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Return how returns or lengths are spread over the life of a run. */
+        get: operations["episodes_spread"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runs/{run}/episodes/summary": {
         parameters: {
             query?: never;
@@ -4348,6 +4399,29 @@ export interface components {
             reason: string;
         };
         /**
+         * EpisodeFind
+         * @description A report that has an episode which somebody looks for.
+         */
+        EpisodeFind: {
+            /** @enum {unknown} */
+            kind: "highest" | "longest" | "lowest" | "match";
+            value: number;
+            report: number;
+            at: string;
+            worker: number;
+            environment: string;
+            /** @enum {unknown} */
+            mode: "eval" | "train";
+            policy_step: number;
+        };
+        /**
+         * EpisodeMatches
+         * @description The newest reports that have an episode in a range, at most 20.
+         */
+        EpisodeMatches: {
+            results: components["schemas"]["EpisodeFind"][];
+        };
+        /**
          * EpisodeMeans
          * @description Means of episodes that came to an end of their own.
          */
@@ -4355,6 +4429,15 @@ export interface components {
             total_return: number;
             discounted_return: number;
             length: number;
+        };
+        /**
+         * EpisodeOutliers
+         * @description What stands out among the episodes of the last seconds, of the newest 20,000 reports.
+         */
+        EpisodeOutliers: {
+            seconds: number;
+            workers: components["schemas"]["EpisodesOfWorker"][];
+            extremes: components["schemas"]["EpisodeFind"][];
         };
         /**
          * EpisodePart
@@ -4400,6 +4483,22 @@ export interface components {
             env_steps_total: number;
             served_steps: number;
             recent_return_mean: number | null;
+        };
+        /**
+         * EpisodeSpread
+         * @description How a number is spread over the life of a run, in bins of equal width.
+         */
+        EpisodeSpread: {
+            /** @enum {unknown} */
+            unit: "episodes" | "groups";
+            /** @enum {unknown} */
+            of: "length" | "return";
+            least: number | null;
+            most: number | null;
+            columns: components["schemas"]["SpreadColumn"][];
+            tasks: components["schemas"]["TaskSpread"][];
+            counted: number;
+            is_sampled: boolean;
         };
         /**
          * EpisodeSummary
@@ -4456,6 +4555,18 @@ export interface components {
          */
         Episodes: {
             results: components["schemas"]["EpisodeRow"][];
+        };
+        /**
+         * EpisodesOfWorker
+         * @description What the training episodes of one worker came to.
+         */
+        EpisodesOfWorker: {
+            worker: number;
+            episodes: number;
+            return_mean: number;
+            length_mean: number;
+            aborted_share: number;
+            deviations: components["schemas"]["WorkerDeviation"][];
         };
         /**
          * ErrorFrame
@@ -7027,6 +7138,14 @@ export interface components {
             end: number;
         };
         /**
+         * SpreadColumn
+         * @description A stretch of time; all are equally long.
+         */
+        SpreadColumn: {
+            at: string;
+            counts: number[];
+        };
+        /**
          * StacksRequest
          * @description Somebody wants to see what a worker's threads are at; answered as a log is, by its id.
          */
@@ -7152,6 +7271,20 @@ export interface components {
             worker: string;
             epoch: number;
             policy_step: number;
+        };
+        /**
+         * TaskSpread
+         * @description One environment or lesson, over the life of the run.
+         */
+        TaskSpread: {
+            task: string;
+            /** @enum {unknown} */
+            mode: "eval" | "train";
+            counted: number;
+            mean: number;
+            p10: number;
+            p50: number;
+            p90: number;
         };
         /**
          * TensorSpec
@@ -7448,6 +7581,16 @@ export interface components {
             incarnation: string;
             /** @default  */
             reason: string;
+        };
+        /**
+         * WorkerDeviation
+         * @description A mean of one worker that is far from those of the others.
+         */
+        WorkerDeviation: {
+            /** @enum {unknown} */
+            measure: "aborted_share" | "length_mean" | "return_mean";
+            median: number;
+            score: number;
         };
         /**
          * WorkerEnding
@@ -11828,6 +11971,180 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Episodes"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    episodes_matches: {
+        parameters: {
+            query: {
+                least: number;
+                most: number;
+                /** @description `return` if absent. */
+                of?: "length" | "return";
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeMatches"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    episodes_outliers: {
+        parameters: {
+            query?: {
+                /** @description How far back; 1 to 86400, 300 if absent. */
+                seconds?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeOutliers"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    episodes_spread: {
+        parameters: {
+            query?: {
+                /** @description Only training, or evaluation. */
+                mode?: "eval" | "train";
+                /** @description `return` if absent. */
+                of?: "length" | "return";
+                /** @description Only this environment or lesson. */
+                task?: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeSpread"];
                 };
             };
             400: {

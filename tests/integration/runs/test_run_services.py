@@ -237,3 +237,16 @@ def test_the_event_of_a_move_that_was_rolled_back_is_not_kept() -> None:
     run.refresh_from_db()
     assert run.status == RunStatus.RUNNING
     assert not RunEvent.objects.filter(kind="status").exists()
+
+
+@pytest.mark.django_db
+def test_a_run_says_when_it_was_started_the_last_time() -> None:
+    run = make_run(kind="outside", status=RunStatus.DRAFT)
+    assert run.started_at is None
+
+    started = ask(run, RunVerb.START)
+    paused = services.ask(
+        run_id=run.pk, verb=RunVerb.PAUSE, actor="user:alice", now=LATER + timedelta(hours=1)
+    )
+
+    assert started.started_at == paused.started_at == LATER

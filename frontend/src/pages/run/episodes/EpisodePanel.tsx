@@ -142,7 +142,7 @@ function Over({ summary }: { summary: EpisodeSummary }) {
 function Nothing({ run, span }: { run: RunDetail; span: SpanChoice }) {
   const words = SPAN_WORDS[span];
   if (ENDED.has(run.status)) {
-    return <EmptyState title={`No episode ended in the last ${words}`}>The run is {run.status}. Its curves above keep what was.</EmptyState>;
+    return <EmptyState title={`No episode ended in the last ${words}`}>The run is {run.status}. The spread and the curves below keep what was.</EmptyState>;
   }
   return (
     <EmptyState

@@ -2,12 +2,19 @@ import "@/pages/run/episodes/episodes.css";
 import { useRun } from "@/pages/run/RunContext";
 import { EpisodeCharts } from "@/pages/run/episodes/EpisodeCharts";
 import { EpisodePanel } from "@/pages/run/episodes/EpisodePanel";
+import { LessonSuccess } from "@/pages/run/episodes/LessonSuccess";
+import { OutliersPanel } from "@/pages/run/episodes/OutliersPanel";
+import { SpreadPanel } from "@/pages/run/episodes/SpreadPanel";
 
-/** What recent episodes came to, and each as it ended. */
+/** What recent episodes came to and who had them, how all were spread, and each as it ended. */
 export function EpisodesTab() {
+  const { run } = useRun();
   return (
     <div className="charts">
-      <EpisodePanel run={useRun().run} />
+      <EpisodePanel run={run} />
+      <SpreadPanel run={run} />
+      <LessonSuccess run={run} />
+      {run.kind !== "outside" && <OutliersPanel run={run} />}
       <EpisodeCharts />
     </div>
   );

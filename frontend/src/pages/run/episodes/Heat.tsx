@@ -1,0 +1,49 @@
+import { useMemo } from "react";
+import type { EpisodeSpread } from "@/api/episodes";
+import { dayAndClock, number } from "@/format";
+import { cellsOf, spokenHeat } from "@/pages/run/episodes/heat";
+
+const [WIDTH, HEIGHT] = [480, 160];
+
+type Props = { name: string; spread: EpisodeSpread; least: number | undefined; most: number | undefined };
+
+/** A number over the life of a run: the darker, the more of what ended then had it. */
+export function Heat({ name, spread, least, most }: Props) {
+  const { columns } = spread;
+  const cells = useMemo(() => cellsOf(columns), [columns]);
+  const bins = columns[0]?.counts.length ?? 1;
+  const [across, up] = [WIDTH / Math.max(1, columns.length), HEIGHT / bins];
+  const [low, high] = [spread.least ?? 0, spread.most ?? 0];
+  const isOut = (bin: number) => {
+    const width = (high - low) / bins;
+    return (least !== undefined && low + (bin + 1) * width < least) || (most !== undefined && low + bin * width > most);
+  };
+  return (
+    <figure className="heat">
+      <div className="heat-scale tiny faint" aria-hidden="true">
+        <span>{number(spread.most)}</span>
+        <span>{number(spread.least)}</span>
+      </div>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${name} over time, ${spokenHeat(spread)}`}>
+        {cells.map(({ column, bin, count, part }) => (
+          <rect
+            key={`${column} ${bin}`}
+            x={column * across}
+            y={HEIGHT - (bin + 1) * up}
+            width={across}
+            height={up}
+            // The faintest cell still stands out from an empty one.
+            fillOpacity={0.15 + 0.85 * part}
+            className={isOut(bin) ? "heat-out" : "heat-cell"}
+          >
+            <title>{`${dayAndClock(columns[column]?.at)}, ${number(low + (bin * (high - low)) / bins)} to ${number(low + ((bin + 1) * (high - low)) / bins)}: ${number(count)}`}</title>
+          </rect>
+        ))}
+      </svg>
+      <div className="heat-times tiny faint" aria-hidden="true">
+        <span>{dayAndClock(columns[0]?.at)}</span>
+        <span>{dayAndClock(columns.at(-1)?.at)}</span>
+      </div>
+    </figure>
+  );
+}

@@ -1,0 +1,38 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { lessonsQuery } from "@/api/lessons";
+import type { RunDetail } from "@/api/types";
+import { Panel } from "@/components/Panel";
+import { StateChip } from "@/components/StateChip";
+import { count, percent } from "@/format";
+import { useRun } from "@/pages/run/RunContext";
+
+/** How often each lesson succeeds, in training and where it was evaluated. */
+export function LessonSuccess({ run }: { run: RunDetail }) {
+  const { curriculum } = useRun();
+  const { data } = useQuery({ ...lessonsQuery(run.name, curriculum?.revision ?? 0), enabled: run.kind === "language" });
+  if (run.kind !== "language" || !data || data.results.length === 0) return null;
+  return (
+    <Panel title="Success by lesson" aside={<Link to="/runs/$name/curriculum" params={{ name: run.name }} className="small">Curriculum</Link>} className="span-12">
+      <div className="table-scroll">
+        <table className="table" aria-label="Success by lesson">
+          <thead>
+            <tr><th>Lesson</th><th>State</th><th className="num">Training</th><th className="num">Evaluated</th><th className="num">Episodes</th><th className="num">Truncated</th></tr>
+          </thead>
+          <tbody>
+            {data.results.map((row) => (
+              <tr key={row.name} data-lesson={row.name}>
+                <td className="anywhere"><Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ lesson: [row.name] }}>{row.name}</Link></td>
+                <td><StateChip state={row.status} since={row.changed_at} /></td>
+                <td className="num" title="As the strategy sees it">{percent(row.success)}</td>
+                <td className="num">{row.evaluation?.figures ? percent(row.evaluation.figures.success.estimate) : "–"}</td>
+                <td className="num">{count(row.samples)}</td>
+                <td className="num">{percent(row.truncated_share)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}

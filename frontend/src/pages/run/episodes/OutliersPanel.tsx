@@ -1,0 +1,120 @@
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type EpisodeOutliers, episodeOutliersQuery } from "@/api/episodes";
+import { groupsQuery } from "@/api/groups";
+import type { RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { Skeletons } from "@/components/Skeletons";
+import { count, number, percent, policyStep } from "@/format";
+import { Finds } from "@/pages/run/episodes/Finds";
+import { unlikeText } from "@/pages/run/episodes/heat";
+import { plain } from "@/pages/viewer/hostile";
+import { isOver } from "@/theme/chips";
+
+const route = getRouteApi("/shell/runs/$name/episodes");
+const SHOWN = 12;
+
+/** Those that are unlike the others first, then by their number. */
+function inOrder(workers: EpisodeOutliers["workers"]) {
+  return [...workers].sort((a, b) => b.deviations.length - a.deviations.length || a.worker - b.worker);
+}
+
+function Workers({ run, workers }: { run: RunDetail; workers: EpisodeOutliers["workers"] }) {
+  const unlike = workers.filter(({ deviations }) => deviations.length > 0).length;
+  return (
+    <>
+      <p className="small soft" role="status">
+        {workers.length < 4 ? "Fewer than four workers: none can be told from the others." : unlike === 0 ? `None of ${number(workers.length)} workers is unlike the others.` : `${number(unlike)} of ${number(workers.length)} workers ${unlike === 1 ? "is" : "are"} unlike the others.`}
+      </p>
+      <div className="table-scroll">
+        <table className="table" aria-label="Episodes by worker">
+          <thead>
+            <tr><th>Worker</th><th className="num">Episodes</th><th className="num">Return</th><th className="num">Length</th><th className="num">Aborted</th><th>Unlike the others</th></tr>
+          </thead>
+          <tbody>
+            {inOrder(workers).slice(0, SHOWN).map((row) => (
+              <tr key={row.worker} data-unlike={row.deviations.length > 0 || undefined}>
+                <td><Link to="/runs/$name/fleet" params={{ name: run.name }} search={{ worker: row.worker }}>w{row.worker}</Link></td>
+                <td className="num">{number(row.episodes)}</td>
+                <td className="num">{number(row.return_mean)}</td>
+                <td className="num">{number(row.length_mean)}</td>
+                <td className="num">{percent(row.aborted_share)}</td>
+                <td>
+                  {row.deviations.length === 0 ? (
+                    <span className="faint">no</span>
+                  ) : (
+                    <span className="held"><span aria-hidden="true">▲ </span>{row.deviations.map(unlikeText).join(", ")}</span>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {workers.length > SHOWN && <p className="faint small">{number(workers.length - SHOWN)} more, of which none is less like the others. <Link to="/runs/$name/fleet" params={{ name: run.name }}>All workers</Link></p>}
+    </>
+  );
+}
+
+const ORDERS = [
+  ["score", "Highest scores"],
+  ["-score", "Lowest scores"],
+  ["length", "Longest"],
+] as const;
+
+/** The groups at one end of the run, each with the way into the viewer. */
+function Groups({ run, sort, title }: { run: RunDetail; sort: string; title: string }) {
+  const { data, error } = useQuery(groupsQuery(run.name, { sort }, undefined, 5));
+  if (error) return <ErrorState title="These groups cannot be listed" error={error} />;
+  return (
+    <div className="table-scroll">
+      <table className="table" aria-label={title}>
+        <thead><tr><th>{title}</th><th className="num">Score</th><th className="num">Tokens</th><th className="num">Version</th><th className="num">Came in</th></tr></thead>
+        <tbody>
+          {data?.results.map((group) => (
+            <tr key={group.id} data-group={group.id}>
+              <td>
+                <Link to="/runs/$name/groups/$group" params={{ name: run.name, group: String(group.id) }} search={{ sort }} className="strong clipped">
+                  {group.excerpt ? plain(group.excerpt) : `Group ${group.id}`}
+                </Link>
+              </td>
+              <td className="num">{number(group.score_mean)}</td>
+              <td className="num">{count(group.longest_tokens)}</td>
+              <td className="num">{group.policy_step === null ? "–" : policyStep(group.policy_step)}</td>
+              <td className="num"><Age at={group.received_at} suffix=" ago" /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Who is unlike the others lately, and which episodes are the extremes. */
+export function OutliersPanel({ run }: { run: RunDetail }) {
+  const { span = 300 } = route.useSearch();
+  const { data, error } = useQuery(episodeOutliersQuery(run.name, span, !isOver(run.status)));
+  const isOfFleet = run.kind === "fleet";
+  return (
+    <>
+      <Panel title="Workers" note="training episodes of the time above" className="span-12">
+        {error && <ErrorState title="Workers cannot be compared" error={error} />}
+        {!data && !error && <Skeletons heights={[120]} />}
+        {data && data.workers.length === 0 && <p className="faint small">No training episode ended in that time.</p>}
+        {data && data.workers.length > 0 && <Workers run={run} workers={data.workers} />}
+      </Panel>
+      {isOfFleet ? (
+        <Panel title="Extremes" note="of the time above" className="span-12">
+          {data && data.extremes.length === 0 && <p className="faint small">No episode ended in that time.</p>}
+          {data && data.extremes.length > 0 && <Finds run={run} finds={data.extremes} label="Extreme episodes" value="Value" />}
+        </Panel>
+      ) : (
+        <Panel title="Extremes" note="groups of the whole run" className="span-12">
+          <div className="extremes">{ORDERS.map(([sort, title]) => <Groups key={sort} run={run} sort={sort} title={title} />)}</div>
+        </Panel>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,131 @@
+import { NativeSelect, SegmentedControl } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type EpisodeSpread, episodeMatchesQuery, episodeSpreadQuery } from "@/api/episodes";
+import type { RunDetail } from "@/api/types";
+import { ErrorState } from "@/components/ErrorState";
+import { Panel } from "@/components/Panel";
+import { Skeletons } from "@/components/Skeletons";
+import { number, visible } from "@/format";
+import { Finds } from "@/pages/run/episodes/Finds";
+import { Heat } from "@/pages/run/episodes/Heat";
+import { barsOf, groupsBetween } from "@/pages/run/episodes/heat";
+import type { EpisodesSearch } from "@/pages/run/episodes/search";
+import { Histogram } from "@/pages/run/trajectories/Histogram";
+import { wordsOf } from "@/pages/run/words";
+import { isOver } from "@/theme/chips";
+
+const route = getRouteApi("/shell/runs/$name/episodes");
+const keyOf = ({ mode, task }: EpisodeSpread["tasks"][number]) => `${mode} ${task}`;
+
+function nameOf(run: RunDetail, spread: Pick<EpisodeSpread, "unit" | "of">): string {
+  if (spread.unit === "groups") return spread.of === "return" ? "Mean score of a group" : "Tokens of a group's longest sequence";
+  return spread.of === "return" ? "Return of an episode" : `Length of an episode in ${wordsOf(run.kind).length}`;
+}
+
+/** What is in the range that was brushed over: groups as a list of their own, episodes of a fleet by their reports. */
+function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSpread; search: EpisodesSearch }) {
+  const { least, most } = search;
+  const isBrushed = least !== undefined || most !== undefined;
+  const range = { least: least ?? spread.least ?? 0, most: most ?? spread.most ?? 0 };
+  const isOfFleet = spread.unit === "episodes";
+  const { data, error } = useQuery({ ...episodeMatchesQuery(run.name, spread.of, range.least, range.most), enabled: isBrushed && isOfFleet });
+  if (!isBrushed) return <p className="faint small">Brush over the bars, or type both ends, to see what lies between.</p>;
+  if (!isOfFleet) {
+    const lesson = run.kind === "language" ? search.task?.replace(/^\w+ /, "") : undefined;
+    return (
+      <p>
+        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={groupsBetween(spread.of, least, most, lesson)} className="strong">
+          Show the groups from {number(range.least)} to {number(range.most)}
+        </Link>
+      </p>
+    );
+  }
+  if (error) return <ErrorState title="These episodes cannot be found" error={error} />;
+  if (!data) return <Skeletons heights={[80]} />;
+  if (data.length === 0) return <p className="faint small">None of the newest 20,000 reports has such an episode.</p>;
+  return <Finds run={run} finds={data} label="Newest episodes in the range" value={spread.of === "return" ? "Return" : "Length"} />;
+}
+
+/** One line for each environment or lesson; pressing it draws it alone. */
+function Tasks({ spread, chosen, onChoose }: { spread: EpisodeSpread; chosen: string | undefined; onChoose: (key: string | undefined) => void }) {
+  if (spread.tasks.length === 0) return null;
+  return (
+    <div className="table-scroll">
+      <table className="table" aria-label="By environment">
+        <thead>
+          <tr><th>{spread.unit === "groups" ? "Lesson or environment" : "Environment"}</th><th className="num">Counted</th><th className="num">Mean</th><th className="num">p10</th><th className="num">Median</th><th className="num">p90</th></tr>
+        </thead>
+        <tbody>
+          {spread.tasks.map((task) => (
+            <tr key={keyOf(task)} data-selected={chosen === keyOf(task) || undefined}>
+              <td className="anywhere">
+                <button type="button" className="link-button" aria-pressed={chosen === keyOf(task)} onClick={() => onChoose(chosen === keyOf(task) ? undefined : keyOf(task))}>
+                  {visible(task.task || "no environment")}
+                </button>
+                {task.mode === "eval" && <span className="faint small"> evaluation</span>}
+              </td>
+              <td className="num">{number(task.counted)}</td>
+              <td className="num">{number(task.mean)}</td>
+              <td className="num">{number(task.p10)}</td>
+              <td className="num">{number(task.p50)}</td>
+              <td className="num">{number(task.p90)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** How returns or lengths are spread over the life of the run, and what lies in a part of them. */
+export function SpreadPanel({ run }: { run: RunDetail }) {
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const { of = "return", task, least, most } = search;
+  const look = (changes: Partial<EpisodesSearch>) => void navigate({ search: (old) => ({ ...old, ...changes }), replace: true, resetScroll: false });
+  const [mode, name] = task ? [task.split(" ", 1)[0] as "train" | "eval", task.replace(/^\w+ /, "")] : [undefined, undefined];
+  const { data, error } = useQuery(episodeSpreadQuery(run.name, { of, mode, task: name }, !isOver(run.status)));
+  const note = data && `${data.is_sampled ? "a sample of " : ""}${number(data.counted)} ${data.unit}`;
+  return (
+    <Panel
+      title="Spread over time"
+      note={note}
+      className="span-12"
+      aside={
+        <>
+          {data && data.tasks.length > 1 && (
+            <NativeSelect
+              size="xs"
+              aria-label="Only one environment"
+              value={task ?? ""}
+              data={[{ value: "", label: "all" }, ...data.tasks.map((each) => ({ value: keyOf(each), label: `${visible(each.task || "no environment")}${each.mode === "eval" ? ", evaluation" : ""}` }))]}
+              onChange={(event) => look({ task: event.currentTarget.value || undefined, least: undefined, most: undefined })}
+            />
+          )}
+          <SegmentedControl
+            size="xs"
+            aria-label="What is spread"
+            data={[{ value: "return", label: "Return" }, { value: "length", label: "Length" }]}
+            value={of}
+            onChange={(value) => look({ of: value === "length" ? "length" : undefined, least: undefined, most: undefined })}
+          />
+        </>
+      }
+    >
+      {error && <ErrorState title="The spread cannot be shown" error={error} />}
+      {!data && !error && <Skeletons heights={[180]} />}
+      {data && data.counted === 0 && <p className="faint small">Nothing has ended yet.</p>}
+      {data && data.counted > 0 && (
+        <>
+          <div className="spread">
+            <Heat name={nameOf(run, data)} spread={data} least={least} most={most} />
+            <Histogram label={nameOf(run, data)} bins={barsOf(data)} least={least} most={most} onChange={(low, high) => look({ least: low, most: high })} />
+          </div>
+          <Brushed run={run} spread={data} search={search} />
+          <Tasks spread={data} chosen={task} onChoose={(key) => look({ task: key, least: undefined, most: undefined })} />
+        </>
+      )}
+    </Panel>
+  );
+}

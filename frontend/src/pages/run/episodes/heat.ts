@@ -1,0 +1,57 @@
+/** Turn a spread over time into what is drawn of it. Pure. */
+
+import type { EpisodeFind, EpisodeSpread } from "@/api/episodes";
+import type { GroupQuery, ScoreBins } from "@/api/groups";
+import { number, percent } from "@/format";
+
+export type Cell = { column: number; bin: number; count: number; part: number };
+
+/** Cells that hold something, each with its part of the fullest cell of its column: few episodes are as plain as many. */
+export function cellsOf(columns: EpisodeSpread["columns"]): Cell[] {
+  return columns.flatMap(({ counts }, column) => {
+    const fullest = Math.max(...counts);
+    return counts.flatMap((count, bin) => (count > 0 ? [{ column, bin, count, part: count / fullest }] : []));
+  });
+}
+
+/** All of the time together, as bars to brush over; nothing where nothing was counted. */
+export function barsOf({ columns, least, most }: Pick<EpisodeSpread, "columns" | "least" | "most">): ScoreBins | undefined {
+  if (least === null || most === null) return undefined;
+  const counts = columns.reduce<number[]>((sum, { counts: mine }) => mine.map((count, bin) => count + (sum[bin] ?? 0)), []);
+  return { least, most, counts };
+}
+
+/** The spread in a sentence, for readers aloud: where the middle of each third of the time is. */
+export function spokenHeat({ columns, least, most }: Pick<EpisodeSpread, "columns" | "least" | "most">): string {
+  if (least === null || most === null || columns.length === 0) return "nothing yet";
+  const third = Math.ceil(columns.length / 3);
+  const words = ["at first", "then", "at last"].map((when, part) => {
+    const bars = barsOf({ columns: columns.slice(part * third, (part + 1) * third), least, most });
+    const total = bars?.counts.reduce((sum, count) => sum + count, 0) ?? 0;
+    if (!bars || total === 0) return `${when} nothing`;
+    let seen = 0;
+    const middle = bars.counts.findIndex((count) => (seen += count) >= total / 2);
+    return `${when} the middle is near ${number(least + ((middle + 0.5) * (most - least)) / bars.counts.length)}`;
+  });
+  return `from ${number(least)} to ${number(most)}: ${words.join(", ")}`;
+}
+
+/** The list of groups that was brushed over. */
+export function groupsBetween(of: EpisodeSpread["of"], least: number | undefined, most: number | undefined, lesson: string | undefined): GroupQuery {
+  const range = of === "return" ? { score_min: least, score_max: most } : { length_min: least, length_max: most };
+  return { ...range, ...(lesson ? { lesson: [lesson] } : {}) };
+}
+
+/** The fragments that a worker made with the version of an episode: the nearest to it that is kept. */
+export function fragmentsOf({ worker, policy_step }: Pick<EpisodeFind, "worker" | "policy_step">): GroupQuery {
+  const versions = policy_step >= -1 ? { version_min: policy_step, version_max: policy_step } : {};
+  return { q: `w${worker}-`, ...versions };
+}
+
+const MEASURES = { return_mean: "return", length_mean: "length", aborted_share: "aborted" } as const;
+
+/** How a worker is unlike the others: `return far below the others' 191`. */
+export function unlikeText({ measure, median, score }: { measure: keyof typeof MEASURES; median: number; score: number }): string {
+  const middle = measure === "aborted_share" ? percent(median) : number(median);
+  return `${MEASURES[measure]} far ${score < 0 ? "below" : "above"} the others' ${middle}`;
+}

@@ -1,0 +1,121 @@
+"""Show how episodes are spread, and what stands out among them."""
+
+import math
+from typing import Final, cast
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter as Parameter
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts.selectors import episode_spread as selectors
+from rollouts.selectors.episode_spread import Measure
+from rollouts.wire.episodes import EpisodeMatches, EpisodeOutliers, EpisodeSpread
+from runs.api import bodies
+from runs.api.openapi import problems
+from runs.api.permissions import Readers
+from runs.selectors import run_named
+
+_OF: Final = Parameter("of", enum=["return", "length"], description="`return` if absent.")
+_MODES: Final = ("", "train", "eval")
+
+
+def _measure(request: Request) -> Measure:
+    of = request.query_params.get("of", "return")
+    if of not in ("return", "length"):
+        raise bodies.InvalidBody("of", "must be return or length")
+    return cast("Measure", of)
+
+
+def _end(request: Request, name: str) -> float:
+    """Return one end of a range.
+
+    Raises:
+        InvalidBody: If it is no finite number.
+    """
+    try:
+        value = float(request.query_params.get(name, ""))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise bodies.InvalidBody(name, "must be a finite number")
+    return value
+
+
+class EpisodeSpreadView(APIView):
+    """How episodes are spread."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_spread",
+        parameters=[
+            _OF,
+            Parameter("task", description="Only this environment or lesson."),
+            Parameter("mode", enum=["train", "eval"], description="Only training, or evaluation."),
+        ],
+        responses={200: EpisodeSpread, **problems(400, 401, 403, 404)},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return how returns or lengths are spread over the life of a run."""
+        mode = request.query_params.get("mode", "")
+        if mode not in _MODES:
+            raise bodies.InvalidBody("mode", "must be train or eval")
+        found = selectors.episode_spread(
+            run_named(run),
+            of=_measure(request),
+            task=request.query_params.get("task", ""),
+            mode=mode,
+        )
+        return bodies.answer(found)
+
+
+class EpisodeOutliersView(APIView):
+    """What stands out among recent episodes."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_outliers",
+        parameters=[
+            Parameter("seconds", int, description="How far back; 1 to 86400, 300 if absent.")
+        ],
+        responses={200: EpisodeOutliers, **problems(400, 401, 403, 404)},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return recent episodes by worker, who is unlike the others, and the extreme ones."""
+        seconds = bodies.whole_number(request, "seconds", default=300, at_least=1, at_most=86_400)
+        found = selectors.episode_outliers(
+            run_named(run).pk, seconds=seconds or 1, now=timezone.now()
+        )
+        return bodies.answer(found)
+
+
+class EpisodeMatchesView(APIView):
+    """Episodes in a range."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_matches",
+        parameters=[
+            _OF,
+            Parameter("least", float, required=True),
+            Parameter("most", float, required=True),
+        ],
+        responses={200: EpisodeMatches, **problems(400, 401, 403, 404)},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Return the newest reports with an episode whose return or length is in a range."""
+        least, most = _end(request, "least"), _end(request, "most")
+        if least > most:
+            raise bodies.InvalidBody("least", "must not be above most")
+        found = selectors.episodes_between(
+            run_named(run).pk, of=_measure(request), least=least, most=most
+        )
+        return bodies.answer(EpisodeMatches(results=found))

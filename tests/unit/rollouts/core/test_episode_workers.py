@@ -1,0 +1,34 @@
+"""Workers whose episodes are unlike those of the others."""
+
+from rollouts.core.episode_workers import WorkerEpisodes, deviations
+
+
+def worker(number: int, *, episodes: int = 20, **means: float) -> WorkerEpisodes:
+    usual = {"return_mean": 100.0 + number, "length_mean": 50.0, "aborted_share": 0.0}
+    return WorkerEpisodes(worker=number, episodes=episodes, **(usual | means))
+
+
+def test_workers_that_are_alike_are_left_out() -> None:
+    assert deviations([worker(number) for number in range(8)]) == {}
+
+
+def test_a_mean_far_from_the_middle_is_told_with_its_side() -> None:
+    found = deviations([*(worker(number) for number in range(7)), worker(7, return_mean=20.0)])
+
+    assert list(found) == [7]
+    assert [(one.measure, one.score < 0) for one in found[7]] == [("return_mean", True)]
+
+
+def test_one_that_differs_from_all_that_agree_exactly_is_seen() -> None:
+    found = deviations([*(worker(n) for n in range(7)), worker(7, aborted_share=0.4)])
+
+    assert [one.measure for one in found[7]] == ["aborted_share"]
+    assert found[7][0].median == 0.0
+
+
+def test_few_workers_have_no_middle_and_few_episodes_say_nothing() -> None:
+    far = worker(3, return_mean=-900.0)
+    assert deviations([worker(0), worker(1), far]) == {}
+
+    few = worker(3, return_mean=-900.0, episodes=4)
+    assert deviations([*(worker(number) for number in range(3)), worker(4), few]) == {}
