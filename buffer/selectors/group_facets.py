@@ -21,7 +21,12 @@ _VALUES: Final = {
     "state": "g.state",
     "reason": "NULLIF(g.drop_reason, '')",
 }
-_NUMBERS: Final = {"score": "g.score_mean", "length": "g.longest_tokens::float8"}
+_NUMBERS: Final = {
+    "score": "g.score_mean",
+    "length": "g.longest_tokens::float8",
+    "version": "g.policy_step::float8",
+    "step": "b.ordinal::float8",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,6 +237,9 @@ def test_facets_count_what_each_choice_would_show(deck: Deck) -> None:
     scores = found["histograms"]["score"]
     assert (scores["least"], scores["most"], sum(scores["counts"])) == (0.1, 0.9, 2)
     assert scores["counts"][0] == scores["counts"][-1] == 1
+    versions = found["histograms"]["version"]
+    assert (versions["least"], sum(versions["counts"])) == (versions["most"], 2)
+    assert "step" not in found["histograms"], "no batch holds any of them"
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ export function FacetRail({ facets, query, onChange }: Props) {
       })}
       <Histogram label="Mean score" bins={facets?.histograms.score} least={query.score_min} most={query.score_max} onChange={setRange("score")} />
       <Histogram label="Longest sequence, tokens" bins={facets?.histograms.length} least={query.length_min} most={query.length_max} onChange={setRange("length")} />
-      <Histogram label="Policy step" bins={undefined} least={query.version_min} most={query.version_max} onChange={setRange("version")} />
-      <Histogram label="Train step (batch)" bins={undefined} least={query.step_min} most={query.step_max} onChange={setRange("step")} />
+      <Histogram label="Policy step" bins={facets?.histograms.version} least={query.version_min} most={query.version_max} onChange={setRange("version")} />
+      <Histogram label="Train step (batch)" bins={facets?.histograms.step} least={query.step_min} most={query.step_max} onChange={setRange("step")} />
     </>
   );
 }
