@@ -26,7 +26,11 @@ function Left({ problems, of, onClose }: { problems: { id: number; problem: stri
 export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
   const discard = useDiscardGroups(run);
   const problems = discard.data?.filter(({ problem }) => problem) ?? [];
-  if (problems.length > 0) return <Left problems={problems} of={groups.length} onClose={onClose} />;
+  const done = () => {
+    onClose();
+    onDone?.();
+  };
+  if (problems.length > 0) return <Left problems={problems} of={groups.length} onClose={done} />;
   return (
     <ReasonDialog
       title={`Discard ${groups.length === 1 ? `group ${groups[0]}` : counted(groups.length)}`}
@@ -38,12 +42,7 @@ export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
       cancel="Leave it as it is"
       destroys
       onSubmit={(reason) =>
-        discard.mutate({ groups, reason }, {
-          onSuccess: (outcomes) => {
-            onDone?.();
-            if (outcomes.every(({ problem }) => !problem)) onClose();
-          },
-        })
+        discard.mutate({ groups, reason }, { onSuccess: (outcomes) => outcomes.every(({ problem }) => !problem) && done() })
       }
       onClose={onClose}
     >

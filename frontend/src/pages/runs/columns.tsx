@@ -21,7 +21,7 @@ export type Column = {
 };
 
 /** How old a measurement is; a run at rest is not measured again. */
-const measured = (run: ShownRun) => run.measured_at && <span className="faint small"> · <Age at={run.measured_at} suffix=" ago" /></span>;
+const measured = (run: ShownRun) => run.measured_at && <div className="faint small"><Age at={run.measured_at} suffix=" ago" /></div>;
 const known = (value: number | null | undefined) => value !== null && value !== undefined;
 
 export const COLUMNS: Column[] = [

@@ -83,7 +83,7 @@ function Facts({ environment }: { environment: EnvironmentRow }) {
 export type Ask = "weight" | "connect" | "mute";
 type Props = { run: RunDetail; view: EnvironmentView; mayOperate: boolean; onAsk: (what: Ask, environment: EnvironmentRow) => void };
 
-function Actions({ run, view, mayOperate, onAsk }: Props) {
+function Actions({ view, mayOperate, onAsk }: Props) {
   const { environment } = view;
   const verbs: [Ask, string, string][] = environment
     ? [
@@ -92,17 +92,12 @@ function Actions({ run, view, mayOperate, onAsk }: Props) {
       ]
     : [];
   return (
-    <td className="nowrap">
+    <td className="stacked">
       {verbs.map(([what, verb, does]) => (
         <Button key={what} size="compact-sm" variant="subtle" disabled={!mayOperate} title={does} aria-label={`${verb} ${view.name}`} onClick={() => environment && onAsk(what, environment)}>
           {verb}…
         </Button>
       ))}
-      {run.kind !== "fleet" && (
-        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={ofEnvironment(view)} className="small" aria-label={`Trajectories of ${view.name}`}>
-          Trajectories
-        </Link>
-      )}
     </td>
   );
 }
@@ -113,9 +108,14 @@ export function EnvironmentLine(props: Props) {
   const { environment } = view;
   return (
     <tr data-environment={view.name}>
-      <td className="anywhere">
+      <td className="anywhere environment-name">
         <b>{visible(view.name)}</b>
         {environment && <Facts environment={environment} />}
+        {run.kind !== "fleet" && (
+          <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={ofEnvironment(view)} className="small" aria-label={`Trajectories of ${view.name}`}>
+            Trajectories
+          </Link>
+        )}
       </td>
       <td>{environment ? <State environment={environment} /> : <span className="faint">of the fleet</span>}</td>
       <td className="num">

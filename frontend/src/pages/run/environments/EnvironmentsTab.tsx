@@ -52,8 +52,8 @@ export function EnvironmentsTab() {
                 <th className="num">Weight</th>
                 <th className="num">By weight</th>
                 <th className="num">Got</th>
-                <th className="num">Debt · sequences</th>
-                <th className="num">Pushed · {run.kind === "fleet" ? "fragments" : "groups"}</th>
+                <th className="num" title="Sequences that batches owe it by its share; negative when it got ahead">Debt</th>
+                <th className="num" title={`${run.kind === "fleet" ? "Fragments" : "Groups"} a minute`}>Pushed</th>
                 <th className="num">Queued</th>
                 <th className="num">Served</th>
                 <th>Dropped</th>
