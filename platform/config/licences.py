@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator, Set
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -20,9 +21,10 @@ from runs.api.openapi import problems
 from runs.api.permissions import Known
 
 UNKNOWN: Final = "not said"
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ASKED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
+_ONLY_FOR: Final = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _CLASSIFIER: Final = "License :: OSI Approved :: "
-_FOR_DEVELOPERS: Final = re.compile(r"extra\s*==\s*['\"]dev['\"]")
+_FOR_DEVELOPERS: Final = frozenset({"dev"})
 
 
 class Licensed(Struct, frozen=True, kw_only=True):
@@ -68,24 +70,35 @@ def _licences() -> Licences:
 
 def _of_server() -> list[Licensed]:
     """Return every installed package that ours needs, and those need, and so on."""
-    left = [OURS]
+    ours = _found(OURS)
+    extras: set[str] = set()
+    if ours is not None:
+        extras.update(ours.metadata.get_all("Provides-Extra") or [])
+    left = [(OURS, frozenset(extras - _FOR_DEVELOPERS))]
     known: dict[str, Distribution] = {}
+    seen: set[tuple[str, frozenset[str]]] = set()
     while left:
-        name = _plain(left.pop())
-        found = None if name in known else _found(name)
-        if found is None:
-            continue
-        known[name] = found
-        left += [
-            named[0]
-            for line in found.requires or []
-            if not _FOR_DEVELOPERS.search(line) and (named := _NAME.match(line))
-        ]
-    del known[OURS]
+        wanted = left.pop()
+        found = None if wanted in seen else _found(wanted[0])
+        seen.add(wanted)
+        if found is not None:
+            known[wanted[0]] = found
+            left += _needs(found, extras=wanted[1])
+    known.pop(OURS, None)
     return [
         Licensed(name=name, version=one.version, licence=_licence(one), part="server")
         for name, one in sorted(known.items())
     ]
+
+
+def _needs(found: Distribution, *, extras: Set[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield what a package needs when it is asked for with some extras, and their extras."""
+    for line in found.requires or []:
+        asked = _ASKED.match(line)
+        only = set(_ONLY_FOR.findall(line))
+        if asked is not None and (not only or only & extras):
+            more = (asked[2] or "").split(",")
+            yield _plain(asked[1]), frozenset(name.strip() for name in more if name.strip())
 
 
 def _of_dashboard(path: Path) -> list[Licensed]:
