@@ -1,6 +1,7 @@
 """Marking groups: by keys in the list and the viewer, by mouse in both; facets, sets, names."""
 
 import re
+import uuid
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -114,3 +115,31 @@ def test_scores_are_brushed_over(groups: list[int], signed_in: Page) -> None:
 
     expect(page.locator("tbody tr")).to_have_count(2)
     expect(page).to_have_url(re.compile("score_min=0.5&score_max=|score_max=.*score_min=0.5"))
+
+
+def test_chosen_groups_are_labelled_at_once_and_some_discarded(deck: Deck, signed_in: Page) -> None:
+    run = f"chosen-{uuid.uuid4().hex[:8]}"
+    outside_run(deck, run)
+    questions = ("Fold a crane", "Fold a boat", "Fold a hat")
+    ids = push(deck, run, *(conversation(one, "no", "yes", scores=[0, 1]) for one in questions))
+    page = signed_in
+    page.goto(f"/runs/{run}/trajectories")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(3)
+
+    page.get_by_role("checkbox", name="Choose all that are shown").check()
+    page.keyboard.press("7")
+    for place in range(3):
+        expect(rows.nth(place)).to_contain_text("label 7")
+    page.get_by_role("checkbox", name=f"Choose group {ids[1]}").uncheck()
+    page.get_by_role("button", name="Discard…").click()
+    discard = page.get_by_role("dialog").get_by_role("button", name="Discard")
+    expect(discard).to_be_disabled()
+    page.get_by_label("Reason").fill("the paper was wet")
+    discard.click()
+
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator(f'[data-group="{ids[0]}"]')).to_contain_text("discarded")
+    expect(page.locator(f'[data-group="{ids[1]}"]')).to_contain_text("queued")
+    ledger = deck.get(f"/api/runs/{run}/ledger")["groups"]
+    assert (ledger["queued"], ledger["dropped"]) == (1, {"discarded": 2})

@@ -96,7 +96,9 @@ def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
     assert released["results"][0]["reason"] == "its trainer is gone"
 
 
-def test_an_environment_gets_another_weight(signed_in: Page, seeded_deck: Deck) -> None:
+def test_an_environment_gets_another_weight_and_one_is_muted(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
     page = signed_in
     page.goto("/runs/seed-atropos-mix/environments")
     row = page.locator("[data-environment=gsm8k_0]")
@@ -112,6 +114,14 @@ def test_an_environment_gets_another_weight(signed_in: Page, seeded_deck: Deck) 
         "results"
     ]
     assert changed["details"]["weight"]["after"] == 4.5
+
+    gone = page.locator("[data-environment=gsm8k_1]")
+    gone.get_by_role("button", name="Mute").click()
+    dialog = page.get_by_role("dialog", name="Mute gsm8k_1")
+    expect(dialog).to_contain_text("no trainer gets it")
+    dialog.get_by_label("Reason").fill("it rewards nonsense")
+    dialog.get_by_role("button", name="Mute").click()
+    expect(gone).to_contain_text("muted")
 
 
 def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_deck: Deck) -> None:

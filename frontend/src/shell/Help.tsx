@@ -25,7 +25,7 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["j"], "Next row"],
       [["k"], "Row before"],
       [["Enter"], "Open the row"],
-      [["1", "…", "9"], "Of groups: label the row; the same again, or 0, clears it"],
+      [["1", "…", "9"], "Of groups: label the row, or all that are chosen; the same again, or 0, clears it"],
       [["b"], "Of groups: pin the row"],
     ],
   },
