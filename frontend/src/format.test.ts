@@ -61,6 +61,8 @@ it("names the two policy steps before training", () => {
 it("makes control and direction characters visible", () => {
   expect(visible("a\u202Eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
   expect(visible("<b>plain</b>\n")).toBe("<b>plain</b>\n");
+  expect(visible("soft\u00adhyphen \u061c \u2028 \u2063 \u3164")).toBe("soft⟨U+00AD⟩hyphen ⟨U+061C⟩ ⟨U+2028⟩ ⟨U+2063⟩ ⟨U+3164⟩");
+  expect(visible("tag\u{e0041}, é 日本 😀 ❤️")).toBe("tag⟨U+E0041⟩, é 日本 😀 ❤️");
 });
 
 describe("time since a beginning", () => {

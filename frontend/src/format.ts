@@ -112,12 +112,13 @@ export function policyStep(step: number | null | undefined): string {
   return step === -1 ? "bootstrap" : number(step);
 }
 
-const BIDI_OR_CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+// Controls, direction marks, what takes no room, fillers, line separators, tags.
+const BIDI_OR_CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g;
 
 /** Text from outside, with control and direction characters made visible. */
 export function visible(text: string): string {
   return text.replace(
     BIDI_OR_CONTROL,
-    (character) => `\u27e8U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`,
+    (character) => `\u27e8U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`,
   );
 }

@@ -56,7 +56,7 @@ def test_the_log_of_a_worker_is_read_and_followed(run_page: Page, fleet: HandPla
     log = drawer.get_by_label("Log, oldest line first")
 
     stays_text(run_page, log)
-    expect(drawer.get_by_role("status")).to_contain_text("on node-a, /logs/w0.log")
+    expect(drawer.locator(".log-status")).to_contain_text("on node-a, /logs/w0.log")
     fleet.logs[0, None] = [*fleet.logs[0, None], "ready to act"]
     expect(log).to_contain_text("ready to act")
 

@@ -104,7 +104,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           data={places(workers).filter(({ value }) => value !== JSON.stringify(place))} value={besides} onChange={setBesides}
         />
         <Select label="Lines" size="xs" allowDeselect={false} data={LINES} value={lines} onChange={(value) => value && setLines(value)} />
-        <TextInput label="With the words" placeholder="or /an expression/" size="xs" value={words} error={wantedLine(words) ? undefined : "This expression cannot be read."} onChange={(event) => setWords(event.currentTarget.value)} />
+        <TextInput label="With the words" placeholder="or /an expression/" size="xs" value={words} error={wantedLine(words) ? undefined : "This expression cannot be read, or might never end."} onChange={(event) => setWords(event.currentTarget.value)} />
         <Select
           label="Level" size="xs" clearable placeholder="all" data={LEVEL_OPTIONS} value={level ?? null} disabled={read.length > 0 && !hasLevels}
           title={hasLevels ? undefined : "No line of this log names a level"} onChange={(value) => (onLevel ?? setOwnLevel)((value as Level | null) ?? undefined)}
@@ -119,15 +119,15 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
         <ErrorState title="This log cannot be read" error={error} />
       ) : (
         <>
-          <p className="small soft log-status" role="status">
+          <p className="small soft log-status">
             {isThis && data.read_at ? (
               <>
                 read <Age at={data.read_at} suffix=" ago" /> on {visible(data.node)}, {visible(data.path)}
               </>
             ) : (
-              isFetching && "Asking the fleet …"
+              isFetching && <span role="status">Asking the fleet …</span>
             )}
-            {isThis && data.note && <span className={data.state === "read" ? "" : "held"}> {visible(data.note)}</span>}
+            {isThis && data.note && <span role="status" className={data.state === "read" ? "" : "held"}> {visible(data.note)}</span>}
           </p>
           {others.filter(({ error: failed }) => failed).map((each) => <p key={each.name} className="small held" role="note">The log of {each.name} cannot be read now.</p>)}
           {read.length > 0 && !hasLevels && <p className="small faint" role="note">No line of this log names a level, so none is left out.</p>}

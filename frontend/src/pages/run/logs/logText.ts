@@ -1,6 +1,7 @@
 /** Show what processes wrote: as text, whatever it is. */
 
 import { visible } from "@/format";
+import { whyEndless } from "@/forms/expressions";
 
 const ESCAPES = /\u001b\[[0-?]*[ -/]*[@-~]?|\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[ -/]*[0-~]?/g;
 
@@ -9,11 +10,12 @@ export function plain(line: string): string {
   return visible(line.replace(ESCAPES, ""));
 }
 
-/** What asks for a line: its words whatever their case, or an expression between slashes; null of a broken one. */
+/** What asks for a line: its words whatever their case, or an expression between slashes; null of one that is broken or might never end. */
 export function wantedLine(words: string): ((line: string) => boolean) | null {
   const asked = words.trim();
   const expression = /^\/(.+)\/$/.exec(asked)?.[1];
   if (expression === undefined) return (line) => line.toLowerCase().includes(asked.toLowerCase());
+  if (whyEndless(expression)) return null;
   try {
     const found = new RegExp(expression, "i");
     return (line) => found.test(line);

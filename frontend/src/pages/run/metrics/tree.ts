@@ -1,5 +1,7 @@
 /** Put the names of metrics into a tree, by the slashes and dots in them. Pure. */
 
+import { whyEndless } from "@/forms/expressions";
+
 export type Leaf = { kind: "leaf"; path: string; label: string };
 export type Branch = { kind: "branch"; path: string; label: string; count: number; children: (Branch | Leaf)[] };
 export type Row = { path: string; label: string; depth: number; count: number; isBranch: boolean; isOpen: boolean };
@@ -58,16 +60,25 @@ export function withWords(names: readonly string[], words: string): readonly str
 }
 
 export const LINES_AT_MOST = 20;
+const MATCH_MS = 200;
 export type Matched = { names: readonly string[]; total: number; problem: string | null };
 
 /** The names that an expression matches anywhere, as many as one chart shows; `problem` says why it cannot be read. */
 export function matched(names: readonly string[], expression: string): Matched {
   let wanted: RegExp;
+  const none = { names: [], total: 0 };
   try {
     wanted = new RegExp(expression);
   } catch {
-    return { names: [], total: 0, problem: "This expression cannot be read." };
+    return { ...none, problem: "This expression cannot be read." };
   }
-  const found = names.filter((name) => wanted.test(name));
+  const danger = whyEndless(expression);
+  if (danger) return { ...none, problem: danger };
+  const found: string[] = [];
+  const until = performance.now() + MATCH_MS;
+  for (const name of names) {
+    if (wanted.test(name)) found.push(name);
+    if (performance.now() > until) return { ...none, problem: "This expression takes too long to look through the names." };
+  }
   return { names: found.slice(0, LINES_AT_MOST), total: found.length, problem: null };
 }
