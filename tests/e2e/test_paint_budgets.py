@@ -26,8 +26,10 @@ TABS = 200
 CHANGES = 60
 CHANGE_SECONDS = 0.25
 PAINT_P95_MS = 500.0
+PAINT_P99_MS = 2000.0
 RUNS = 10_000
 FILTER_P95_MS = 200.0
+SHOWN_P95_MS = 800.0
 FILTERS = [
     *("state:running", "tag:tag-77", "tag~ag-19", "kind:fleet", "name~99", "step>500"),
     *("env:env-3 step>500", "-tag:tag-3 created<30d", "tag:tag-5 state:paused", "owner:nobody"),
@@ -91,6 +93,7 @@ def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
     late = [painted[name] - at for name, at in asked.items()]
     print(f"\nrequest → paint, {TABS} pages: {told(late)}")  # noqa: T201 figures
     assert percentile(late, 95) <= PAINT_P95_MS
+    assert percentile(late, 99) <= PAINT_P99_MS
 
 
 def told(milliseconds: list[float]) -> str:
@@ -151,3 +154,4 @@ def test_ten_thousand_runs_are_filtered_and_painted_within_the_budget(
 
     print(f"\n{RUNS} runs, answered: {told(answered)}; shown: {told(painted)}")  # noqa: T201 figures
     assert percentile(answered, 95) <= FILTER_P95_MS
+    assert percentile(painted, 95) <= SHOWN_P95_MS

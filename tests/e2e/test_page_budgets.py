@@ -1,0 +1,220 @@
+"""What a page costs the browser: charts that are mounted, frames while one scrolls, memory.
+
+A quiet machine decides here, so these tests are slow ones; each prints what it measured.
+"""
+
+import time
+from statistics import median
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
+from tests.deck import Deck, wait_until
+from tests.e2e.conftest import USERNAME, sign_in
+from tests.e2e.pushed_groups import LONG_TOKENS, long_group, outside_run, push
+
+pytestmark = pytest.mark.slow
+
+PANELS = 1_000
+A_PAGE = 60
+FRAMES_PER_SECOND = 50.0
+SCROLL_SECONDS = 5.0
+MEMORY_BYTES = 250_000_000
+GROWTH = 1.05
+SOAK_SECONDS = 180.0
+WARM_SECONDS = 40.0
+PUSH_SECONDS = 0.25
+ANNOUNCED_EVERY_SECONDS = 10.0
+SHIFTED = 0.1
+# Charts that are drawn, those of them that nobody could see within a screen of the window, and
+# how many cards there are within it.
+MOUNTED = """() => {
+    const cards = [...document.querySelectorAll("[data-metric]")];
+    const isNear = (card) => {
+        const { top, bottom } = card.getBoundingClientRect();
+        return bottom > -innerHeight && top < 2 * innerHeight;
+    };
+    const drawn = cards.filter((card) => card.querySelector("canvas"));
+    return {
+        cards: cards.length,
+        near: cards.filter(isNear).length,
+        drawn: drawn.length,
+        far: drawn.filter((card) => !isNear(card)).length,
+    };
+}"""
+# Scroll a box as a wheel does that is turned steadily, and count the frames that are drawn.
+SCROLL = """([selector, seconds, pixels]) => new Promise((tell) => {
+    const box = document.querySelector(selector), times = [];
+    const began = performance.now();
+    const step = (now) => {
+        times.push(now);
+        box.scrollTop += pixels;
+        if (now - began < 1000 * seconds) requestAnimationFrame(step);
+        else tell({ frames: times.length - 1, ms: times.at(-1) - times[0], top: box.scrollTop,
+            longest: Math.max(...times.slice(1).map((at, i) => at - times[i])) });
+    };
+    requestAnimationFrame(step);
+})"""
+# Everything that a screen reader would say by itself, when it is said; and what moves on the page
+# though nobody moved it.
+LISTEN = """() => {
+    window.said = [];
+    window.shifted = 0;
+    new PerformanceObserver((list) => {
+        for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifted += one.value;
+    }).observe({ type: "layout-shift" });
+    const live = "[aria-live=polite], [aria-live=assertive], [role=status], [role=alert]";
+    new MutationObserver((changes) => {
+        const regions = new Set(changes.map(({ target }) =>
+            (target.nodeType === 1 ? target : target.parentElement)?.closest(live)));
+        for (const region of regions) {
+            if (region?.textContent) window.said.push([performance.now(), region.textContent]);
+        }
+    }).observe(document.body, { subtree: true, childList: true, characterData: true });
+}"""
+
+
+@pytest.fixture
+def thousand_panels(deck: Deck) -> str:
+    run = "thousand-panels"
+    outside_run(deck, run)
+    for first in range(0, PANELS, 250):
+        samples = [
+            {"name": f"layer/{n:04}/norm", "step": step, "value": 0.1 * n + step}
+            for n in range(first, first + 250)
+            for step in range(3)
+        ]
+        deck.post(f"/api/runs/{run}/metrics", {"samples": samples})
+    return run
+
+
+def test_of_a_thousand_panels_those_near_the_window_are_mounted(
+    signed_in: Page, thousand_panels: str
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/{thousand_panels}/metrics")
+    cards, more = page.locator("[data-metric]"), page.get_by_role("button", name="Show more")
+    expect(cards.first.locator("canvas")).to_be_visible()
+    while (shown := cards.count()) < PANELS:
+        more.click()
+        expect(cards).not_to_have_count(shown)
+    seen: list[dict[str, int]] = []
+    for place in range(11):
+        page.evaluate(f"scrollTo(0, document.documentElement.scrollHeight * {place / 10})")
+        page.wait_for_timeout(700)
+        seen.append(page.evaluate(MOUNTED))
+
+    print(f"\n{PANELS} panels, from top to bottom: {seen}")  # noqa: T201 figures
+    assert {one["cards"] for one in seen} == {PANELS}
+    assert [one["far"] for one in seen] == [0] * len(seen)
+    assert all(0 < one["drawn"] <= one["near"] < A_PAGE for one in seen)
+
+
+def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(signed_in: Page, deck: Deck) -> None:
+    page, run = signed_in, "scrolled-through"
+    outside_run(deck, run)
+    (sequence,) = push(deck, run, long_group())
+    page.goto(f"/runs/{run}/groups/{sequence}?view=tokens")
+    expect(page.locator('[data-token="0"]')).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    box = f'[aria-label="Tokens of sequence 0, {LONG_TOKENS}"]'
+
+    found = page.evaluate(SCROLL, [box, SCROLL_SECONDS, 60])
+
+    rate = 1000 * found["frames"] / found["ms"]
+    print(  # noqa: T201 figures
+        f"\n{LONG_TOKENS} tokens, scrolled {found['top']} px in {SCROLL_SECONDS:.0f} s: "
+        f"{rate:.1f} frames/s, the longest {found['longest']:.0f} ms"
+    )
+    assert found["top"] > 5_000, "nothing was scrolled, so nothing was measured"
+    assert rate >= FRAMES_PER_SECOND
+
+
+class Kept:
+    """What a tab keeps after everything was thrown away that can be."""
+
+    def __init__(self, page: Page) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable")
+        self._session.send("HeapProfiler.enable")
+
+    def now(self) -> dict[str, float]:
+        self._session.send("HeapProfiler.collectGarbage")
+        found = self._session.send("Performance.getMetrics")["metrics"]
+        names = ("JSHeapUsedSize", "Nodes", "JSEventListeners")
+        return {one["name"]: float(one["value"]) for one in found if one["name"] in names}
+
+
+def busy_run(deck: Deck, run: str) -> None:
+    deck.post("/api/runs", {"name": run, "kind": "outside", "start": True})
+    deck.post(f"/atropos/{run}/register", REGISTRATION)
+    deck.get(f"/atropos/{run}/batch")
+    deck.post(f"/atropos/{run}/register-env", ENVIRONMENT)
+
+
+def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(signed_in: Page, deck: Deck) -> None:
+    page, run = signed_in, "soaked"
+    busy_run(deck, run)
+    heard: list[int] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda t: heard.append(len(t))))
+    page.goto(f"/runs/{run}")
+    page.locator("[data-live=live]").wait_for()
+    kept, samples = Kept(page), []
+    began, number = time.monotonic(), 0
+    page.evaluate(LISTEN)
+    while (passed := time.monotonic() - began) < SOAK_SECONDS:
+        deck.post(f"/atropos/{run}/scored_data", group(mark=number % 50_000, env_id=0))
+        if number % 8 == 0:
+            deck.get(f"/atropos/{run}/batch")
+        page.wait_for_timeout(1000 * PUSH_SECONDS)
+        number += 1
+        if number % 40 == 0:
+            samples.append((passed, kept.now()))
+    said: list[Any] = page.evaluate("window.said")
+    shifted = float(page.evaluate("window.shifted"))
+
+    settled = [one for at, one in samples if at > WARM_SECONDS]
+    third = max(1, len(settled) // 3)
+    print(f"\n{number} pushes, {len(heard)} frames in {SOAK_SECONDS:.0f} s")  # noqa: T201 figures
+    for name in settled[0]:
+        first, last = (
+            median(one[name] for one in part) for part in (settled[:third], settled[-third:])
+        )
+        print(f"{name}: {first:.0f} → {last:.0f}")  # noqa: T201 figures
+        assert last <= GROWTH * first, name
+    print(f"said by itself: {len(said)} times, {said[-3:]}")  # noqa: T201 figures
+    print(f"shifted: {shifted:.3f}")  # noqa: T201 figures
+    assert shifted <= SHIFTED
+    assert len(heard) > number / 2, "the page was told little, so little was tried"
+    assert max(one["JSHeapUsedSize"] for one in settled) <= MEMORY_BYTES
+    assert len(said) <= SOAK_SECONDS / ANNOUNCED_EVERY_SECONDS
+
+
+def test_a_hidden_tab_is_told_next_to_nothing_of_a_busy_run(deck: Deck, chromium: Any) -> None:
+    run = "not-looked-at"
+    busy_run(deck, run)
+    context = chromium.new_context(base_url=deck.url)
+    page = sign_in(context.new_page(), USERNAME)
+    heard: list[int] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda t: heard.append(len(t))))
+    page.goto(f"/runs/{run}")
+    page.locator("[data-live=live]").wait_for()
+    page.evaluate(
+        """() => {
+            Object.defineProperty(document, "hidden", { get: () => true });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+    )
+    wait_until(lambda: page.evaluate("document.hidden"), seconds=5, what="the tab is hidden")
+    page.wait_for_timeout(1_000)
+    before, began = sum(heard), time.monotonic()
+    for number in range(40):
+        deck.post(f"/atropos/{run}/scored_data", group(mark=number, env_id=0))
+        page.wait_for_timeout(1000 * PUSH_SECONDS)
+    rate = (sum(heard) - before) / (time.monotonic() - began)
+    context.close()
+
+    print(f"\na hidden tab of a busy run: {rate:.0f} bytes/s")  # noqa: T201 figures
+    assert rate <= 1_000
