@@ -1,6 +1,10 @@
 """Register the buffer with Django and its numbers with the live page."""
 
+from typing import Final
+
 from django.apps import AppConfig
+
+NEWEST_SECONDS: Final = 4.0
 
 
 class BufferConfig(AppConfig):
@@ -12,6 +16,7 @@ class BufferConfig(AppConfig):
     def ready(self) -> None:
         """Offer the queue and the ledger to whoever watches a run."""
         from buffer import selectors
+        from buffer.api.newest import newest_part
         from buffer.selectors import conditions as seen
         from runs import live
         from runs.core.alerts import AlertKind
@@ -19,6 +24,8 @@ class BufferConfig(AppConfig):
 
         live.register_part("queue", selectors.queue_part)
         live.register_part("ledger", selectors.ledger_part)
+        # Nobody announces it, and it opens payloads: it is read now and then, for all who watch.
+        live.register_part("newest", newest_part, every_seconds=NEWEST_SECONDS)
         live.register_outlook(selectors.queue_outlooks)
         of_flows = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED, AlertKind.QUEUE_FULL}
         conditions.register(of_flows, seen.flows)

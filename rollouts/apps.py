@@ -20,6 +20,7 @@ class RolloutsConfig(AppConfig):
         from rollouts import jobs, selectors
         from rollouts.selectors import conditions as seen
         from rollouts.selectors import rules, token_text
+        from rollouts.selectors.deliveries import weights_part
         from rollouts.services.verdicts import refuse_denied
         from rollouts.wire import FleetState, PipelineVerdict
         from runs import live
@@ -43,6 +44,7 @@ class RolloutsConfig(AppConfig):
         # Nobody announces it: it is read with everything else, every few seconds.
         live.register_part("verdict", verdict_part)
         live.register_part("curriculum", selectors.curriculum_part)
+        live.register_part("weights", weights_part)
         live.register_series("episodes", selectors.episode_series)
         live.register_part("metrics", selectors.metric_part)
         live.register_outlook(fleet_outlooks)

@@ -15,20 +15,30 @@ class RunsConfig(AppConfig):
         from runs import live, selectors
         from runs.api import openapi  # noqa: F401 registers itself with the schema
         from runs.core.alerts import AlertKind
-        from runs.live.topics import ALERTS
-        from runs.selectors import alerts
+        from runs.live.deck_topics import ALERTS, AUDIT
+        from runs.selectors import alerts, deck
         from runs.selectors import conditions as seen
+        from runs.selectors.audit_news import audit_reader
         from runs.services import conditions
         from runs.wire.alerts import AlertSummary
+        from runs.wire.deck import Notice
 
         live.register_part("run", selectors.run_part)
         live.register_series("events", selectors.event_series)
-        live.register_deck_part("runs", selectors.deck_runs)
+        live.register_deck_part("active", selectors.active_deck_runs)
+        live.register_deck_part("resting", selectors.resting_deck_runs)
 
         def alerts_part() -> AlertSummary:
             return alerts.alert_summary(now=timezone.now())
 
+        def notice_part(username: str) -> Notice | None:
+            del username  # everybody is told the same
+            return deck.notice(now=timezone.now())
+
         live.register_deck_part("alerts", alerts_part, topic=ALERTS)
+        live.register_deck_part("audit", audit_reader.read, topic=AUDIT)
+        live.register_own_part("session", selectors.session_part)
+        live.register_own_part("notice", notice_part)
         conditions.register({AlertKind.RUN_FAILED}, seen.failed_runs)
         conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_that_do_not_start)
         conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)

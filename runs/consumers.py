@@ -17,9 +17,10 @@ from django.utils import timezone
 from runs import selectors, services
 from runs.core.credentials import MalformedCredentials, token_in
 from runs.core.rights import Caller, may_read
+from runs.live.deck_topics import DECK_TOPICS, key_of, rule_of, told_as
 from runs.live.hub import Hub, Socket, hub
 from runs.live.shared_looks import SharedLooks
-from runs.live.topics import CONTROL_PREFIX, OF_THE_DECK, RUN_PREFIX
+from runs.live.topics import CONTROL_PREFIX, RUN_PREFIX
 from runs.wire.live import (
     BeatFrame,
     ErrorFrame,
@@ -158,19 +159,25 @@ class SocketConsumer(AsyncWebsocketConsumer):
             return
         self.caller = caller
         for topic in list(self.page.sequences):
-            if not may_read(caller, run=_run_in(topic)):
+            if not _may_watch(caller, topic):
                 await self.close(NOT_ALLOWED)
         if self.beats:
             # With nothing on its way, the page must have all of these: a lost frame shows.
-            sent = self.page.sequences if self.page.frames.empty() else {}
+            sequences = self.page.sequences if self.page.frames.empty() else {}
+            sent = {told_as(topic): number for topic, number in sequences.items()}
             await self._say(BeatFrame(at=datetime.now(UTC), sequences=sent))
 
     async def _say(self, frame: PageFrame) -> None:
         await self.send(text_data=msgspec.json.encode(frame).decode())
 
 
-def _run_in(topic: str) -> str | None:
-    return None if topic in OF_THE_DECK else topic.partition(":")[2]
+def _may_watch(caller: Caller, topic: str) -> bool:
+    rule = rule_of(topic)
+    return may_read(caller, run=_run_in(topic)) if rule is None else rule.may_watch(caller)
+
+
+def _run_in(topic: str) -> str:
+    return topic.partition(":")[2]
 
 
 def _exists(run: str) -> bool:
@@ -199,7 +206,7 @@ class LiveConsumer(SocketConsumer):
             case Subscribe(topic=topic):
                 await self._subscribe(topic)
             case Unsubscribe(topic=topic):
-                self.hub.unsubscribe(self.page, topic)
+                self.hub.unsubscribe(self.page, key_of(topic, self.caller))
             case Resync(topic=topic):
                 await self._resync(topic)
 
@@ -211,30 +218,34 @@ class LiveConsumer(SocketConsumer):
 
     async def _subscribe(self, topic: str) -> None:
         if (refusal := await self._refusal(topic)) is None:
-            self.hub.subscribe(self.page, topic)
+            self.hub.subscribe(self.page, key_of(topic, self.caller))
         else:
             await self._say(refusal)
 
     async def _resync(self, topic: str) -> None:
-        if topic in self.page.sequences:
-            self.hub.resync(self.page, topic)
+        key = key_of(topic, self.caller)
+        if key in self.page.sequences:
+            self.hub.resync(self.page, key)
         else:
             detail = "subscribe to the topic first"
             await self._say(ErrorFrame(topic=topic, code="not_subscribed", detail=detail))
 
     async def _refusal(self, topic: str) -> ErrorFrame | None:
         """Return why the page may not watch a topic, or None when it may."""
-        run = _run_in(topic)
-        refuse = partial(ErrorFrame, topic=topic)
-        if run is not None and not topic.startswith(RUN_PREFIX):
-            known = ", ".join(sorted(OF_THE_DECK))
+        rule, refuse = DECK_TOPICS.get(topic), partial(ErrorFrame, topic=topic)
+        if rule is None and not topic.startswith(RUN_PREFIX):
+            known = ", ".join(sorted(DECK_TOPICS))
             return refuse(code="unknown_topic", detail=f"topics are {known} and {RUN_PREFIX}<name>")
-        if not may_read(self.caller, run=run):
-            return refuse(code="forbidden", detail="this needs the right to read the run")
-        if len(self.page.sequences) >= MAX_TOPICS and topic not in self.page.sequences:
+        if not _may_watch(self.caller, topic):
+            needs = "the right to read the run" if rule is None else rule.needs
+            return refuse(code="forbidden", detail=f"this needs {needs}")
+        if (
+            len(self.page.sequences) >= MAX_TOPICS
+            and key_of(topic, self.caller) not in self.page.sequences
+        ):
             return refuse(code="too_many_topics", detail=f"at most {MAX_TOPICS} topics a socket")
-        if run is not None and not await database_sync_to_async(_exists)(run):
-            return refuse(code="not_found", detail=f"there is no run {run!r}")
+        if rule is None and not await database_sync_to_async(_exists)(_run_in(topic)):
+            return refuse(code="not_found", detail=f"there is no run {_run_in(topic)!r}")
         return None
 
 

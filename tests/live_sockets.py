@@ -20,6 +20,7 @@ from runs.wire.live import ControlFrame, PageFrame
 from tests.factories import bearer, make_user
 
 ORIGIN = (b"origin", b"http://localhost")
+LATE = "newest"
 Frame = PageFrame | ControlFrame
 
 
@@ -91,8 +92,14 @@ class Page:
         return delta
 
     async def watch(self, topic: str) -> Any:
+        """Return the topic's snapshot, with the part that comes right after it."""
         await self.say(type="subscribe", topic=topic)
-        return await self.hear("snapshot")
+        snapshot = await self.hear("snapshot")
+        while topic.startswith("run:") and LATE not in snapshot["parts"]:
+            late = await self.hear("delta")
+            snapshot["parts"] |= late["parts"]
+            snapshot["sequence"] = late["sequence"]
+        return snapshot
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from runs.api.openapi import REF
 from runs.live import parts
+from runs.live.deck_topics import ME
 from runs.wire import live as wire
 
 RUN: Final = "run"
@@ -46,7 +47,8 @@ def topic_shapes() -> dict[str, TopicShape]:
         topic: TopicShape(parts=parts.shapes(parts.deck_readers(topic)), series={})
         for topic in parts.deck_topics()
     }
-    return {RUN: of_runs, **of_the_deck}
+    of_people = TopicShape(parts=parts.shapes(parts.own_readers()), series={})
+    return {RUN: of_runs, ME: of_people, **of_the_deck}
 
 
 def describe_sockets(result: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def _live_topics() -> type[Struct]:
 
 
 def _topic(name: str, shape: TopicShape) -> type[Struct]:
-    title = f"{name.capitalize()}Topic"
+    title = f"{name.title().replace('_', '')}Topic"
     contents = {
         word: _struct(
             f"{title}{word.capitalize()}",

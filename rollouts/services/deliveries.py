@@ -11,6 +11,7 @@ from django.db import connection
 from rolldeck import wire
 from rollouts.core.deliveries import NONE_STEP, Stage, Steps, advances
 from rollouts.models import Fleet
+from runs.live import announce
 from runs.models import Run
 
 KEPT_STEPS: Final = 200
@@ -66,6 +67,7 @@ def _store(fleet: Fleet, reached: Mapping[tuple[int, int], set[Stage]], *, now: 
         | {f"{stage}_at": now if stage in at else None for stage in stages}
         for (worker, step), at in reached.items()
     ]
+    announce(fleet.run_id, "weights")
     newest = max(row["step"] for row in rows)
     with connection.cursor() as cursor:
         cursor.execute(_STORE, [msgspec.json.encode(rows).decode()])

@@ -42,15 +42,6 @@ def _come_in(request: HttpRequest, user: Any, **backend: str) -> None:
     )
 
 
-def _session(user: Any) -> Session:
-    role = selectors.role_of(user)
-    return Session(
-        authenticated=user.is_authenticated,
-        username=user.get_username(),
-        role=role.name.lower(),  # type: ignore[arg-type]
-    )
-
-
 @method_decorator(never_cache, name="dispatch")
 class SessionView(APIView):
     """Who is signed in on this browser."""
@@ -62,7 +53,7 @@ class SessionView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """Say who is signed in, and set the CSRF cookie."""
         get_token(request._request)  # noqa: SLF001 Django wants its own request
-        return answer(_session(request.user))
+        return answer(selectors.session_of(request.user))
 
     @extend_schema(
         operation_id="session_begin",
@@ -85,7 +76,7 @@ class SessionView(APIView):
             raise LoginFailed("the user name or the password is wrong")
         attempts.succeeded(key)
         _come_in(django_request, user)
-        return answer(_session(user))
+        return answer(selectors.session_of(user))
 
     @extend_schema(
         operation_id="session_end",

@@ -4,6 +4,7 @@ from runs.live.announcements import NO_RUN, announce
 from runs.live.parts import (
     register_deck_part,
     register_outlook,
+    register_own_part,
     register_part,
     register_series,
 )
@@ -13,6 +14,7 @@ __all__ = [
     "announce",
     "register_deck_part",
     "register_outlook",
+    "register_own_part",
     "register_part",
     "register_series",
 ]

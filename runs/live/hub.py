@@ -16,14 +16,13 @@ from channels.db import database_sync_to_async
 
 from runs.live import wakeups
 from runs.live.announcements import Nudge
-from runs.live.topics import ALERTS, DECK, OF_THE_DECK, Change, RunTopic, topic_named
+from runs.live.deck_topics import rule_of
+from runs.live.topics import Change, RunTopic, topic_named
 
 logger = logging.getLogger(__name__)
 
 # At most four frames a second and topic.
 FRAME_SECONDS: Final = 0.25
-# The list of all runs changes with every one of them.
-DECK_FRAME_SECONDS: Final = 1.0
 # Looking without being nudged is what keeps pages right while Redis is away.
 POLL_SECONDS: Final = 2.0
 QUEUE_FRAMES: Final = 32
@@ -62,6 +61,7 @@ class Watched:
 
     def __init__(self, topic: RunTopic) -> None:
         self.topic = topic
+        self.rule = rule_of(topic.name)
         self.sockets: set[Socket] = set()
         self.nudged = asyncio.Event()
         self.names: set[str] = set()
@@ -75,6 +75,19 @@ class Watched:
         else:
             self.names |= names
         self.nudged.set()
+
+    def hears(self, nudge: Nudge) -> bool:
+        """Return whether a nudge is news of a topic of the deck."""
+        heard = self.rule.hears if self.rule else frozenset()
+        return heard is None or not heard.isdisjoint(nudge.parts)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether nobody would see what a look finds, and everybody has seen something."""
+        if self.rule is None or not self.rule.is_seen_only:
+            return False
+        key = self.topic.name
+        return not any(one.visible or one.sequences.get(key) is None for one in self.sockets)
 
     def taken_names(self) -> set[str] | None:
         """Return what to look at now, and forget it."""
@@ -145,19 +158,20 @@ class Hub:
             self._subscriber.remove(self._on_nudge)
 
     def _nudged(self, nudge: Nudge | None) -> None:
-        for name, watched in self._watched.items():
-            if nudge is None or name == DECK or (name == ALERTS and ALERTS in nudge.parts):
+        for watched in self._watched.values():
+            if nudge is None or watched.hears(nudge):
                 watched.nudge(None)
             elif watched.topic.run_id == nudge.run:
                 watched.nudge(set(nudge.parts))
 
     async def _tend(self, watched: Watched) -> None:
         """Look, send, rest; until nobody watches any more."""
-        rest = DECK_FRAME_SECONDS if watched.topic.name in OF_THE_DECK else FRAME_SECONDS
+        rest = watched.rule.frame_seconds if watched.rule else FRAME_SECONDS
+        look_seconds = watched.rule.look_seconds if watched.rule else POLL_SECONDS
         looked_at_all = float("-inf")
         while True:
             began = self._loop.time()
-            if began - looked_at_all >= POLL_SECONDS:
+            if began - looked_at_all >= look_seconds:
                 watched.look_at_all = True
             if watched.look_at_all:
                 looked_at_all = began
@@ -166,7 +180,7 @@ class Hub:
             # Frames begin so far apart; where looking takes long, half of it is rest all the same.
             await asyncio.sleep(max(began + rest - self._loop.time(), rest / 2))
             if not watched.nudged.is_set():
-                await self._nudged_or_due(watched, due_at=looked_at_all + POLL_SECONDS)
+                await self._nudged_or_due(watched, due_at=looked_at_all + look_seconds)
 
     async def _nudged_or_due(self, watched: Watched, *, due_at: float) -> None:
         """Wait for news of the topic, but no longer than until it is looked at anyway."""
@@ -179,6 +193,9 @@ class Hub:
             await asyncio.sleep(GATHER_SECONDS)
 
     async def _refresh(self, watched: Watched) -> None:
+        if watched.is_asleep:
+            watched.look_at_all = True
+            return
         names = watched.taken_names()
         try:
             look = database_sync_to_async(watched.topic.look, thread_sensitive=False)
@@ -191,6 +208,9 @@ class Hub:
         if change is not None:
             self._send_deltas(watched, change)
         self._send_snapshots(watched)
+        if watched.topic.late:
+            late, watched.topic.late = watched.topic.late, set()
+            watched.nudge(late)
 
     def _send_deltas(self, watched: Watched, change: Change) -> None:
         topic, at = watched.topic, self._now()

@@ -17,14 +17,17 @@ ReadSeries = Callable[[int, int | None, int], Sequence[Row]]
 ReadOutlook = Callable[[Sequence[int]], dict[int, dict[str, Any]]]
 
 _parts: dict[str, ReadPart] = {}
+_paces: dict[str, float] = {}
 _series: dict[str, ReadSeries] = {}
 _outlooks: list[ReadOutlook] = []
 _deck: dict[str, dict[str, Callable[[], Any]]] = {}
+_own: dict[str, Callable[[str], Any]] = {}
 
 
-def register_part(name: str, read: ReadPart) -> None:
-    """Show ``read(run_id)`` as part `name` of each run's page."""
+def register_part(name: str, read: ReadPart, *, every_seconds: float = 0.0) -> None:
+    """Show ``read(run_id)`` as part `name` of each run's page, read so often at most."""
     _parts[name] = read
+    _paces[name] = every_seconds
 
 
 def register_series(name: str, read: ReadSeries) -> None:
@@ -37,8 +40,16 @@ def register_series(name: str, read: ReadSeries) -> None:
 
 
 def register_deck_part(name: str, read: Callable[[], Any], *, topic: str = "runs") -> None:
-    """Show ``read()`` as part `name` of a topic of the whole deck: the list of runs, the alerts."""
+    """Show ``read()`` as part `name` of a topic of the whole deck.
+
+    How the topic is kept and who may watch it, :mod:`runs.live.deck_topics` says.
+    """
     _deck.setdefault(topic, {})[name] = read
+
+
+def register_own_part(name: str, read: Callable[[str], Any]) -> None:
+    """Show ``read(username)`` as part `name` of the topic that each person has of their own."""
+    _own[name] = read
 
 
 def register_outlook(read: ReadOutlook) -> None:
@@ -59,6 +70,11 @@ def part_readers() -> dict[str, ReadPart]:
     return dict(_parts)
 
 
+def pace_of(name: str) -> float:
+    """Return how many seconds a part of a run stands before it is read again."""
+    return _paces.get(name, 0.0)
+
+
 def series_readers() -> dict[str, ReadSeries]:
     """Return the series of a run's page by name."""
     return dict(_series)
@@ -67,6 +83,11 @@ def series_readers() -> dict[str, ReadSeries]:
 def deck_topics() -> list[str]:
     """Return the topics of the whole deck."""
     return list(_deck)
+
+
+def own_readers() -> dict[str, Callable[[str], Any]]:
+    """Return the parts of a person's own topic by name."""
+    return dict(_own)
 
 
 def shapes(readers: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:

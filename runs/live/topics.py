@@ -5,9 +5,11 @@ logged and stays as it was shown: one broken part must not take a page down.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -18,20 +20,17 @@ from runs.core.control import DESIRED
 from runs.core.lifecycle import RunStatus
 from runs.core.live_topic import WINDOW_ROWS, Topic
 from runs.live import parts
+from runs.live.deck_topics import ME, rule_of, told_as
 from runs.models import Run
 from runs.wire import Control
 from runs.wire.live import ControlFrame, DeltaFrame, SnapshotFrame
 
 logger = logging.getLogger(__name__)
 
-DECK: Final = "runs"
-ALERTS: Final = "alerts"
-OF_THE_DECK: Final = frozenset({DECK, ALERTS})
-"""Topics that belong to no run."""
 RUN_PREFIX: Final = "run:"
 CONTROL_PREFIX: Final = "control:"
 # What a hidden tab still gets.
-HIDDEN_PARTS: Final = frozenset({"run", "alerts"})
+HIDDEN_PARTS: Final = frozenset({"run", "alerts", "session", "notice"})
 HIDDEN_SERIES: Final = frozenset({"events"})
 
 
@@ -61,6 +60,9 @@ class RunTopic:
         self.run_id: int | None = None
         self.sequence = 0
         self._shown = Topic()
+        self._read_at: dict[str, float] = {}
+        self.late: set[str] = set()
+        """Parts that cost much: they are looked at right after the first snapshot, not before."""
 
     def look(self, names: Collection[str] | None) -> Change | None:
         """Read the parts and series in `names` (None: all) and return what is new.
@@ -86,17 +88,31 @@ class RunTopic:
         run_name = self.name.partition(":")[2]
         run_id = Run.objects.current().filter(name=run_name).values_list("pk", flat=True).first()
         if run_id is not None and run_id != self.run_id:
-            self.run_id, self._shown = run_id, Topic()
+            self.run_id, self._shown, self._read_at = run_id, Topic(), {}
 
     def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:
         read: dict[str, Any] = {}
         for name, reader in parts.part_readers().items():
-            if names is None or name in names:
+            if (names is None or name in names) and self._is_due(name):
                 try:
                     read[name] = reader(run_id)
                 except Exception:
                     logger.exception("part %s of %s cannot be read", name, self.name)
         return read
+
+    def _is_due(self, name: str) -> bool:
+        """Return whether a part has stood long enough, and count it as read from now on."""
+        if not (pace := parts.pace_of(name)):
+            return True
+        now = time.monotonic()
+        if name not in self._read_at:
+            self._read_at[name] = now - pace
+            self.late.add(name)
+            return False
+        if now - self._read_at[name] < pace:
+            return False
+        self._read_at[name] = now
+        return True
 
     def _read_series(self, run_id: int, names: Collection[str] | None) -> dict[str, list[bytes]]:
         fresh: dict[str, list[bytes]] = {}
@@ -114,7 +130,7 @@ class RunTopic:
     def snapshot(self, *, at: datetime) -> str:
         """Return everything that was shown, as one frame."""
         frame = SnapshotFrame(
-            topic=self.name,
+            topic=told_as(self.name),
             sequence=self.sequence,
             at=at,
             parts=_raw_parts(self._shown.parts),
@@ -125,7 +141,7 @@ class RunTopic:
     def delta(self, change: Change, *, previous: int, at: datetime) -> str:
         """Return what is new, as one frame that follows frame `previous`."""
         frame = DeltaFrame(
-            topic=self.name,
+            topic=told_as(self.name),
             previous=previous,
             sequence=change.sequence,
             at=at,
@@ -136,14 +152,14 @@ class RunTopic:
 
 
 class DeckTopic(RunTopic):
-    """What belongs to the whole deck: the list of all runs, the alerts."""
+    """What belongs to the whole deck: the list of all runs, the alerts, the machines."""
 
     def look(self, names: Collection[str] | None) -> Change | None:
         """Read all of it and return what is new."""
         if names is not None and not names:
             return None
         read: dict[str, Any] = {}
-        for name, reader in parts.deck_readers(self.name).items():
+        for name, reader in self._readers().items():
             try:
                 read[name] = reader()
             except Exception:
@@ -153,6 +169,17 @@ class DeckTopic(RunTopic):
             return None
         self.sequence = next_sequence()
         return Change(sequence=self.sequence, parts=changed)
+
+    def _readers(self) -> dict[str, Callable[[], Any]]:
+        return parts.deck_readers(self.name)
+
+
+class OwnTopic(DeckTopic):
+    """What concerns one person: who they are, what everybody is told."""
+
+    def _readers(self) -> dict[str, Callable[[], Any]]:
+        username = self.name.removeprefix(f"{ME}:user:")
+        return {name: partial(read, username) for name, read in parts.own_readers().items()}
 
 
 class ControlTopic(RunTopic):
@@ -194,8 +221,8 @@ def control_of(run_id: int) -> Control | None:
 
 def topic_named(name: str) -> RunTopic:
     """Return a topic that has not looked yet."""
-    if name in OF_THE_DECK:
-        return DeckTopic(name)
+    if rule_of(name) is not None:
+        return OwnTopic(name) if name.startswith(f"{ME}:") else DeckTopic(name)
     return ControlTopic(name) if name.startswith(CONTROL_PREFIX) else RunTopic(name)
 
 

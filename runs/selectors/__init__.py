@@ -22,11 +22,12 @@ from runs.wire import (
     Event,
     PolicyVersionRow,
     RunDetail,
+    Session,
     TokenRow,
     TrainerRow,
 )
 from runs.wire.live import DeckRun
-from runs.wire.run_lists import Outlook
+from runs.wire.run_lists import Outlook, RunRow
 
 EVENTS_PER_PAGE: Final = 200
 DECK_RUNS: Final = 200
@@ -195,6 +196,20 @@ def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
     return Role.VIEWER
 
 
+def session_of(user: AbstractBaseUser | AnonymousUser) -> Session:
+    """Return who somebody is and what they may do, as their pages know it."""
+    return Session(
+        authenticated=user.is_authenticated,
+        username=user.get_username(),
+        role=role_of(user).name.lower(),  # type: ignore[arg-type] # one of these
+    )
+
+
+def session_part(username: str) -> Session:
+    """Return the same of a person by name, as of now; of nobody when there is none any more."""
+    return session_of(User.objects.filter(username=username).first() or AnonymousUser())
+
+
 def caller_of_user(user: AbstractBaseUser) -> Caller:
     """Return a signed-in person as a caller."""
     return Caller(identity=f"user:{user.get_username()}", role=role_of(user))
@@ -244,12 +259,26 @@ def caller_of_session(session_key: str) -> Caller | None:
     return caller_of_user(user) if isinstance(user, AbstractBaseUser) else None
 
 
-def deck_runs() -> list[DeckRun]:
-    """Return the newest runs as the live list shows them, active ones with what apps add."""
+def active_deck_runs() -> list[DeckRun]:
+    """Return those of the newest runs that are active, with what apps add: they change often."""
+    found = [run for run in _newest_runs() if run.status in ACTIVE]
+    beside = run_table.outlooks([run.pk for run in found])
+    return [_deck_run(row, beside.get(row.id, {})) for row in run_table.run_rows(found)]
+
+
+def resting_deck_runs() -> list[DeckRun]:
+    """Return those of the newest runs that are not active: they hardly ever change."""
+    found = [run for run in _newest_runs() if run.status not in ACTIVE]
+    return [_deck_run(row, {}) for row in run_table.run_rows(found)]
+
+
+def _newest_runs() -> list[Run]:
     found = Run.objects.current().select_related("created_by").order_by("-created_at", "-id")
-    rows = run_table.run_rows(list(found[:DECK_RUNS]))
-    beside = run_table.outlooks([row.id for row in rows if row.status in ACTIVE])
-    return [DeckRun(**msgspec.structs.asdict(row), **beside.get(row.id, {})) for row in rows]
+    return list(found[:DECK_RUNS])
+
+
+def _deck_run(row: RunRow, beside: dict[str, Any]) -> DeckRun:
+    return DeckRun(**msgspec.structs.asdict(row), **beside)
 
 
 def run_outlooks(run_ids: Sequence[int]) -> dict[int, Outlook]:

@@ -59,7 +59,9 @@ def shown_name(identity: str, names: Mapping[str, str]) -> str:
     return names.get(identity) or identity.partition(":")[2] or identity
 
 
-def audit(*, asked: dict[str, str], before: int | None, limit: int) -> AuditList:
+def audit(
+    *, asked: dict[str, str], before: int | None, limit: int, after: int | None = None
+) -> AuditList:
     """Return what happened to runs and to the deck, newest first.
 
     Args:
@@ -67,8 +69,11 @@ def audit(*, asked: dict[str, str], before: int | None, limit: int) -> AuditList
             reason), `people` ("1": only what people and tokens asked for).
         before: Only rows with a smaller id.
         limit: Rows at most.
+        after: Only rows with a larger id.
     """
     found = _audited(asked)
+    if after is not None:
+        found = found.filter(id__gt=after)
     if before is not None:
         found = found.filter(id__lt=before)
     rows = list(found.select_related("run").order_by("-id")[: limit + 1])

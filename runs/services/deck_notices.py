@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 
+from runs import live
 from runs.models import DeckNotice
 from runs.services.events import record_event
 from runs.wire.deck import NoticeWanted
@@ -23,6 +24,7 @@ def set_notice(*, wanted: NoticeWanted, actor: str, now: datetime) -> None:
         details={"until": wanted.until.isoformat()} if wanted.until else {},
         now=now,
     )
+    live.announce(live.NO_RUN, "me")
 
 
 @transaction.atomic
@@ -33,3 +35,4 @@ def clear_notice(*, reason: str, actor: str, now: datetime) -> None:
         record_event(
             run_id=None, kind="notice_cleared", message=message, actor=actor, reason=reason, now=now
         )
+        live.announce(live.NO_RUN, "me")

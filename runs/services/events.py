@@ -35,6 +35,5 @@ def record_event(
         details=details or {},
         request_id=request_ids.CURRENT.get(),
     )
-    if run_id is not None:
-        live.announce(run_id, "events")
+    live.announce(live.NO_RUN if run_id is None else run_id, "events")
     return event

@@ -14,7 +14,7 @@ from runs.wire import Control
 from runs.wire.run_lists import RunRow
 
 TopicName = Annotated[str, Meta(max_length=100)]
-"""``runs``, ``alerts`` or ``run:<name>``."""
+"""``run:<name>``, or one of the topics of the deck."""
 
 
 class Subscribe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="subscribe"):

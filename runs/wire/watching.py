@@ -72,6 +72,15 @@ class AuditList(Struct, frozen=True, kw_only=True):
     next_before: int | None
 
 
+class AuditNews(Struct, frozen=True, kw_only=True):
+    """That something was written into the audit, and what people and tokens changed last."""
+
+    newest: int
+    """Id of the newest row of all; 0 where there is none."""
+    lately: list[AuditRow]
+    """The newest few that people and tokens asked for, newest first."""
+
+
 class BrowserRow(Struct, frozen=True, kw_only=True):
     """A browser on which a person is signed in, as it called itself then."""
 

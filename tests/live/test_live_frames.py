@@ -9,11 +9,14 @@ import pytest
 from django.core.management import call_command
 
 from config.live_protocol import MESSAGES, TopicShape, topic_shapes
+from runs import services
+from runs.live.deck_topics import DECK_TOPICS, told_as
 from runs.live.topics import CONTROL_PREFIX, Change, topic_named
 from runs.models import Run
+from runs.wire.deck import NoticeWanted
 from runs.wire.live import ControlFrame, DeckRun, DeltaFrame, PageFrame, SnapshotFrame
 from runs.wire.run_lists import Outlook, RunRow
-from tests.factories import NOON
+from tests.factories import NOON, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -43,27 +46,40 @@ def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[s
     return found, parts, rows
 
 
+def tell_everybody() -> None:
+    wanted = NoticeWanted(text="the disk is changed at noon", reason="it is old", until=None)
+    services.set_notice(wanted=wanted, actor="user:ada", now=NOON)
+
+
 def test_every_topic_of_a_deck_with_everything_in_it_is_as_the_protocol_says() -> None:
     call_command("seed", "--small", "--exit", stdout=StringIO())
     runs = list(Run.objects.values_list("name", flat=True))
+    tell_everybody()
+    ada = make_user(username="ada", role="operator")
+    deck = ["runs", "alerts", "audit", "cluster", "cluster_admin", f"me:user:{ada.username}"]
     parts_seen: dict[str, set[str]] = {}
     rows_seen: dict[str, set[str]] = {}
 
-    for name in ["runs", "alerts", *(f"run:{run}" for run in runs)]:
+    for name in [*deck, *(f"run:{run}" for run in runs)]:
         topic = topic_named(name)
         change = topic.look(None)
         assert change is not None
+        late = topic.look(topic.late)
+        change.parts |= late.parts if late else {}
+        change.sequence = topic.sequence
         snapshot, parts, rows = read(topic.snapshot(at=NOON))
         delta, *changed = read(topic.delta(change, previous=7, at=NOON))
 
         kind = name.partition(":")[0]
-        assert (snapshot.topic, snapshot.at, set(parts)) == (name, NOON, set(shape_of(name).parts))
+        told = (snapshot.topic, snapshot.at, set(parts))
+        assert told == (told_as(name), NOON, set(shape_of(name).parts))
         assert isinstance(delta, DeltaFrame)
         assert (delta.previous, delta.sequence) == (7, snapshot.sequence)
         assert changed == [parts, {name: found for name, found in rows.items() if found}]
         parts_seen.setdefault(kind, set()).update(n for n, part in parts.items() if part)
         rows_seen.setdefault(kind, set()).update(n for n, found in rows.items() if found)
 
+    assert set(topic_shapes()) == {"run", *DECK_TOPICS}
     # Frames that hold nothing would be right, too.
     for kind, shape in topic_shapes().items():
         assert (kind, parts_seen[kind]) == (kind, set(shape.parts))

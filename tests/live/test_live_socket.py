@@ -156,12 +156,18 @@ async def test_a_part_that_cannot_be_read_does_not_take_the_page_down() -> None:
 async def test_the_list_of_runs_is_live_too() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("runs")
-        assert snapshot["parts"]["runs"] == []
+        assert snapshot["parts"] == {"active": [], "resting": []}
 
-        await in_database(make_run)()
-
+        run = await in_database(make_run)()
         delta = await page.hear("delta")
-        assert [run["name"] for run in delta["parts"]["runs"]] == ["alpha"]
+        # What is over is not told again because something goes on.
+        assert set(delta["parts"]) == {"active"}
+        assert [run["name"] for run in delta["parts"]["active"]] == ["alpha"]
+
+        await ask(run, RunVerb.KILL)
+        over = await page.hear("delta")
+        assert over["parts"]["active"] == []
+        assert [run["name"] for run in over["parts"]["resting"]] == ["alpha"]
 
 
 async def test_the_page_of_the_default_run_follows_its_reset() -> None:

@@ -22,15 +22,6 @@ export type Growth = Schemas["Growth"];
 export type Notice = Schemas["Notice"];
 export type NoticeWanted = Schemas["NoticeWantedRequest"];
 
-const REREAD_MS = 5_000;
-const NOTICE_MS = 30_000;
-
-export const clusterQuery = queryOptions({
-  queryKey: ["cluster"],
-  queryFn: () => body(api.GET("/api/cluster")),
-  refetchInterval: REREAD_MS,
-});
-
 export const deckQuery = queryOptions({
   queryKey: ["deck"],
   queryFn: () => body(api.GET("/api/deck")),
@@ -48,26 +39,16 @@ export const keptQuery = queryOptions({
   queryFn: () => body(api.GET("/api/deck/kept")),
 });
 
-/** What everybody is told; one that is new shows within half a minute. */
-export const noticeQuery = queryOptions({
-  queryKey: ["notice"],
-  queryFn: async () => (await body(api.GET("/api/deck/notice"))).notice,
-  refetchInterval: NOTICE_MS,
-});
-
+/** Tell everybody something; the notice itself comes over the live topic `me`, to this page too. */
 export function useSetNotice() {
-  const queries = useQueryClient();
   return useMutation({
     mutationFn: (wanted: NoticeWanted) => body(api.PUT("/api/deck/notice", { body: wanted })),
-    onSuccess: ({ notice }) => queries.setQueryData(noticeQuery.queryKey, notice),
   });
 }
 
 export function useClearNotice() {
-  const queries = useQueryClient();
   return useMutation({
     mutationFn: (reason: string) => body(api.DELETE("/api/deck/notice", { params: { query: { reason } } })),
-    onSuccess: ({ notice }) => queries.setQueryData(noticeQuery.queryKey, notice),
   });
 }
 

@@ -5,8 +5,9 @@ import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { BatchItems, BatchRow, EnvironmentArrivals, EnvironmentMixing, EnvironmentRow, LedgerAnswer, PreviewAnswer, QueueAnswer } from "@/api/types";
 
-const EVERY_MS = 2_000;
-const SLOWER_MS = 5_000;
+/** However much happens in a queue, it is not read oftener, and lists beside it still more seldom. */
+export const QUEUE_MS = 2_000;
+export const BESIDE_MS = 5_000;
 const BATCHES_PER_PAGE = 50;
 
 const at = (run: string) => ({ params: { path: { run } } });
@@ -15,7 +16,6 @@ export function queueQuery(run: string) {
   return queryOptions({
     queryKey: ["queue", run],
     queryFn: (): Promise<QueueAnswer> => body(api.GET("/api/runs/{run}/queue", at(run))),
-    refetchInterval: EVERY_MS,
     placeholderData: keepPreviousData,
   });
 }
@@ -24,7 +24,6 @@ export function previewQuery(run: string, isShown: boolean) {
   return queryOptions({
     queryKey: ["preview", run],
     queryFn: (): Promise<PreviewAnswer> => body(api.GET("/api/runs/{run}/batches/preview", at(run))),
-    refetchInterval: SLOWER_MS,
     enabled: isShown,
     retry: false,
   });
@@ -42,7 +41,6 @@ export function batchesQuery(run: string, state: BatchState | undefined) {
     },
     initialPageParam: undefined as number | undefined,
     getNextPageParam: (page: BatchRow[]) => (page.length < BATCHES_PER_PAGE ? undefined : page.at(-1)?.ordinal),
-    refetchInterval: SLOWER_MS,
   });
 }
 
@@ -72,7 +70,6 @@ export function environmentsQuery(run: string) {
   return queryOptions({
     queryKey: ["environments", run],
     queryFn: async (): Promise<EnvironmentRow[]> => (await body(api.GET("/api/runs/{run}/environments", at(run)))).results,
-    refetchInterval: SLOWER_MS,
   });
 }
 
@@ -80,7 +77,6 @@ export function mixingQuery(run: string) {
   return queryOptions({
     queryKey: ["mixing", run],
     queryFn: async (): Promise<EnvironmentMixing[]> => (await body(api.GET("/api/runs/{run}/mixing", at(run)))).environments,
-    refetchInterval: SLOWER_MS,
   });
 }
 
@@ -88,7 +84,6 @@ export function ledgerQuery(run: string) {
   return queryOptions({
     queryKey: ["ledger", run],
     queryFn: (): Promise<LedgerAnswer> => body(api.GET("/api/runs/{run}/ledger", at(run))),
-    refetchInterval: SLOWER_MS,
   });
 }
 
@@ -97,7 +92,6 @@ export function arrivalsQuery(run: string) {
   return queryOptions({
     queryKey: ["arrivals", run],
     queryFn: async (): Promise<EnvironmentArrivals[]> => (await body(api.GET("/api/runs/{run}/arrivals", at(run)))).results,
-    refetchInterval: SLOWER_MS,
   });
 }
 

@@ -3552,6 +3552,14 @@ export interface components {
             next_before: number | null;
         };
         /**
+         * AuditNews
+         * @description That something was written into the audit, and what people and tokens changed last.
+         */
+        AuditNews: {
+            newest: number;
+            lately: components["schemas"]["AuditRow"][];
+        };
+        /**
          * AuditRow
          * @description Something that was changed: who, what, when, why.
          */
@@ -3569,6 +3577,26 @@ export interface components {
             details: Record<string, unknown>;
             request_id: string;
         };
+        /**
+         * AuditTopic
+         * @description What frames of the topic `audit` hold.
+         */
+        AuditTopic: {
+            parts: components["schemas"]["AuditTopicParts"];
+            series: components["schemas"]["AuditTopicSeries"];
+        };
+        /**
+         * AuditTopicParts
+         * @description The parts of the topic `audit`; a frame has some of them.
+         */
+        AuditTopicParts: {
+            audit?: components["schemas"]["AuditNews"];
+        };
+        /**
+         * AuditTopicSeries
+         * @description The series of the topic `audit`; a frame has some of them.
+         */
+        AuditTopicSeries: Record<string, unknown>;
         /**
          * BatchItem
          * @description A group or fragment of a batch without its bytes.
@@ -3932,6 +3960,46 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /**
+         * ClusterAdminTopic
+         * @description What frames of the topic `cluster_admin` hold.
+         */
+        ClusterAdminTopic: {
+            parts: components["schemas"]["ClusterAdminTopicParts"];
+            series: components["schemas"]["ClusterAdminTopicSeries"];
+        };
+        /**
+         * ClusterAdminTopicParts
+         * @description The parts of the topic `cluster_admin`; a frame has some of them.
+         */
+        ClusterAdminTopicParts: {
+            cluster?: components["schemas"]["Cluster"];
+        };
+        /**
+         * ClusterAdminTopicSeries
+         * @description The series of the topic `cluster_admin`; a frame has some of them.
+         */
+        ClusterAdminTopicSeries: Record<string, unknown>;
+        /**
+         * ClusterTopic
+         * @description What frames of the topic `cluster` hold.
+         */
+        ClusterTopic: {
+            parts: components["schemas"]["ClusterTopicParts"];
+            series: components["schemas"]["ClusterTopicSeries"];
+        };
+        /**
+         * ClusterTopicParts
+         * @description The parts of the topic `cluster`; a frame has some of them.
+         */
+        ClusterTopicParts: {
+            cluster?: components["schemas"]["Cluster"];
+        };
+        /**
+         * ClusterTopicSeries
+         * @description The series of the topic `cluster`; a frame has some of them.
+         */
+        ClusterTopicSeries: Record<string, unknown>;
         /**
          * ComparisonLook
          * @description What of which runs stands beside each other.
@@ -5409,8 +5477,12 @@ export interface components {
          */
         LiveTopics: {
             run: components["schemas"]["RunTopic"];
+            me: components["schemas"]["MeTopic"];
             runs: components["schemas"]["RunsTopic"];
             alerts: components["schemas"]["AlertsTopic"];
+            audit: components["schemas"]["AuditTopic"];
+            cluster: components["schemas"]["ClusterTopic"];
+            cluster_admin: components["schemas"]["ClusterAdminTopic"];
         };
         /**
          * LogLines
@@ -5469,6 +5541,27 @@ export interface components {
             noted: number;
             sets: components["schemas"]["SetOfGroups"][];
         };
+        /**
+         * MeTopic
+         * @description What frames of the topic `me` hold.
+         */
+        MeTopic: {
+            parts: components["schemas"]["MeTopicParts"];
+            series: components["schemas"]["MeTopicSeries"];
+        };
+        /**
+         * MeTopicParts
+         * @description The parts of the topic `me`; a frame has some of them.
+         */
+        MeTopicParts: {
+            session?: components["schemas"]["Session"];
+            notice?: components["schemas"]["Notice"] | null;
+        };
+        /**
+         * MeTopicSeries
+         * @description The series of the topic `me`; a frame has some of them.
+         */
+        MeTopicSeries: Record<string, unknown>;
         /**
          * Message
          * @description Greeting.
@@ -5775,6 +5868,14 @@ export interface components {
             run: string | null;
             until: string;
             reason: string;
+        };
+        /**
+         * NewestTrajectories
+         * @description The last few things that came in, newest first; a run has groups or fragments.
+         */
+        NewestTrajectories: {
+            groups: components["schemas"]["GroupSummary"][];
+            fragments: components["schemas"]["FragmentSummary"][];
         };
         /**
          * NextBatch
@@ -6711,9 +6812,11 @@ export interface components {
             run?: components["schemas"]["RunDetail"] | null;
             queue?: components["schemas"]["QueueDepth"] | null;
             ledger?: components["schemas"]["LedgerPart"];
+            newest?: components["schemas"]["NewestTrajectories"] | null;
             fleet?: components["schemas"]["FleetState"];
             verdict?: components["schemas"]["PipelineVerdict"];
             curriculum?: components["schemas"]["CurriculumSummary"] | null;
+            weights?: components["schemas"]["WeightsOnTheWay"] | null;
             metrics?: components["schemas"]["MetricNews"];
         };
         /**
@@ -6737,7 +6840,8 @@ export interface components {
          * @description The parts of the topic `runs`; a frame has some of them.
          */
         RunsTopicParts: {
-            runs?: components["schemas"]["DeckRun"][];
+            active?: components["schemas"]["DeckRun"][];
+            resting?: components["schemas"]["DeckRun"][];
         };
         /**
          * RunsTopicSeries
@@ -7507,6 +7611,19 @@ export interface components {
             sha256: string;
             size_bytes: number;
             tensors: components["schemas"]["TensorSpec"][];
+        };
+        /**
+         * WeightsOnTheWay
+         * @description How far the newest weights of a run have come; its workers each, its fleet tells.
+         */
+        WeightsOnTheWay: {
+            newest: components["schemas"]["PolicyVersionRow"] | null;
+            acting_step: number;
+            order: number;
+            announced: number;
+            staged: number;
+            active: number;
+            told_at: string | null;
         };
         /**
          * WeightsOrderRow

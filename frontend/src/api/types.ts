@@ -38,6 +38,7 @@ export type EnvironmentArrivals = Schemas["EnvironmentArrivals"];
 export type EnvironmentMixing = Schemas["EnvironmentMixing"];
 export type PolicyVersionRow = Schemas["PolicyVersionRow"];
 export type WeightsOrders = Schemas["WeightsOrders"];
+export type NewestTrajectories = Schemas["NewestTrajectories"];
 export type DeliveryRow = Schemas["DeliveryRow"];
 export type Preset = Schemas["Preset"];
 

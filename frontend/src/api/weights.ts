@@ -4,7 +4,8 @@ import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from 
 import { api, body } from "@/api/client";
 import type { DeliveryRow, PolicyVersionRow, RunEvent } from "@/api/types";
 
-const EVERY_MS = 3_000;
+/** However much is told of weights, lists are not read oftener. */
+export const EVERY_MS = 3_000;
 const VERSIONS_PER_PAGE = 50;
 const EVENTS_PER_PAGE = 100;
 
@@ -17,7 +18,6 @@ export function versionsQuery(run: string) {
     },
     initialPageParam: undefined as number | undefined,
     getNextPageParam: (page: PolicyVersionRow[]) => (page.length < VERSIONS_PER_PAGE ? undefined : page.at(-1)?.id),
-    refetchInterval: EVERY_MS,
   });
 }
 
@@ -39,7 +39,6 @@ export function deliveriesQuery(run: string) {
     queryKey: ["deliveries", run],
     queryFn: async (): Promise<DeliveryRow[]> =>
       (await body(api.GET("/api/runs/{run}/weights/deliveries", { params: { path: { run }, query: { versions: VERSIONS_PER_PAGE } } }))).results,
-    refetchInterval: EVERY_MS,
   });
 }
 
@@ -48,7 +47,6 @@ export function ordersQuery(run: string) {
   return queryOptions({
     queryKey: ["weights-orders", run],
     queryFn: () => body(api.GET("/api/runs/{run}/weights/orders", { params: { path: { run } } })),
-    refetchInterval: EVERY_MS,
   });
 }
 
@@ -84,6 +82,5 @@ export function changesQuery(run: string, kinds: string[]) {
     },
     initialPageParam: undefined as number | undefined,
     getNextPageParam: (page: RunEvent[]) => (page.length < EVENTS_PER_PAGE ? undefined : page.at(-1)?.id),
-    refetchInterval: EVERY_MS,
   });
 }

@@ -1,8 +1,9 @@
 /** Read a topic over REST, for as long as its socket cannot open. */
 
 import { api, body } from "@/api/client";
-import type { EpisodeRow, LedgerPart, QueuePart, RunDetail } from "@/api/types";
+import type { EpisodeRow, LedgerPart, NewestTrajectories, QueuePart, RunDetail } from "@/api/types";
 import type { PollAnswer } from "@/live/connection";
+import type { Parts } from "@/live/frames";
 import type { TopicState } from "@/live/reducer";
 
 /** The queue as far as the run and its ledger tell it. */
@@ -20,11 +21,20 @@ function queueOf(run: RunDetail, ledger: LedgerPart): QueuePart {
   };
 }
 
+const NEWEST_ROWS = 5;
+
+async function pollNewest({ name, kind }: RunDetail): Promise<NewestTrajectories> {
+  const params = { path: { run: name }, query: { limit: NEWEST_ROWS } };
+  if (kind === "fleet") return { groups: [], fragments: (await body(api.GET("/api/runs/{run}/fragments", { params }))).results };
+  return { groups: (await body(api.GET("/api/runs/{run}/groups", { params }))).results, fragments: [] };
+}
+
 async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
   const params = { path: { run: name } };
   const after = (shown.series.episodes as EpisodeRow[] | undefined)?.at(-1)?.id;
-  const [run, ledger, fleet, pipeline, events, episodes] = await Promise.all([
-    body(api.GET("/api/runs/{run}", { params })),
+  const run = await body(api.GET("/api/runs/{run}", { params }));
+  const [newest, ledger, fleet, pipeline, events, episodes] = await Promise.all([
+    pollNewest(run),
     body(api.GET("/api/runs/{run}/ledger", { params })),
     body(api.GET("/api/runs/{run}/fleet", { params })),
     body(api.GET("/api/runs/{run}/pipeline", { params })),
@@ -32,7 +42,7 @@ async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
     body(api.GET("/api/runs/{run}/episodes", { params: { ...params, query: { after } } })),
   ]);
   return {
-    parts: { run, ledger, fleet, verdict: pipeline.verdict, queue: queueOf(run, ledger) },
+    parts: { run, newest, ledger, fleet, verdict: pipeline.verdict, queue: queueOf(run, ledger) },
     series: {
       events: [...events.results].reverse(),
       episodes: episodes.results,
@@ -40,13 +50,33 @@ async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
   };
 }
 
+const LATELY_ROWS = 6;
+
+async function pollAudit(): Promise<Parts> {
+  const [newest, lately] = await Promise.all([
+    body(api.GET("/api/audit", { params: { query: { limit: 1 } } })),
+    body(api.GET("/api/audit", { params: { query: { people: "1", limit: LATELY_ROWS } } })),
+  ]);
+  return { audit: { newest: newest.results[0]?.id ?? 0, lately: lately.results } };
+}
+
+async function pollMe(): Promise<Parts> {
+  const [session, { notice }] = await Promise.all([body(api.GET("/api/session")), body(api.GET("/api/deck/notice"))]);
+  return { session, notice };
+}
+
+const OF_THE_DECK: Record<string, () => Promise<Parts>> = {
+  runs: async () => ({ active: [], resting: (await body(api.GET("/api/runs"))).results }),
+  alerts: async () => ({ alerts: (await body(api.GET("/api/alerts", { params: { query: { limit: 1 } } }))).summary }),
+  audit: pollAudit,
+  cluster: async () => ({ cluster: await body(api.GET("/api/cluster")) }),
+  cluster_admin: async () => ({ cluster: await body(api.GET("/api/cluster")) }),
+  me: pollMe,
+};
+
 /** Return what the topic's socket would have told. */
 export async function poll(topic: string, shown: TopicState): Promise<PollAnswer> {
   if (topic.startsWith("run:")) return pollRun(topic.slice(4), shown);
-  if (topic === "alerts") {
-    const { summary } = await body(api.GET("/api/alerts", { params: { query: { limit: 1 } } }));
-    return { parts: { alerts: summary }, series: {} };
-  }
-  const list = await body(api.GET("/api/runs"));
-  return { parts: { runs: list.results }, series: {} };
+  const read = OF_THE_DECK[topic];
+  return { parts: read ? await read() : {}, series: {} };
 }

@@ -1,11 +1,10 @@
-import { useQuery } from "@tanstack/react-query";
-import { noticeQuery } from "@/api/deck";
 import { useNow } from "@/components/now";
 import { dayAndClock, utc, visible } from "@/format";
+import { useNotice } from "@/live/deck";
 
 /** What an operator tells everybody; nothing where there is nothing to tell, or no more. */
 export function Notice() {
-  const { data: notice } = useQuery(noticeQuery);
+  const notice = useNotice();
   const now = useNow();
   if (!notice || (notice.until && Date.parse(notice.until) <= now)) return null;
   return (

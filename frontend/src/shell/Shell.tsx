@@ -5,6 +5,7 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { whenSignedOut } from "@/api/client";
 import { sessionQuery } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
+import { useOwnSession } from "@/live/deck";
 import { startLive, stopLive, useLiveStatus } from "@/live/live";
 import { BrowserTab } from "@/shell/BrowserTab";
 import { KEYED_TABS } from "@/pages/run/tabs";
@@ -48,6 +49,7 @@ export function Shell() {
   const scheme = useComputedColorScheme("dark");
   const authenticated = session.data?.authenticated;
   useFreshAfterAbsence();
+  useOwnSession();
   useEffect(() => {
     const timer = setTimeout(() => void loadPalette(), PALETTE_AFTER_MS);
     return () => clearTimeout(timer);

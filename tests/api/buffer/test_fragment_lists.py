@@ -1,11 +1,14 @@
 """People look for fragments and into them: lists, steps, and bytes that are not what they were."""
 
+import json
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from django.test import Client
 
+from buffer.api.newest import newest_part
 from buffer.models import FragmentChunk, Payload
 from rolldeck import wire
 from runs.models import Run
@@ -191,3 +194,14 @@ def test_what_makes_no_sense_is_refused(
     ids = send(run, made("w0-0@a"))
 
     get(run, path.format(first=ids[0]), status=status, **query)
+
+
+def test_the_live_part_has_the_newest_fragments_as_the_list_has_them(run: Run) -> None:
+    ids = send(run, *(made(f"s{number}@a", reward=float(number)) for number in range(7)))
+
+    part = newest_part(run.pk)
+
+    assert part is not None
+    assert [one.id for one in part.fragments] == ids[:1:-1]
+    assert json.loads(msgspec.json.encode(part.fragments)) == get(run, limit=5)["results"]
+    assert part.groups == []

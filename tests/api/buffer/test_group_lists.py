@@ -1,11 +1,14 @@
 """Looking for groups: lists, facets, search, and what a group says of itself."""
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 from django.test import Client
 
 from buffer import services
+from buffer.api.newest import newest_part
 from buffer.models import DigestCursor, GroupDigest, TrajectoryGroup
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
@@ -284,3 +287,16 @@ def test_a_group_that_cannot_be_taken_apart_stops_no_other(deck: Deck) -> None:
     assert deck.digest() == 2
     assert list(GroupDigest.objects.values_list("group_id", flat=True)) == ids[1:]
     assert deck.refused(f"/{ids[0]}/sequences")[0] == 422
+
+
+def test_the_live_part_has_the_newest_groups_as_the_list_has_them(deck: Deck) -> None:
+    ids = deck.push(*(scored(0.0, float(number)) for number in range(7)))
+    deck.digest()
+
+    part = newest_part(deck.run.pk)
+
+    assert part is not None
+    assert [one.id for one in part.groups] == ids[:1:-1]
+    assert json.loads(msgspec.json.encode(part.groups)) == deck.get(limit=5)["results"]
+    assert part.fragments == []
+    assert newest_part(0) is None

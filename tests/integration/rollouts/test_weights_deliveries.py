@@ -6,8 +6,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from rollouts.models import WeightsDelivery
+from rollouts.selectors.deliveries import weights_part
 from rollouts.services.deliveries import KEPT_STEPS
-from runs.models import Run
+from runs.models import PolicyVersion, Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import accept, later, launched, report, worker
@@ -77,3 +78,49 @@ def test_only_the_newest_versions_are_shown_and_kept() -> None:
 
     assert [row["step"] for row in shown(run, "?versions=1")] == [KEPT_STEPS + 2]
     assert sorted(WeightsDelivery.objects.values_list("step", flat=True)) == [2, KEPT_STEPS + 2]
+
+
+def published(run: Run, *steps: int) -> None:
+    for step in steps:
+        PolicyVersion.objects.create(
+            run=run, epoch=run.epoch, step=step, size_bytes=8, published_at=later(step), manifest={}
+        )
+    Run.objects.filter(pk=run.pk).update(policy_step=max(steps))
+
+
+def test_the_live_part_says_how_far_the_newest_version_has_come() -> None:
+    run = launched(FakeCluster())
+    assert on_the_way(run) == (None, -2, 0, 0, 0)
+    published(run, 0, 1)
+    say(run, 0, worker(0), worker(1))
+    say(run, 1, worker(0, announced_step=1), worker(1, announced_step=0))
+    assert on_the_way(run) == (1, 1, 1, 0, 0)
+
+    done = {"announced_step": 1, "staged_step": 1, "active_step": 1}
+    say(run, 2, worker(0, **done), worker(1, announced_step=1, staged_step=1))
+    assert on_the_way(run) == (1, 1, 2, 2, 1)
+    part = weights_part(run.pk)
+    assert part is not None
+    assert part.told_at == later(2)
+
+
+def on_the_way(run: Run) -> tuple[int | None, int, int, int, int]:
+    part = weights_part(run.pk)
+    assert part is not None
+    newest = part.newest.step if part.newest else None
+    return newest, part.acting_step, part.announced, part.staged, part.active
+
+
+def test_a_late_word_about_an_older_version_is_news_too() -> None:
+    run = launched(FakeCluster())
+    published(run, 0, 1)
+    say(run, 0, worker(0), worker(1))
+    say(run, 1, worker(0, announced_step=1), worker(1))
+    before = weights_part(run.pk)
+    say(run, 2, worker(0, announced_step=1), worker(1, announced_step=0))
+
+    assert weights_part(run.pk) != before
+
+
+def test_a_run_that_is_gone_has_no_weights() -> None:
+    assert weights_part(0) is None

@@ -8,8 +8,13 @@ import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { usePart } from "@/live/live";
+import { useNews } from "@/live/news";
 import { changesIn } from "@/pages/audit/changes";
 import css from "./audit.module.css";
+
+/** However much happens, the list is not read oftener. */
+const NEWS_MS = 5_000;
 
 const BOXES: { name: keyof Omit<Asked, "people">; label: string; hint: string }[] = [
   { name: "text", label: "Text", hint: "in what happened or why" },
@@ -64,7 +69,8 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
 export function AuditPage() {
   const asked = useSearch({ from: "/shell/audit" });
   const navigate = useNavigate({ from: "/audit" });
-  const pages = useInfiniteQuery(auditQuery(asked));
+  const rereadMs = useNews(usePart("audit", "audit")?.newest, NEWS_MS, ["audit"]);
+  const pages = useInfiniteQuery({ ...auditQuery(asked), refetchInterval: rereadMs });
   const rows = pages.data?.pages.flatMap(({ results }) => results) ?? [];
   const ask = (changes: Asked) =>
     void navigate({ search: (now) => Object.fromEntries(Object.entries({ ...now, ...changes }).filter(([, value]) => value)), replace: true });

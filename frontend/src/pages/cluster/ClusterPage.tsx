@@ -1,11 +1,12 @@
-import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { type BrokerPart, clusterQuery, type DatabasePart, type NodeWorkers, type RayPart, type StoragePart } from "@/api/deck";
+import type { BrokerPart, DatabasePart, NodeWorkers, RayPart, StoragePart } from "@/api/deck";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
+import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { bytes, count, duration, number } from "@/format";
+import { bytes, count, dayAndClock, duration, number } from "@/format";
+import { useCluster } from "@/live/deck";
 import { Bar } from "@/pages/cluster/Bar";
 import { GrowthPanel } from "@/pages/cluster/GrowthPanel";
 import { NoticePanel } from "@/pages/cluster/NoticePanel";
@@ -16,6 +17,8 @@ import { Tables } from "@/pages/cluster/Tables";
 import { Topology } from "@/pages/cluster/Topology";
 import css from "./cluster.module.css";
 
+/** The deck is looked at every five seconds; after so long without a word nobody looks. */
+const SILENT_MS = 20_000;
 /** A worker looks at Ray when somebody looks here, else once a minute. */
 const RAY_PROOF_SECONDS = 90;
 
@@ -100,7 +103,8 @@ function Ray({ part, placements }: { part: RayPart; placements: NodeWorkers[] })
 
 /** What the deck is made of, and whether each part of it lives. */
 export function ClusterPage() {
-  const { data, error, refetch } = useQuery(clusterQuery);
+  const { cluster: data, refused } = useCluster();
+  const now = useNow();
   const found = data && verdict(data);
   return (
     <>
@@ -115,9 +119,9 @@ export function ClusterPage() {
         <span className="spacer" />
         {data && <span className="faint tiny">looked at <Age at={data.at} suffix=" ago" /></span>}
       </div>
-      {error && !data && <ErrorState title="The cluster cannot be shown" error={error} onRetry={() => void refetch()} />}
-      {error && data && <ErrorState title="The deck does not answer just now; this is what it last said" error={error} onRetry={() => void refetch()} />}
-      {!data && !error && <Skeletons heights={[190, 190, 150]} />}
+      {refused && !data && <ErrorState title="The cluster cannot be shown" error={refused} />}
+      {data && now - Date.parse(data.at) > SILENT_MS && <ErrorState title="The deck does not say how it is just now; this is what it last said" error={`It was looked at ${dayAndClock(data.at)}.`} />}
+      {!data && !refused && <Skeletons heights={[190, 190, 150]} />}
       {data && (
         <div className="charts">
           <Panel title="Processes" note={`each says every ${number(data.process_word_seconds)} s that it lives; gone ones show for an hour`} className="span-12">

@@ -1,11 +1,11 @@
 import { Button, TextInput, Tooltip } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { noticeQuery, useClearNotice, useSetNotice } from "@/api/deck";
+import { useClearNotice, useSetNotice } from "@/api/deck";
 import { useMayOperate } from "@/api/session";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { dayAndClock, visible } from "@/format";
+import { useNotice } from "@/live/deck";
 import css from "./cluster.module.css";
 
 const LONGEST = 300;
@@ -13,7 +13,7 @@ const LONGEST = 300;
 /** Tell everybody something, on every page. */
 export function NoticePanel() {
   const mayOperate = useMayOperate();
-  const { data: notice } = useQuery(noticeQuery);
+  const notice = useNotice();
   const [open, setOpen] = useState<"" | "set" | "clear">("");
   const [text, setText] = useState("");
   const [until, setUntil] = useState("");

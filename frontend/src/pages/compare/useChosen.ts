@@ -2,8 +2,8 @@
 
 import { useQueries } from "@tanstack/react-query";
 import { runQuery } from "@/api/runs";
-import type { RunDetail, RunRow } from "@/api/types";
-import { usePart } from "@/live/live";
+import type { RunDetail } from "@/api/types";
+import { useDeckRuns } from "@/live/deck";
 
 export type Chosen = {
   name: string;
@@ -16,10 +16,9 @@ export type Chosen = {
   isPending: boolean;
 };
 
-const NONE: RunRow[] = [];
 
 export function useChosen(names: string[]): Chosen[] {
-  const live = usePart("runs", "runs") ?? NONE;
+  const live = useDeckRuns();
   const found = useQueries({ queries: names.map((name) => runQuery(name)) });
   return names.map((name, i) => {
     const { data, error } = found[i] ?? {};

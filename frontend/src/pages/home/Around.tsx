@@ -1,17 +1,16 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type AuditRow, latelyQuery } from "@/api/audit";
-import { type Cluster, clusterQuery } from "@/api/deck";
+import type { AuditRow } from "@/api/audit";
+import type { Cluster } from "@/api/deck";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, number, visible } from "@/format";
+import { useCluster } from "@/live/deck";
+import { usePart, useTopicError } from "@/live/live";
 import { share, verdict } from "@/pages/cluster/parts";
 import css from "./home.module.css";
 
-/** Looking makes a worker ask the Ray cluster, so a page that only stands there looks seldom. */
-const CLUSTER_EVERY_MS = 30_000;
 const DISK_TIGHT = 0.9;
 
 function places(cluster: Cluster): [string, string][] {
@@ -31,7 +30,7 @@ function places(cluster: Cluster): [string, string][] {
 
 /** Whether everything that the deck is made of lives, and what of it is used. */
 function ClusterStrip() {
-  const { data, error } = useQuery({ ...clusterQuery, refetchInterval: CLUSTER_EVERY_MS });
+  const { cluster: data, refused: error } = useCluster();
   const found = data && verdict(data);
   return (
     <Panel title="Cluster" aside={<Link to="/cluster" className="small">All parts</Link>}>
@@ -73,7 +72,8 @@ function ChangeLine({ row }: { row: AuditRow }) {
 
 /** What people and their tokens changed last. */
 function Lately() {
-  const { data, error } = useQuery(latelyQuery);
+  const data = usePart("audit", "audit")?.lately;
+  const error = useTopicError("audit")?.detail;
   return (
     <Panel title="Recent changes" note="by people and tokens" aside={<Link to="/audit" search={{ people: "1" }} className="small">All changes</Link>}>
       {error && !data && <ErrorState title="The changes cannot be shown" error={error} />}

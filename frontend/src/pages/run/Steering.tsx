@@ -1,9 +1,10 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { queueQuery } from "@/api/queue";
+import { QUEUE_MS, queueQuery } from "@/api/queue";
 import type { useAsk } from "@/api/runs";
 import type { QueuePart, RunDetail } from "@/api/types";
+import { usePartNews } from "@/live/news";
 import { drainText } from "@/pages/run/verbs";
 
 const UNDO_MS = 15_000;
@@ -24,7 +25,8 @@ function Undo({ ask }: { ask: Ask }) {
 
 /** How long a drain will take. */
 function Drain({ run, queue }: { run: RunDetail; queue: QueuePart | undefined }) {
-  const { data } = useQuery(queueQuery(run.name));
+  const refetchInterval = usePartNews(`run:${run.name}`, "queue", QUEUE_MS, ["queue", run.name]);
+  const { data } = useQuery({ ...queueQuery(run.name), refetchInterval });
   return <span data-drain>{drainText(run, queue, data?.trained_per_second ?? null)}</span>;
 }
 

@@ -5,12 +5,11 @@ import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { NEWEST, outlooksQuery, runsQuery, type Which } from "@/api/runLists";
 import { useMayOperate } from "@/api/session";
-import type { RunRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { usePart } from "@/live/live";
+import { useDeckRuns } from "@/live/deck";
 import { RUNS_AT_MOST } from "@/pages/compare/search";
 import { BulkDialog } from "@/pages/runs/BulkDialog";
 import { DEEDS, type Deed } from "@/pages/runs/bulk";
@@ -21,7 +20,6 @@ import { restingIds, shownRuns, unknownIds } from "@/pages/runs/rows";
 import { Views } from "@/pages/runs/Views";
 import css from "./runs.module.css";
 
-const NONE: RunRow[] = [];
 const COUNTED_AT_MOST = 10_000;
 const SELDOM_MS = 60_000;
 
@@ -29,7 +27,7 @@ export function RunsPage() {
   const { q = "", sort = NEWEST, cols, dense } = useSearch({ from: "/shell/runs" });
   const navigate = useNavigate({ from: "/runs" });
   const mayOperate = useMayOperate();
-  const live = usePart("runs", "runs") ?? NONE;
+  const live = useDeckRuns();
   const list = useInfiniteQuery(runsQuery(q, sort));
   const listed = list.data?.pages.flatMap(({ results }) => results) ?? [];
   const outlooks = useQuery(outlooksQuery(unknownIds(listed, live)));

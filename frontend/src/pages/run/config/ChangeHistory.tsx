@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { changesQuery } from "@/api/weights";
+import { changesQuery, EVERY_MS } from "@/api/weights";
 import type { RunDetail, RunEvent } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
@@ -12,6 +12,8 @@ import { useMayOperate } from "@/api/session";
 import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
 import { isOver } from "@/theme/chips";
 import { backTo, revisionOf } from "@/pages/run/config/revisions";
+import { useSeries } from "@/live/live";
+import { useNews } from "@/live/news";
 
 const KINDS = [
   ...["created", "status", "settings_changed", "environment_changed", "archived", "epoch_opened"],
@@ -66,7 +68,8 @@ function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
 
 /** Every change of the run's life and settings, newest first. */
 export function ChangeHistory({ run }: { run: RunDetail }) {
-  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(changesQuery(run.name, KINDS));
+  const refetchInterval = useNews(useSeries(`run:${run.name}`, "events").at(-1)?.id, EVERY_MS, ["changes", run.name]);
+  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery({ ...changesQuery(run.name, KINDS), refetchInterval });
   const events = data?.pages.flat() ?? [];
   return (
     <Panel title="Changes" note="who, when, why; newest first" className="span-6">

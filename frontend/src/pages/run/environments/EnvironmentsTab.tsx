@@ -1,13 +1,14 @@
 import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { arrivalsQuery, environmentsQuery, ledgerQuery, mixingQuery } from "@/api/queue";
+import { arrivalsQuery, BESIDE_MS, environmentsQuery, ledgerQuery, mixingQuery } from "@/api/queue";
 import { useMayOperate } from "@/api/session";
 import type { EnvironmentRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
+import { usePartNews } from "@/live/news";
 import { ConnectDialog } from "@/pages/run/environments/ConnectDialog";
 import { type Ask, EnvironmentLine } from "@/pages/run/environments/EnvironmentLine";
 import { MuteDialog } from "@/pages/run/environments/MuteDialog";
@@ -23,10 +24,14 @@ export function EnvironmentsTab() {
   const { run } = useRun();
   const mayOperate = useMayOperate();
   const [asked, setAsked] = useState<{ what: Ask; environment: EnvironmentRow } | null>(null);
-  const environments = useQuery(environmentsQuery(run.name));
-  const mixing = useQuery({ ...mixingQuery(run.name), enabled: run.kind !== "fleet" });
-  const ledger = useQuery(ledgerQuery(run.name));
-  const arrivals = useQuery(arrivalsQuery(run.name));
+  const keys = ["environments", "mixing", "ledger", "arrivals"].map((key) => [key, run.name]);
+  const refetchInterval = usePartNews(`run:${run.name}`, "ledger", BESIDE_MS, ...keys);
+  // Who registers, leaves or is disconnected is told of with the run.
+  usePartNews(`run:${run.name}`, "run", BESIDE_MS, ...keys);
+  const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval });
+  const mixing = useQuery({ ...mixingQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
+  const ledger = useQuery({ ...ledgerQuery(run.name), refetchInterval });
+  const arrivals = useQuery({ ...arrivalsQuery(run.name), refetchInterval });
   const error = environments.error ?? ledger.error;
   if (error) return <ErrorState title="The environments cannot be read" error={error} />;
   if (!environments.data || !ledger.data) return <Skeletons heights={[240]} />;

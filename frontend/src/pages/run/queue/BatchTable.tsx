@@ -54,10 +54,10 @@ function Row({ run, batch, names, state }: { run: RunDetail; batch: BatchRow; na
 }
 
 /** Every batch that was ever handed out, newest first, a page at a time. */
-export function BatchTable({ run, names }: { run: RunDetail; names: Names }) {
+export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Names; rereadMs: number }) {
   const { state } = useSearch({ from: "/shell/runs/$name/queue" });
   const navigate = useNavigate({ from: "/runs/$name/queue" });
-  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(batchesQuery(run.name, state));
+  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery({ ...batchesQuery(run.name, state), refetchInterval: rereadMs });
   const rows = data?.pages.flat() ?? [];
   return (
     <Panel

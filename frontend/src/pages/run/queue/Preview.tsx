@@ -44,8 +44,8 @@ function Composition({ preview, names: named }: { preview: PreviewAnswer; names:
 }
 
 /** What the next batch would be made of; looking takes nothing. */
-export function Preview({ run, names }: { run: RunDetail; names: Names }) {
-  const { data, error } = useQuery(previewQuery(run.name, run.kind !== "fleet"));
+export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names; rereadMs: number }) {
+  const { data, error } = useQuery({ ...previewQuery(run.name, run.kind !== "fleet"), refetchInterval: rereadMs });
   if (run.kind === "fleet") return null;
   return (
     <Panel title="Next batch" note="a preview: looking takes nothing" className="span-6">

@@ -2,8 +2,9 @@ import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
-import { environmentsQuery, queueQuery } from "@/api/queue";
+import { BESIDE_MS, environmentsQuery, QUEUE_MS, queueQuery } from "@/api/queue";
 import { ErrorState } from "@/components/ErrorState";
+import { usePartNews } from "@/live/news";
 import { useRun } from "@/pages/run/RunContext";
 import { BatchTable } from "@/pages/run/queue/BatchTable";
 import { namesOf } from "@/pages/run/queue/batches";
@@ -20,8 +21,10 @@ export function QueueTab() {
   const { run, ledger } = useRun();
   const { batch } = useSearch({ from: "/shell/runs/$name/queue" });
   const navigate = useNavigate({ from: "/runs/$name/queue" });
-  const { data, error } = useQuery(queueQuery(run.name));
-  const environments = useQuery({ ...environmentsQuery(run.name), enabled: run.kind !== "fleet" });
+  const topic = `run:${run.name}` as const;
+  const { data, error } = useQuery({ ...queueQuery(run.name), refetchInterval: usePartNews(topic, "queue", QUEUE_MS, ["queue", run.name]) });
+  const refetchInterval = usePartNews(topic, "queue", BESIDE_MS, ["environments", run.name], ["batches", run.name], ["preview", run.name]);
+  const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
   const names = namesOf(environments.data);
   const close = () => void navigate({ search: (old) => ({ ...old, batch: undefined }) });
   return (
@@ -30,9 +33,9 @@ export function QueueTab() {
       {error && <ErrorState title="The queue cannot be read" error={error} />}
       {data && <WhyPaused run={run} queue={data} />}
       {data && <Depth queue={data} />}
-      <Preview run={run} names={names} />
+      <Preview run={run} names={names} rereadMs={refetchInterval} />
       <QueueChart run={run} className={run.kind === "fleet" ? "span-12" : "span-6"} />
-      <BatchTable run={run} names={names} />
+      <BatchTable run={run} names={names} rereadMs={refetchInterval} />
       {batch && (
         <Suspense>
           <BatchDrawer key={batch} run={run} names={names} id={batch} onClose={close} />

@@ -1,9 +1,10 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { batchesQuery } from "@/api/queue";
+import { batchesQuery, BESIDE_MS } from "@/api/queue";
 import type { LedgerCounts, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { number, percent } from "@/format";
+import { usePartNews } from "@/live/news";
 import { stalenessBars } from "@/pages/run/queue/batches";
 import { staleShare } from "@/pages/run/weights/waterfall";
 
@@ -11,7 +12,8 @@ const SHOWN = 50;
 
 /** How old the data of the last batches was, a column for each, and what was dropped for its age. */
 export function StalenessStrip({ run, counts }: { run: RunDetail; counts: LedgerCounts | undefined }) {
-  const { data } = useInfiniteQuery(batchesQuery(run.name, undefined));
+  const refetchInterval = usePartNews(`run:${run.name}`, "queue", BESIDE_MS, ["batches", run.name]);
+  const { data } = useInfiniteQuery({ ...batchesQuery(run.name, undefined), refetchInterval });
   const batches = (data?.pages[0] ?? []).slice(0, SHOWN).toReversed();
   const share = counts ? staleShare(counts) : null;
   const limit = run.max_staleness === null ? "no limit is set" : `the limit is ${number(run.max_staleness)} ${run.max_staleness === 1 ? "version" : "versions"}`;

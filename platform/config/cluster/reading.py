@@ -1,0 +1,201 @@
+"""Put together what the deck is made of, within about a second whatever is broken."""
+
+import time
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+from celery import current_app
+from django.conf import settings
+from django.db.models import Sum
+from django.utils import timezone
+
+from buffer.models import Segment
+from config import pulse
+from config.cluster import looks
+from config.cluster.lookout import Lookout, Sight
+from config.cluster.messages import (
+    ActiveJob,
+    BrokerPart,
+    Cluster,
+    DatabasePart,
+    NodeWorkers,
+    Part,
+    PartState,
+    ProcessRow,
+    RayNode,
+    RayPart,
+    StoragePart,
+    WorkerRow,
+)
+from config.versions import versions
+from rollouts import jobs
+from rollouts import selectors as rollout_selectors
+from runs.models import DeckPart
+from runs.selectors import deck
+
+P = TypeVar("P", bound=Part)
+WAIT_SECONDS: Final = 1.0
+"""All parts together are waited for no longer than this."""
+RAY_LOOK_SECONDS: Final = 5.0
+_RAY_PROOF_SECONDS: Final = 90.0
+
+
+def look_around(*, is_admin: bool) -> Cluster:
+    """Return how every part of the deck is; addresses and what libraries say, to administrators.
+
+    Parts are looked at side by side, once for all who ask at about the same time.
+    """
+    database, broker, workers, storage = lookouts = _lookouts(settings.REDIS_URL)
+    for lookout in lookouts:
+        lookout.begin()
+    if settings.RAY_ADDRESS:
+        _ray_lookout().begin()
+    by = time.monotonic() + WAIT_SECONDS
+    return _cluster(
+        database=database.sight(by=by),
+        broker=broker.sight(by=by),
+        workers=workers.sight(by=by),
+        storage=storage.sight(by=by),
+        is_admin=is_admin,
+    )
+
+
+def cluster_part() -> Cluster:
+    """Return the deck as its live page shows it to whoever may read every run."""
+    return look_around(is_admin=False)
+
+
+def cluster_admin_part() -> Cluster:
+    """Return the deck as administrators see it."""
+    return look_around(is_admin=True)
+
+
+@cache
+def _lookouts(redis_url: str) -> tuple[Lookout[Any], ...]:
+    """Return who looks at the database, the broker, the workers and the storage."""
+    return (
+        Lookout(lambda: looks.database_figures(looks.database_params()), clock=timezone.now),
+        Lookout(lambda: looks.broker_figures(redis_url), clock=timezone.now),
+        Lookout(lambda: looks.active_jobs(current_app), clock=timezone.now),
+        Lookout(looks.storage_figures, clock=timezone.now, fresh_seconds=10.0),
+    )
+
+
+@cache
+def _ray_lookout() -> Lookout[None]:
+    """Return who has a worker look at Ray; nobody waits for it."""
+    return Lookout(jobs.ask_for_nodes, clock=timezone.now, fresh_seconds=RAY_LOOK_SECONDS)
+
+
+def _cluster(
+    *,
+    database: Sight[dict[str, Any]],
+    broker: Sight[dict[str, Any]],
+    workers: Sight[dict[str, list[ActiveJob]]],
+    storage: Sight[dict[str, Any]],
+    is_admin: bool,
+) -> Cluster:
+    parts = list(DeckPart.objects.order_by("name"))
+    kind, place = looks.storage_place()
+    kept = Segment.objects.filter(dropped_at=None).aggregate(Sum("size_bytes"))
+    return Cluster(
+        at=timezone.now(),
+        process_word_seconds=pulse.EVERY_SECONDS,
+        web=[_process(part) for part in parts if part.kind == "web"],
+        workers=[_worker(part, workers) for part in parts if part.kind == "worker"],
+        clocks=[_process(part) for part in parts if part.kind == "clock"],
+        jobs=Part(**_seen(workers, is_admin=is_admin)),
+        ray=_ray(parts, is_admin=is_admin),
+        database=_figured(
+            DatabasePart,
+            database,
+            is_admin=is_admin,
+            address=looks.database_address(looks.database_params()) if is_admin else None,
+        ),
+        broker=_figured(
+            BrokerPart,
+            broker,
+            is_admin=is_admin,
+            address=looks.broker_address(settings.REDIS_URL) if is_admin else None,
+        ),
+        storage=_figured(
+            StoragePart,
+            storage,
+            is_admin=is_admin,
+            kind=kind,
+            place=place if is_admin else None,
+            keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES,
+            kept_bytes=int(kept["size_bytes__sum"] or 0),
+        ),
+        placements=[
+            NodeWorkers(node=node, run=run, workers=workers)
+            for node, run, workers in rollout_selectors.workers_by_node()
+        ],
+        growth=deck.growth(
+            keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES, now=timezone.now()
+        ),
+        versions=versions(),
+    )
+
+
+def _seen(sight: Sight[Any], *, is_admin: bool) -> dict[str, Any]:
+    return {
+        "state": sight.state,
+        "proven_at": sight.proven_at,
+        "problem": _told(sight.problem, sight.state, is_admin=is_admin),
+        "took_ms": sight.took_ms,
+    }
+
+
+def _told(problem: str, state: PartState, *, is_admin: bool) -> str:
+    """Return a problem for this reader: what a library says of it names addresses."""
+    return problem if is_admin or state != "down" else "it does not answer"
+
+
+def _figured(
+    part: Callable[..., P], sight: Sight[dict[str, Any]], *, is_admin: bool, **more: Any
+) -> P:
+    return part(**_seen(sight, is_admin=is_admin), **(sight.found or {}), **more)
+
+
+def _process(part: DeckPart) -> ProcessRow:
+    return ProcessRow(**_own(part))
+
+
+def _own(part: DeckPart) -> dict[str, Any]:
+    names = ("name", "host", "pid", "started_at", "proven_at", "version")
+    own = {name: getattr(part, name) for name in names}
+    return own | {"memory_bytes": part.details.get("memory_bytes")}
+
+
+def _worker(part: DeckPart, sight: Sight[dict[str, list[ActiveJob]]]) -> WorkerRow:
+    told = sight.found if sight.state == "up" else None
+    return WorkerRow(
+        **_own(part),
+        queues=part.details.get("queues", []),
+        concurrency=part.details.get("concurrency"),
+        active=(told or {}).get(part.name),
+    )
+
+
+def _ray(parts: Iterable[DeckPart], *, is_admin: bool) -> RayPart:
+    address = settings.RAY_ADDRESS
+    if not address:
+        problem = "RAY_ADDRESS is empty: this deck launches no fleets"
+        return RayPart(state="absent", proven_at=None, problem=problem, took_ms=None)
+    seen = next((one for one in parts if one.kind == "ray" and one.name == address), None)
+    if seen is None:
+        problem = "no worker has looked at it yet"
+        return RayPart(state="unknown", proven_at=None, problem=problem, took_ms=None)
+    is_fresh = (timezone.now() - seen.proven_at).total_seconds() < _RAY_PROOF_SECONDS
+    state: PartState = "down" if seen.problem else "up" if is_fresh else "unknown"
+    return RayPart(
+        state=state,
+        proven_at=seen.proven_at if seen.details else None,
+        problem=_told(seen.problem, state, is_admin=is_admin),
+        took_ms=None,
+        address=address if is_admin else None,
+        nodes=msgspec.convert(seen.details.get("nodes", []), list[RayNode]),
+    )

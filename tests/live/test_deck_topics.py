@@ -1,0 +1,244 @@
+"""The topics of the deck's machines, its audit, and of who is signed in: who is told, and what."""
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session as BrowserSession
+
+from config.cluster.messages import Cluster
+from runs import live, services
+from runs.live import deck_topics, parts
+from runs.live.deck_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
+from runs.models import RunEvent
+from runs.wire.deck import NoticeWanted
+from runs.wire.watching import AuditNews
+from tests.factories import NOON, make_run
+from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# Pages poll every two seconds at least; what is heard sooner was nudged.
+SOONER_THAN_A_LOOK = 1.5
+
+
+def audited(frame: Any) -> AuditNews:
+    return msgspec.convert(frame["parts"]["audit"], AuditNews)
+
+
+def cluster(frame: Any) -> Cluster:
+    return msgspec.convert(frame["parts"]["cluster"], Cluster, strict=False)
+
+
+async def note(text: str, *, run_id: int | None = None, actor: str = "user:ada") -> RunEvent:
+    event: RunEvent = await in_database(services.record_event)(
+        run_id=run_id, kind="note", message=text, actor=actor, now=NOON
+    )
+    return event
+
+
+@pytest.fixture
+def looks() -> Any:
+    """Count how often the cluster is looked at, without looking."""
+    real = parts.deck_readers(CLUSTER)["cluster"]
+    count = {"looks": 0}
+
+    def look() -> dict[str, int]:
+        count["looks"] += 1
+        return dict(count)
+
+    live.register_deck_part("cluster", look, topic=CLUSTER)
+    yield count
+    live.register_deck_part("cluster", real, topic=CLUSTER)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the cluster be looked at so often that a test need not wait."""
+    rule = deck_topics.DeckTopicRule(frame_seconds=0.1, look_seconds=0.2, is_seen_only=True)
+    monkeypatch.setitem(deck_topics.DECK_TOPICS, CLUSTER, rule)
+
+
+async def test_the_audit_tells_what_people_change_at_once() -> None:
+    run = await in_database(make_run)(name="pole")
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        before = audited(await page.watch(AUDIT))
+
+        began = time.monotonic()
+        event = await note("paused by hand", run_id=run.pk)
+        told = audited(await page.hear("delta"))
+
+        assert time.monotonic() - began < SOONER_THAN_A_LOOK
+        assert told.newest == event.pk > before.newest
+        assert [(row.run, row.message) for row in told.lately][:1] == [("pole", "paused by hand")]
+
+        of_the_deck = await note("a notice was set")
+        told = audited(await page.hear("delta"))
+        assert (told.newest, told.lately[0].message, told.lately[0].run) == (
+            of_the_deck.pk,
+            "a notice was set",
+            None,
+        )
+
+
+async def test_what_parts_of_the_platform_write_is_news_of_the_audit_but_nobody_s_change() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("admin")) as page:
+        await page.watch(AUDIT)
+        event = await note("a lease lapsed", actor="reaper")
+        told = audited(await page.hear("delta"))
+
+        assert told.newest == event.pk
+        assert "a lease lapsed" not in [row.message for row in told.lately]
+
+
+async def test_the_audit_s_newest_are_few_and_in_their_order() -> None:
+    for number in range(9):
+        await note(f"change {number}")
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        first = audited(await page.watch(AUDIT))
+        await note("change 9")
+        then = audited(await page.hear("delta"))
+
+    assert [row.message for row in first.lately] == [f"change {n}" for n in (8, 7, 6, 5, 4, 3)]
+    assert [row.message for row in then.lately] == [f"change {n}" for n in (9, 8, 7, 6, 5, 4)]
+
+
+async def test_the_cluster_comes_whole_and_goes_on_by_itself(often: None) -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch(CLUSTER)
+        first = cluster(snapshot)
+        assert (first.database.state, first.storage.state) == ("up", "up")
+
+        delta = await page.hear("delta")
+        assert delta["previous"] == snapshot["sequence"] < delta["sequence"]
+        assert cluster(delta).at > first.at
+
+
+async def test_the_cluster_is_looked_at_once_for_all_who_watch(looks: Any, often: None) -> None:
+    headers = await in_database(cookie_of)("viewer")
+    async with opened("/ws/live", headers) as one, opened("/ws/live", headers) as two:
+        await one.watch(CLUSTER)
+        await two.watch(CLUSTER)
+        heard = [await page.hear("delta") for page in (one, two, one, two)]
+
+        assert heard[2] == heard[1] or heard[3] == heard[2]
+        assert looks["looks"] <= 4
+
+
+async def test_nobody_watching_is_no_work(looks: Any, often: None) -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await asyncio.sleep(0.6)
+        assert looks["looks"] == 0  # nobody has asked for it
+
+        await page.watch(CLUSTER)
+        await page.say(type="visible", visible=False)
+        await asyncio.sleep(0.3)
+        hidden = looks["looks"]
+        await asyncio.sleep(0.8)
+        assert looks["looks"] == hidden > 0
+
+        await page.say(type="visible", visible=True)
+        snapshot = await page.hear_any("snapshot", "delta")
+        assert snapshot["parts"]["cluster"]["looks"] > hidden
+
+
+async def test_addresses_are_told_to_administrators_only() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("admin")) as page:
+        assert cluster(await page.watch(CLUSTER)).database.address is None
+        assert cluster(await page.watch(CLUSTER_ADMIN)).database.address
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", None])
+async def test_nobody_else_watches_what_administrators_are_told(role: str | None) -> None:
+    headers = await (in_database(cookie_of)(role) if role else in_database(headers_of)("trainer"))
+    async with opened("/ws/live", headers) as page:
+        assert await refusal(page, CLUSTER_ADMIN) == "forbidden"
+
+
+@pytest.mark.parametrize("topic", [AUDIT, CLUSTER])
+async def test_a_token_of_one_run_is_told_nothing_of_the_deck(topic: str) -> None:
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(headers_of)("worker", run=run)) as page:
+        assert await refusal(page, topic) == "forbidden"
+    async with opened("/ws/live", await in_database(headers_of)("metrics")) as page:
+        assert await refusal(page, topic) == "forbidden"
+
+
+async def refusal(page: Page, topic: str) -> str:
+    await page.say(type="subscribe", topic=topic)
+    return str((await page.hear("error"))["code"])
+
+
+async def test_whoever_loses_the_right_to_a_topic_loses_the_socket_with_the_next_beat() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("admin")) as page:
+        await page.watch(CLUSTER_ADMIN)
+        await in_database(User.objects.update)(is_staff=False, is_superuser=False)
+
+        answer = await page.socket.receive_output(20)
+        while answer["type"] == "websocket.send":
+            answer = await page.socket.receive_output(20)
+        assert answer["code"] == 4403
+
+
+async def test_a_person_is_told_of_another_role_while_the_page_is_open() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        told = (await page.watch("me"))["parts"]["session"]
+        assert (told["authenticated"], told["role"]) == (True, "viewer")
+
+        await in_database(make_operator)(told["username"])
+        delta = await page.hear("delta", within=15)
+
+        assert delta["topic"] == "me"
+        assert delta["parts"] == {"session": {**told, "role": "operator"}}
+        # What the page may do counts from then on, too: the beat says the topic's own name.
+        beat = await page.hear("beat", within=15)
+        assert beat["sequences"] == {"me": delta["sequence"]}
+
+
+def make_operator(username: str) -> None:
+    group, _ = Group.objects.get_or_create(name="operator")
+    User.objects.get(username=username).groups.add(group)
+
+
+async def test_a_notice_reaches_everybody_at_once_even_hidden_pages() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        assert (await page.watch("me"))["parts"]["notice"] is None
+        await page.say(type="visible", visible=False)
+
+        began = time.monotonic()
+        wanted = NoticeWanted(text="down at noon", reason="", until=None)
+        await in_database(services.set_notice)(wanted=wanted, actor="user:ada", now=NOON)
+
+        assert (await page.hear("delta"))["parts"]["notice"]["text"] == "down at noon"
+        assert time.monotonic() - began < SOONER_THAN_A_LOOK
+        await in_database(services.clear_notice)(reason="", actor="user:ada", now=NOON)
+        assert (await page.hear("delta"))["parts"]["notice"] is None
+
+
+async def test_a_session_that_somebody_ends_closes_its_pages_with_the_next_beat() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("operator")) as page:
+        await page.watch("me")
+        await in_database(BrowserSession.objects.all().delete)()
+
+        answer = await page.socket.receive_output(20)
+        while answer["type"] == "websocket.send":
+            answer = await page.socket.receive_output(20)
+        assert answer["code"] == 4401
+
+
+async def test_a_machine_is_nobody_and_nobody_sees_another_s_topic() -> None:
+    async with opened("/ws/live", await in_database(headers_of)("user")) as page:
+        assert await refusal(page, "me") == "forbidden"
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        assert await refusal(page, "me:user:ada") == "unknown_topic"
+
+
+async def test_a_page_that_leaves_me_is_told_no_more_of_it() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.watch("me")
+        await page.say(type="unsubscribe", topic="me")
+
+        assert (await page.hear("beat", within=15))["sequences"] == {}

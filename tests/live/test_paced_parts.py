@@ -1,0 +1,68 @@
+"""A part that costs much is read now and then, however often its run is looked at."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from runs import live
+from runs.live import parts
+from runs.live.topics import topic_named
+from tests.factories import make_run
+from tests.live_sockets import cookie_of, in_database, opened
+
+pytestmark = pytest.mark.django_db
+
+PART = "test_costly"
+
+
+@pytest.fixture
+def reads() -> Iterator[list[int]]:
+    found: list[int] = []
+
+    def read(run_id: int) -> int:
+        found.append(run_id)
+        return len(found)
+
+    live.register_part(PART, read, every_seconds=60.0)
+    yield found
+    parts._parts.pop(PART)
+
+
+def test_it_stands_until_its_time_is_over(reads: list[int]) -> None:
+    topic = topic_named(f"run:{make_run().name}")
+
+    first = topic.look(None)
+    late = topic.look(topic.late)
+    again = topic.look(None)
+    named = topic.look({PART})
+
+    # A page does not wait for it: the first snapshot goes without.
+    assert first is not None
+    assert (PART in first.parts, topic.late) == (False, {"newest", PART})
+    assert late is not None
+    assert late.parts[PART] == b"1"
+    assert [one is None or PART not in one.parts for one in (again, named)] == [True, True]
+    assert len(reads) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_page_is_told_of_it_right_after_its_snapshot(reads: list[int]) -> None:
+    await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.say(type="subscribe", topic="run:alpha")
+        snapshot = await page.hear("snapshot")
+        delta = await page.hear_parts(within=1.5)
+
+    assert PART not in snapshot["parts"]
+    assert delta["parts"][PART] == 1
+    assert {"queue", "run"}.isdisjoint(delta["parts"])
+
+
+def test_each_page_of_a_run_has_a_time_of_its_own(reads: list[int]) -> None:
+    for name in ("alpha", "beta"):
+        topic = topic_named(f"run:{make_run(name=name).name}")
+        topic.look(None)
+        change = topic.look(topic.late)
+        assert change is not None
+        assert PART in change.parts
+    assert len({*reads}) == 2
