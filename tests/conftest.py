@@ -60,7 +60,7 @@ django.setup()
 
 from tests.database import empty_quickly  # noqa: E402 it needs the settings too
 from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
-from tests.spreading import SharedDecks, longest_first  # noqa: E402
+from tests.spreading import SharedDecks, leave, longest_first  # noqa: E402
 
 empty_quickly()
 
@@ -74,6 +74,12 @@ def pytest_xdist_setupnodes() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
     longest_first(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let no test run beside a browser or a cluster that it does not use."""
+    leave(item)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -15,6 +15,7 @@ import pytest
 
 from config.embedded import ray_head as embedded
 from config.embedded.children import Child
+from tests.spreading import OF_THE_RAY_HEAD
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -55,11 +56,13 @@ def ray_environment() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def ray_head() -> Iterator[RayHead]:
     """A cluster that this process and its children may connect to by `address`."""
-    temp_dir = Path(tempfile.mkdtemp(prefix="rdray", dir="/tmp"))  # its sockets need short paths
-    with ray_environment():
-        yield from _head(temp_dir)
+    with OF_THE_RAY_HEAD:
+        temp_dir = Path(tempfile.mkdtemp(prefix="rdray", dir="/tmp"))  # sockets need short paths
+        OF_THE_RAY_HEAD.enter_context(ray_environment())
+        yield OF_THE_RAY_HEAD.enter_context(_head(temp_dir))
 
 
+@contextmanager
 def _head(temp_dir: Path) -> Iterator[RayHead]:
     # The cluster's workers import the fleet's code by name.
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))

@@ -7,6 +7,7 @@ have ended, and while decks and clusters wait for something, tests without them 
 """
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, Final
 
 import pytest
@@ -14,6 +15,9 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 BROWSER: Final = "tests/e2e/"
+OF_THE_DASHBOARD: Final = ExitStack()
+OF_THE_RAY_HEAD: Final = ExitStack()
+"""What a process shares among the tests of the dashboard, and of those on a Ray head."""
 RAY_HEAD: Final = "the tests on one Ray head"
 ON_THE_RAY_HEAD: Final = (
     "tests/ray/test_fleet.py",
@@ -88,6 +92,20 @@ def longest_first(items: list[pytest.Item]) -> None:
         )
 
     items.sort(key=place)
+
+
+def leave(item: pytest.Item) -> None:
+    """End the deck and browser, or the Ray head, before a test of something else.
+
+    Playwright's event loop runs in this thread as long as the browser does, so that Django and
+    asyncio would refuse to work; the head's token is in the environment; and all of it costs a
+    tenth of a core while nobody asks it anything.
+    """
+    path = _path(item.nodeid)
+    if not path.startswith(BROWSER):
+        OF_THE_DASHBOARD.close()
+    if path not in ON_THE_RAY_HEAD:
+        OF_THE_RAY_HEAD.close()
 
 
 def _is_heavy(scope: str) -> bool:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from playwright.sync_api import (
 )
 
 from tests.deck import ROOT, Deck, environment, running_deck, wait_until
+from tests.spreading import OF_THE_DASHBOARD
 from tests.webhook_receiver import Receiver, receiver
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -49,14 +50,20 @@ expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")
-def webhook() -> Iterator[Receiver]:
-    """A machine in the house that the deck tells of alerts."""
-    with receiver() as there:
-        yield there
+def shared() -> Iterator[ExitStack]:
+    """What lives until this process has no more tests of the dashboard (tests/conftest.py)."""
+    with OF_THE_DASHBOARD:
+        yield OF_THE_DASHBOARD
 
 
 @pytest.fixture(scope="session")
-def deck(tmp_path_factory: pytest.TempPathFactory, webhook: Receiver) -> Iterator[Deck]:
+def webhook(shared: ExitStack) -> Receiver:
+    """A machine in the house that the deck tells of alerts."""
+    return shared.enter_context(receiver())
+
+
+@pytest.fixture(scope="session")
+def deck(tmp_path_factory: pytest.TempPathFactory, webhook: Receiver, shared: ExitStack) -> Deck:
     page = Path(settings.FRONTEND_DIST) / "index.html"
     assert page.is_file(), "the dashboard is not built: cd frontend && npm ci && npm run build"
     told = {
@@ -64,24 +71,24 @@ def deck(tmp_path_factory: pytest.TempPathFactory, webhook: Receiver) -> Iterato
         "ROLLDECK_ALERT_WEBHOOK_SECRET": WEBHOOK_SECRET,
         "ROLLDECK_ALERT_PRIVATE_WEBHOOKS": "1",
     }
-    with running_deck(tmp_path_factory.mktemp("browser"), **told) as deck:
-        create_superuser(deck)
-        in_the_shell(
-            deck,
-            "from django.contrib.auth.models import Group, User;"
-            f"User.objects.create_user({VIEWER!r}, password={PASSWORD!r});"
-            "operators = Group.objects.get_or_create(name='operator')[0].user_set;"
-            f"operators.add(User.objects.create_user({OPERATOR!r}, password={PASSWORD!r}));"
-            f"operators.add(User.objects.create_user({LEAVING!r}, password={PASSWORD!r}))",
-        )
-        yield deck
+    deck = shared.enter_context(running_deck(tmp_path_factory.mktemp("browser"), **told))
+    create_superuser(deck)
+    in_the_shell(
+        deck,
+        "from django.contrib.auth.models import Group, User;"
+        f"User.objects.create_user({VIEWER!r}, password={PASSWORD!r});"
+        "operators = Group.objects.get_or_create(name='operator')[0].user_set;"
+        f"operators.add(User.objects.create_user({OPERATOR!r}, password={PASSWORD!r}));"
+        f"operators.add(User.objects.create_user({LEAVING!r}, password={PASSWORD!r}))",
+    )
+    return deck
 
 
 @pytest.fixture(scope="session")
-def seeded_deck(deck: Deck) -> Iterator[Deck]:
+def seeded_deck(deck: Deck, shared: ExitStack) -> Deck:
     """The deck, with the runs of `manage.py seed --small`; the live one's fleet is played."""
-    with seeded(deck, "--small"):
-        yield deck
+    shared.enter_context(seeded(deck, "--small"))
+    return deck
 
 
 @contextmanager
@@ -136,11 +143,11 @@ def in_the_shell(deck: Deck, code: str, *, seconds: float = 180) -> str:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
+def chromium(shared: ExitStack) -> Browser:
+    playwright = shared.enter_context(sync_playwright())
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    shared.callback(browser.close)
+    return browser
 
 
 @pytest.fixture
