@@ -207,6 +207,6 @@ def test_a_report_is_kept_opened_again_and_opens_without_a_deck(
     expect(offline.locator("#hostile")).to_have_count(0)
     chart = offline.locator('[data-metric="loss"]')
     expect(chart.locator("path[data-run]")).to_have_count(2)
-    expect(chart.get_by_role("img")).to_have_attribute("aria-label", re.compile("beside-b 0.222"))
+    expect(chart.get_by_role("img")).to_have_attribute("aria-label", re.compile("beside-b 0.223"))
     expect(chart.get_by_role("row").filter(has_text="beside-a")).to_contain_text("0.111")
     expect(offline.get_by_role("table", name="Configurations")).to_contain_text("seed")
