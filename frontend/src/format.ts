@@ -99,6 +99,15 @@ export function dayAndClock(iso: string | null | undefined): string {
   return at.toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: timeZone() });
 }
 
+const dayOf = (at: Date): string => at.toLocaleDateString("en-CA", { timeZone: timeZone() });
+
+/** The ISO time to the second if it is of today, else its day and the minute; in the zone that the reader chose. */
+export function moment(iso: string | null | undefined, now = new Date()): string {
+  const at = iso ? new Date(iso) : null;
+  if (!at || Number.isNaN(at.getTime())) return NOTHING;
+  return dayOf(at) === dayOf(now) ? clock(iso) : dayAndClock(iso);
+}
+
 /** The ISO time in UTC, for tooltips. */
 export function utc(iso: string | null | undefined): string {
   const at = iso ? new Date(iso) : null;

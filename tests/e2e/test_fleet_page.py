@@ -297,7 +297,7 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     assert answer.value.status == 403
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("alert")).to_contain_text("The fleet stays as it is")
-    dialog.get_by_role("button", name="Leave it as it is").click()
+    dialog.get_by_role("button", name="Cancel").click()
     expect(button).to_have_text(before)
     expect(page.locator("[data-size=applied]")).to_be_visible()
     assert deck.get(f"/api/runs/{fleet.name}")["num_workers"] == int(re.findall(r"\d+", before)[0])

@@ -217,7 +217,7 @@ def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layou
     expect(page).to_have_url(re.compile("under=train"))
     expect(page.locator("[data-metric]")).to_have_count(1)
 
-    page.get_by_label("Panel of /an expression/").fill("^layer/.*norm$")
+    page.get_by_label("Panel of /regex/").fill("^layer/.*norm$")
     page.get_by_role("button", name="Add", exact=True).click()
     panel = page.locator("[data-panel]")
     expect(panel.locator("[data-matched='90']")).to_have_text(

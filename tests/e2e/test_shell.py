@@ -159,6 +159,6 @@ def test_what_somebody_was_writing_outlives_their_session(page: Page, deck: Deck
     reason = page.get_by_role("dialog").get_by_label("Reason")
     expect(reason).to_have_value("the paper is out, so")
     # Given up on purpose, it is gone.
-    page.get_by_role("button", name="Leave it as it is").click()
+    page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Drain").click()
     expect(reason).to_have_value("")

@@ -14,6 +14,9 @@ export function useSession(): Session | undefined {
   return useQuery(sessionQuery).data;
 }
 
+/** Said beside whatever somebody may see and not do. */
+export const TAKES_OPERATOR = "You may look; this takes an operator.";
+
 /** Whether this person may change runs. */
 export function useMayOperate(): boolean {
   const role = useSession()?.role;

@@ -1,6 +1,7 @@
-import { Button, Modal } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useState } from "react";
 import type { Cell, Sheet } from "@/charts/sheet";
+import { Dialog } from "@/components/Dialog";
 import { clock, number, utc } from "@/format";
 
 type Props = { name: string; sheet: Sheet; isTime: boolean; onClose: () => void };
@@ -21,7 +22,7 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
   const page = rows.slice(first, first + ROWS_A_PAGE);
   const range = rows.length > 0 ? `${number(first + 1)} – ${number(first + page.length)} of ${number(rows.length)} rows in view` : "Nothing is in view.";
   return (
-    <Modal opened onClose={onClose} title={`${name} as a table`} size="xl">
+    <Dialog onClose={onClose} title={`${name} as a table`} size="xl">
       <div className="table-scroll chart-sheet" tabIndex={0} role="region" aria-label={`Rows of ${name}`}>
         <table className="table">
           <thead>
@@ -50,6 +51,6 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
         <Button size="compact-sm" variant="default" disabled={first === 0} onClick={() => setFirst(first - ROWS_A_PAGE)}>Before</Button>
         <Button size="compact-sm" variant="default" disabled={first + ROWS_A_PAGE >= rows.length} onClick={() => setFirst(first + ROWS_A_PAGE)}>Next</Button>
       </div>
-    </Modal>
+    </Dialog>
   );
 }

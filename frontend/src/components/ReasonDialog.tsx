@@ -1,7 +1,7 @@
-import { Box, Button, Group, Modal, TextInput } from "@mantine/core";
+import { Box, Button, Group, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
+import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { useFocusBack } from "@/components/useFocusBack";
 
 type Props = {
   title: string;
@@ -10,7 +10,6 @@ type Props = {
   /** Said above what the server has against it. */
   refused: string;
   submit: string;
-  cancel?: string;
   /** Where the reason goes. */
   keptIn?: string;
   /** Whether what is in the dialog can be sent. */
@@ -25,12 +24,11 @@ type Props = {
 };
 
 /** Ask before something is changed: what will happen, why, and what the server had against it. Drawn only while it is open. */
-export function ReasonDialog({ title, asking, refused, submit, cancel = "Cancel", keptIn = "Kept with your name in the audit.", isReady: isFit = true, needsReason, destroys, onSubmit, onClose, children }: Props) {
-  useFocusBack();
+export function ReasonDialog({ title, asking, refused, submit, keptIn = "Kept with your name in the audit.", isReady: isFit = true, needsReason, destroys, onSubmit, onClose, children }: Props) {
   const [reason, setReason] = useState("");
   const isReady = isFit && (!needsReason || reason.trim() !== "");
   return (
-    <Modal opened onClose={onClose} title={title}>
+    <Dialog onClose={onClose} title={title}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -56,10 +54,10 @@ export function ReasonDialog({ title, asking, refused, submit, cancel = "Cancel"
           </Box>
         )}
         <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>{cancel}</Button>
+          <Button variant="default" onClick={onClose}>Cancel</Button>
           <Button type="submit" color={destroys ? "red.8" : undefined} loading={asking.isPending} disabled={!isReady}>{submit}</Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

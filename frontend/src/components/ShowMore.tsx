@@ -3,12 +3,12 @@ import { Button } from "@mantine/core";
 type Pages = { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown };
 
 /** The foot of a list that goes on; nothing at its end. */
-export function ShowMore({ pages }: { pages: Pages }) {
+export function ShowMore({ pages, words = "Show more" }: { pages: Pages; words?: string }) {
   if (!pages.hasNextPage) return null;
   return (
     <div className="table-foot">
       <Button size="compact-sm" variant="default" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-        Show more
+        {words}
       </Button>
     </div>
   );

@@ -37,6 +37,11 @@ export function isFit({ scopes, run }: Made, needs: Needs): boolean {
   return (scopes.includes(needs.scope) || scopes.includes("admin")) && (run === null || run === needs.run);
 }
 
+/** What `rolldeck` is told to do the same as this page: the words after `rolldeck`. */
+export function deckCommand(words: string): string {
+  return `ROLLDECK_URL=${location.origin} ROLLDECK_TOKEN=${PLACE} rolldeck ${words}`;
+}
+
 /** The command with the token in it, where it asks for one and the token is good for that. */
 export function filled(command: string, needs: Needs | undefined, token: Made | null): string {
   return token && needs && isFit(token, needs) ? command.replaceAll(PLACE, token.token) : command;

@@ -1,7 +1,7 @@
-import { Button, Group, Modal } from "@mantine/core";
+import { Button, Group } from "@mantine/core";
 import { useDiscardGroups } from "@/api/discards";
+import { Dialog } from "@/components/Dialog";
 import { ReasonDialog } from "@/components/ReasonDialog";
-import { useFocusBack } from "@/components/useFocusBack";
 import { number } from "@/format";
 
 type Props = { run: string; groups: number[]; onDone?: () => void; onClose: () => void };
@@ -10,15 +10,14 @@ const counted = (groups: number) => `${number(groups)} ${groups === 1 ? "group" 
 
 /** Groups that were not discarded, each with why. */
 function Left({ problems, of, onClose }: { problems: { id: number; problem: string }[]; of: number; onClose: () => void }) {
-  useFocusBack();
   return (
-    <Modal opened onClose={onClose} title={`${counted(problems.length)} of ${number(of)} stayed`}>
+    <Dialog onClose={onClose} title={`${counted(problems.length)} of ${number(of)} stayed`}>
       <ul className="small">
         {problems.slice(0, 20).map(({ id, problem }) => <li key={id}><span className="mono">#{id}</span> {problem}</li>)}
       </ul>
       {problems.length > 20 && <p className="faint small">… and {number(problems.length - 20)} more.</p>}
       <Group justify="flex-end" mt="lg"><Button data-autofocus onClick={onClose}>Close</Button></Group>
-    </Modal>
+    </Dialog>
   );
 }
 
@@ -36,10 +35,9 @@ export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
       title={`Discard ${groups.length === 1 ? `group ${groups[0]}` : counted(groups.length)}`}
       asking={discard}
       refused="Nothing was discarded"
-      keptIn="Needed. Kept in the run's events with your name."
+      keptIn="Needed. Kept with your name in the run's events."
       needsReason
       submit="Discard"
-      cancel="Leave it as it is"
       destroys
       onSubmit={(reason) =>
         discard.mutate({ groups, reason }, { onSuccess: (outcomes) => outcomes.every(({ problem }) => !problem) && done() })

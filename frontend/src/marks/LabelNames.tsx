@@ -1,8 +1,8 @@
-import { Button, Group, Modal } from "@mantine/core";
+import { Button, Group } from "@mantine/core";
 import { useState } from "react";
 import { type MarkWords, useNameLabels } from "@/api/marks";
+import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { useFocusBack } from "@/components/useFocusBack";
 import { number } from "@/format";
 import { LabelSign } from "@/marks/MarkBadge";
 import styles from "@/marks/marks.module.css";
@@ -11,7 +11,6 @@ type Props = { run: string; words: MarkWords; onClose: () => void };
 
 /** Call the labels of a run something; the digit stays its key. */
 export function LabelNames({ run, words, onClose }: Props) {
-  useFocusBack();
   const [typed, setTyped] = useState<Record<number, string>>({});
   const naming = useNameLabels(run);
   const changed = words.labels.flatMap(({ label, name }) => {
@@ -19,7 +18,7 @@ export function LabelNames({ run, words, onClose }: Props) {
     return wanted === undefined || wanted === name ? [] : [{ label, name: wanted }];
   });
   return (
-    <Modal opened onClose={onClose} title={`Labels of ${run}`}>
+    <Dialog onClose={onClose} title={`Labels of ${run}`}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -38,10 +37,10 @@ export function LabelNames({ run, words, onClose }: Props) {
         </div>
         {naming.error && <ErrorState title="The labels keep their names" error={naming.error} />}
         <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>Leave them as they are</Button>
+          <Button variant="default" onClick={onClose}>Cancel</Button>
           <Button type="submit" disabled={changed.length === 0} loading={naming.isPending}>Name them</Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,4 +1,5 @@
-import { Kbd, Modal } from "@mantine/core";
+import { Kbd } from "@mantine/core";
+import { Dialog } from "@/components/Dialog";
 import { KEYED_TABS } from "@/pages/run/tabs";
 import { PLACES } from "@/shell/places";
 
@@ -46,6 +47,7 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["c"], "Colour tokens by something else"],
       [["n"], "Next surprising token, or end of an episode; p goes back"],
       [["x"], "Export the group"],
+      [["Esc"], "Back to the list"],
       [["1", "…", "9"], "Label the group; the same again, or 0, clears it"],
       [["b", "m", "s"], "Pin the group, write a note on it, add it to a set"],
     ],
@@ -69,10 +71,10 @@ function Part({ title, keys }: (typeof PARTS)[number]) {
 }
 
 /** Every key that the deck knows. */
-export function Help({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+export function Help({ onClose }: { onClose: () => void }) {
   return (
-    <Modal opened={opened} onClose={onClose} title="Keyboard" size="xl">
+    <Dialog onClose={onClose} title="Keyboard" size="xl">
       <div className="keys-columns">{PARTS.map((part) => <Part key={part.title} {...part} />)}</div>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,5 +1,6 @@
+import { Moment } from "@/components/Moment";
 import { useNow } from "@/components/now";
-import { dayAndClock, utc, visible } from "@/format";
+import { visible } from "@/format";
 import { useNotice } from "@/live/deck";
 
 /** What an operator tells everybody; nothing where there is nothing to tell, or no more. */
@@ -10,7 +11,7 @@ export function Notice() {
   return (
     <p className="notice" role="status" data-notice>
       <span aria-hidden="true">▲</span> <span className="anywhere">{visible(notice.text)}</span>{" "}
-      <span className="notice-until" title={notice.until ? utc(notice.until) : undefined}>{notice.until ? `until ${dayAndClock(notice.until)}` : ""}</span>
+      {notice.until && <>until <Moment at={notice.until} /></>}
     </p>
   );
 }

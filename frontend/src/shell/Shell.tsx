@@ -112,7 +112,7 @@ export function Shell() {
           <Palette onClose={palette.close} onHelp={() => setHelp(true)} />
         </Suspense>
       )}
-      <Help opened={help} onClose={() => setHelp(false)} />
+      {help && <Help onClose={() => setHelp(false)} />}
     </>
   );
 }

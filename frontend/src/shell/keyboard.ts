@@ -20,6 +20,8 @@ let at = 0;
 function listen(event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (document.querySelector("[role=dialog]")) return;
+  // A menu takes its keys itself, and is perhaps gone by now.
+  if (event.target instanceof Element && event.target.closest("[role=menu], [role=listbox]")) return;
   const pair = Date.now() - at < SEQUENCE_MS ? `${first} ${event.key}` : "";
   first = event.key;
   at = Date.now();

@@ -58,6 +58,8 @@ export const theme = createTheme({
     ...Object.fromEntries(
       ["InputWrapper", "TextInput", "PasswordInput", "Select", "Textarea"].map((name) => [name, { defaultProps: below }]),
     ),
+    // The first entry takes the focus: something between it and the menu is none of its entries.
+    Menu: { defaultProps: { withInitialFocusPlaceholder: false } },
     Tooltip: { defaultProps: { openDelay: 200, multiline: true, maw: 340, withArrow: true } },
     Button: { defaultProps: { size: "sm" } },
     Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.5 } } },

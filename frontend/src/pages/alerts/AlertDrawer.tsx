@@ -1,18 +1,20 @@
-import { Button, Drawer, Group, Textarea } from "@mantine/core";
+import { Button, Group, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { type AlertDelivery, type AlertDetail, alertQuery, type Deed, useDeed } from "@/api/alerts";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { placeOf } from "@/components/alertLooks";
 import { DeliveryOutcome } from "@/components/DeliveryOutcome";
+import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { Moment } from "@/components/Moment";
 import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
-import { clock, number, visible } from "@/format";
+import { number, visible } from "@/format";
 import { SilenceDialog } from "@/pages/alerts/silences/SilenceDialog";
 import css from "./alerts.module.css";
 
@@ -84,7 +86,7 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
   const [reason, setReason] = useDraft(`alert:${alert.id}`);
   const act = (verb: Deed["verb"]) => deed.mutate({ id: alert.id, verb, reason }, { onSuccess: () => setReason("") });
   const doing = (verb: Deed["verb"]) => deed.isPending && deed.variables.verb === verb;
-  const why = mayOperate ? undefined : "Operators and administrators do this";
+  const why = mayOperate ? undefined : TAKES_OPERATOR;
   return (
     <div className={css.decide}>
       {deed.error && <ErrorState title="It was not done" error={deed.error} />}
@@ -95,7 +97,7 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
             disabled={!mayOperate} value={reason} onChange={(event) => setReason(event.currentTarget.value)}
           />
           <Group justify="flex-end" mt="sm">
-            <Button variant="subtle" color="gray" disabled={!mayOperate} onClick={onSilence} title={why ?? "Tell nobody of such alerts for a while."}>
+            <Button variant="default" disabled={!mayOperate} onClick={onSilence} title={why ?? "Tell nobody of such alerts for a while."}>
               Silence…
             </Button>
             <Button
@@ -122,7 +124,7 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
   const [isSilencing, setSilencing] = useState(false);
   const place = alert && placeOf(alert);
   return (
-    <Drawer opened onClose={onClose} position="right" size="lg" title={visible(alert?.title ?? "Alert")} closeButtonProps={{ "aria-label": "Close" }}>
+    <SideSheet onClose={onClose} size="lg" title={visible(alert?.title ?? "Alert")}>
       {error && <ErrorState title="This alert cannot be shown" error={error} />}
       {!alert && !error && <Skeletons heights={[90, 140]} />}
       {alert && (
@@ -133,7 +135,7 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
           <p className={`soft ${css.advice}`}>{visible(alert.advice)}</p>
           {place && <PlaceLink to={place} className={css.look}>Look at it →</PlaceLink>}
           {alert.kind === "rule" && <Link to="/alerts" search={{ view: "rules", rule: Number(alert.subject) }} className={css.look}>The rule →</Link>}
-          {alert.silenced_until && <p className="small held">Silenced: nobody is told of it until {clock(alert.silenced_until)}. <Link to="/alerts" search={{ view: "silences" }}>All silences</Link></p>}
+          {alert.silenced_until && <p className="small held">Silenced: nobody is told of it until <Moment at={alert.silenced_until} />. <Link to="/alerts" search={{ view: "silences" }}>All silences</Link></p>}
           {alert.state === "resolved" && !alert.cleared_at && (
             <p className="small held">It still holds. It is told again only when it has gone and come back.</p>
           )}
@@ -145,6 +147,6 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
           {isSilencing && <SilenceDialog start={{ kind: alert.kind, rule: alert.kind === "rule" ? Number(alert.subject) : null, run: alert.run }} onClose={() => setSilencing(false)} />}
         </>
       )}
-    </Drawer>
+    </SideSheet>
   );
 }

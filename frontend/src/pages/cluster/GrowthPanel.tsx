@@ -1,8 +1,9 @@
 import type { Growth } from "@/api/deck";
 import { Age } from "@/components/Age";
+import { Moment } from "@/components/Moment";
 import { Panel } from "@/components/Panel";
 import { Spark } from "@/components/Spark";
-import { bytes, dayAndClock } from "@/format";
+import { bytes } from "@/format";
 import { anHour, foretold } from "@/pages/cluster/growth";
 import css from "./cluster.module.css";
 
@@ -16,7 +17,7 @@ export function GrowthPanel({ growth }: { growth: Growth }) {
     <Panel title="Growth" note={growth.since ? <>samples of a minute, since <Age at={growth.since} suffix=" ago" /></> : undefined} className="span-6">
       <p className={`${css.problem} small ${isSoon ? "held" : "soft"}`} data-forecast={disk.state}>
         {isSoon && <span aria-hidden="true">▲ </span>}
-        {foretold(disk, growth.samples)} {disk.at && <span className="faint">({dayAndClock(disk.at)})</span>}
+        {foretold(disk, growth.samples)} {disk.at && <span className="faint">(<Moment at={disk.at} />)</span>}
       </p>
       <dl className={css.facts}>
         <div>

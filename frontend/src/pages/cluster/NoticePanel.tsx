@@ -1,10 +1,11 @@
 import { Button, TextInput, Tooltip } from "@mantine/core";
 import { useState } from "react";
 import { useClearNotice, useSetNotice } from "@/api/deck";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
+import { Moment } from "@/components/Moment";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
-import { dayAndClock, visible } from "@/format";
+import { visible } from "@/format";
 import { useNotice } from "@/live/deck";
 import css from "./cluster.module.css";
 
@@ -26,7 +27,7 @@ export function NoticePanel() {
       note="stands above every page, for everybody"
       className="span-12"
       aside={
-        <Tooltip label={mayOperate ? "Say what is going to happen to the deck, and until when." : "You may look; this takes an operator."}>
+        <Tooltip label={mayOperate ? "Say what is going to happen to the deck, and until when." : TAKES_OPERATOR}>
           <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setOpen("set")}>
             {notice ? "Change it" : "Tell everybody"}
           </Button>
@@ -35,7 +36,7 @@ export function NoticePanel() {
     >
       {notice ? (
         <p className={`anywhere ${css.problem}`} data-notice-set>
-          {visible(notice.text)} <span className="soft small">{notice.until ? `until ${dayAndClock(notice.until)}` : "until it is taken down"}, by {visible(notice.set_by)}{notice.reason && `: ${visible(notice.reason)}`}</span>{" "}
+          {visible(notice.text)} <span className="soft small">{notice.until ? <>until <Moment at={notice.until} /></> : "until it is taken down"}, by {visible(notice.set_by)}{notice.reason && `: ${visible(notice.reason)}`}</span>{" "}
           <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen("clear")}>Take it down</Button>
         </p>
       ) : (

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Comparison, comparisonFile, comparisonQuery, comparisonsQuery, useForgetComparison } from "@/api/comparisons";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -42,7 +42,7 @@ export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
         <span className="faint small">kept by {visible(data.created_by)} <Age at={data.created_at} suffix=" ago" /></span>
         <span className="spacer" />
         <Button component="a" href={comparisonFile(id)} download size="compact-sm" variant="default">Download</Button>
-        <Button size="compact-sm" variant="default" disabled={!mayOperate} title={mayOperate ? undefined : "Operators and administrators do this"} onClick={() => setAsking(true)}>Forget…</Button>
+        <Button size="compact-sm" variant="default" disabled={!mayOperate} title={mayOperate ? undefined : TAKES_OPERATOR} onClick={() => setAsking(true)}>Forget…</Button>
       </div>
       {data.remarks && <p className={css.remarks}>{visible(data.remarks)}</p>}
       {isAsking && <Forget comparison={data} onClose={() => setAsking(false)} onGone={onGone} />}

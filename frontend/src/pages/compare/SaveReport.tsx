@@ -1,7 +1,7 @@
 import { Button, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type Comparison, type KeepComparison, useKeepComparison } from "@/api/comparisons";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ReasonDialog } from "@/components/ReasonDialog";
 
 type Props = { look: () => KeepComparison["look"]; onKept: (kept: Comparison) => void };
@@ -38,7 +38,7 @@ export function SaveReport(props: Props) {
   const [isOpen, setOpen] = useState(false);
   return (
     <>
-      <Button size="compact-sm" variant="default" disabled={!mayOperate} title={mayOperate ? "Keep this comparison under a name, and as a file" : "Operators and administrators do this"} onClick={() => setOpen(true)}>
+      <Button size="compact-sm" variant="default" disabled={!mayOperate} title={mayOperate ? "Keep this comparison under a name, and as a file" : TAKES_OPERATOR} onClick={() => setOpen(true)}>
         Save report…
       </Button>
       {isOpen && <Ask {...props} onClose={() => setOpen(false)} />}

@@ -1,10 +1,11 @@
-import { Button, Drawer, Group } from "@mantine/core";
+import { Button, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/api/environments";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { Lines } from "@/components/Copying";
+import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { RunChip } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
@@ -23,7 +24,7 @@ function Facts({ shown: { environment } }: { shown: KnownEnvironmentDetail }) {
     [`${unit} in the last hour`, number(environment.per_hour)],
     ["Mean reward", number(environment.reward_mean)],
     ["Zero variance", percent(environment.zero_variance_share)],
-    ["Runs, active", `${number(environment.runs)}, ${number(environment.active_runs)}`],
+    ["Runs", `${number(environment.runs)}, ${number(environment.active_runs)} active`],
     ["Figures are of", environment.looked_at > 0 ? `${number(environment.looked_at)} ${unit}` : "nothing yet"],
   ];
   return (
@@ -95,7 +96,7 @@ function Runs({ runs, kind }: { runs: EnvironmentRun[]; kind: EnvironmentKind })
 export function EnvironmentDrawer({ kind, name, onClose }: Props) {
   const { data, error } = useQuery(knownEnvironmentQuery(kind, name));
   return (
-    <Drawer opened onClose={onClose} position="right" size="lg" title={visible(name)} closeButtonProps={{ "aria-label": "Close" }}>
+    <SideSheet onClose={onClose} size="lg" title={visible(name)}>
       <p className={css.meaning}><span className="tag">{KINDS[kind].label}</span> {KINDS[kind].meaning}</p>
       {error && <ErrorState title="It cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[90, 70, 160]} />}
@@ -109,6 +110,6 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
           <Runs runs={data.runs} kind={kind} />
         </>
       )}
-    </Drawer>
+    </SideSheet>
   );
 }

@@ -1,7 +1,7 @@
 import { Button, NumberInput, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { type KnownEnvironmentDetail, useTryEnvironment } from "@/api/environments";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { Spark } from "@/components/Spark";
 import { visible } from "@/format";
@@ -34,7 +34,7 @@ export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
       <div className={css.trying}>
         <Textarea size="xs" label="Arguments" description="JSON" autosize minRows={1} spellCheck={false} value={typed} error={problem} onChange={(event) => setTyped(event.currentTarget.value)} />
         <NumberInput size="xs" label="Steps at most" min={1} max={100_000} allowDecimal={false} value={steps} onChange={setSteps} />
-        <Button size="xs" variant="default" loading={trying.isPending} disabled={!mayOperate || !kwargs} title={mayOperate ? undefined : "Operators and administrators do this"} onClick={submit}>
+        <Button size="xs" variant="default" loading={trying.isPending} disabled={!mayOperate || !kwargs} title={mayOperate ? undefined : TAKES_OPERATOR} onClick={submit}>
           Try it
         </Button>
       </div>

@@ -1,3 +1,4 @@
+import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { AuditRow } from "@/api/audit";
 import type { Cluster } from "@/api/deck";
@@ -33,7 +34,7 @@ function ClusterStrip() {
   const { cluster: data, refused: error } = useCluster();
   const found = data && verdict(data);
   return (
-    <Panel title="Cluster" aside={<Link to="/cluster" className="small">All parts</Link>}>
+    <Panel title="Cluster" aside={<Button component={Link} to="/cluster" size="compact-sm" variant="default">All parts</Button>}>
       {error && !data && <ErrorState title="The cluster does not say how it is" error={error} />}
       {!data && !error && <Skeletons heights={[64]} />}
       {data && found && (
@@ -75,7 +76,7 @@ function Lately() {
   const data = usePart("audit", "audit")?.lately;
   const error = useTopicError("audit")?.detail;
   return (
-    <Panel title="Recent changes" note="by people and tokens" aside={<Link to="/audit" search={{ people: "1" }} className="small">All changes</Link>}>
+    <Panel title="Recent changes" note="by people and tokens" aside={<Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/audit" search={{ people: "1" }} {...props} />}>All changes</Button>}>
       {error && !data && <ErrorState title="The changes cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[64]} />}
       {data?.length === 0 && <p className="faint small">Nobody has changed anything yet.</p>}

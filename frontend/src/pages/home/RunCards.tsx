@@ -43,7 +43,7 @@ function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefine
         </div>
       </dl>
       {part !== null && <Progress size={3} value={100 * part} aria-label={`Train steps of ${run.name}`} />}
-      <p className={`small soft ${css.verdict}`}>{visible(verdict?.sentence ?? "")}</p>
+      <p className={`small soft two-lines ${css.verdict}`} title={visible(verdict?.sentence ?? "")}>{visible(verdict?.sentence ?? "")}</p>
     </article>
   );
 }

@@ -22,7 +22,7 @@ function Copied({ label, text }: { label: string; text: string }) {
         <span className="small soft">{label}</span>
         <Copy text={text} label={`Copy ${label}`} />
       </div>
-      <pre className="mono tiny copy-text" tabIndex={0} aria-label={label}>{text}</pre>
+      <pre className="mono tiny copy-text" tabIndex={0} role="group" aria-label={label}>{text}</pre>
     </div>
   );
 }

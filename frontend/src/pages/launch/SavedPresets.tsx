@@ -1,11 +1,12 @@
-import { Button, Modal } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { type SavedPreset, useDeletePreset } from "@/api/presets";
 import { Age } from "@/components/Age";
+import { deckCommand } from "@/components/commandToken";
+import { Dialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ReasonDialog } from "@/components/ReasonDialog";
-import { useFocusBack } from "@/components/useFocusBack";
 import { visible } from "@/format";
 import { ACCESS } from "@/pages/launch/starts";
 
@@ -47,13 +48,12 @@ function Line({ preset, onUse, onDelete }: { preset: SavedPreset; onUse: () => v
 
 /** Presets that people saved: to start from, and to take away. */
 export function SavedPresets({ presets, onClose }: { presets: SavedPreset[]; onClose: () => void }) {
-  useFocusBack();
   const [asked, setAsked] = useState<SavedPreset | null>(null);
   if (asked) return <Delete preset={asked} onClose={() => setAsked(null)} />;
   return (
-    <Modal opened onClose={onClose} title="Saved presets" size="lg">
+    <Dialog onClose={onClose} title="Saved presets" size="lg">
       {presets.length === 0 ? (
-        <EmptyState title="None is saved yet">Fill the form, then take Save as preset: it keeps everything but the run's name.</EmptyState>
+        <EmptyState title="None is saved yet" command={deckCommand("api POST presets name=mine config='{}'")} needs={{ scope: "user" }}>Fill the form, then take Save as preset: it keeps everything but the run's name.</EmptyState>
       ) : (
         <table className="table" aria-label="Saved presets">
           <tbody>
@@ -63,6 +63,6 @@ export function SavedPresets({ presets, onClose }: { presets: SavedPreset[]; onC
           </tbody>
         </table>
       )}
-    </Modal>
+    </Dialog>
   );
 }

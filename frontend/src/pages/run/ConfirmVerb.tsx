@@ -1,8 +1,8 @@
-import { Button, Group, Modal, Textarea, TextInput } from "@mantine/core";
+import { Button, Group, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { RunSummary } from "@/api/types";
+import { Dialog } from "@/components/Dialog";
 import { forgetDraft, useDraft } from "@/components/useDraft";
-import { useFocusBack } from "@/components/useFocusBack";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 
 type Props = { run: RunSummary; verb: Verb; onCancel: () => void; onConfirm: (reason: string) => void };
@@ -12,14 +12,13 @@ export const draftOf = (run: string, verb: Verb) => `verb:${run}:${verb}`;
 
 /** Say what a verb does and take a reason; what cannot be taken back asks for the run's name as well. */
 export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
-  useFocusBack();
   const draft = draftOf(run.name, verb);
   const [reason, setReason] = useDraft(draft);
   const [typed, setTyped] = useState("");
   const { label, does, destroys, typed: needsName } = VERBS[verb];
   const isReady = !needsName || (typed === run.name && reason.trim() !== "");
   return (
-    <Modal opened onClose={onCancel} title={`${label} ${run.name}?`}>
+    <Dialog onClose={onCancel} title={`${label} ${run.name}?`}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -29,7 +28,7 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
         <p className="verb-does">{does}</p>
         <Textarea
           label="Reason"
-          description="Kept in the run's events with your name, for whoever asks later."
+          description="Kept with your name in the run's events."
           value={reason}
           maxLength={2000}
           required={needsName}
@@ -57,13 +56,13 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
               onCancel();
             }}
           >
-            Leave it as it is
+            Cancel
           </Button>
           <Button type="submit" disabled={!isReady} color={destroys ? "red.8" : undefined}>
             {label}
           </Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -19,8 +19,7 @@ export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: 
       title={`Tags of ${run.name}`}
       asking={set}
       refused="The tags stay as they are"
-      keptIn="Kept in the run's events with your name."
-      cancel="Leave them as they are"
+      keptIn="Kept with your name in the run's events."
       submit="Save"
       isReady={[...tags].sort().join(" ") !== [...run.tags].sort().join(" ")}
       onSubmit={(reason) => set.mutate({ tags, reason }, { onSuccess: onClose })}
@@ -31,6 +30,7 @@ export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: 
         description="Letters, digits and _.:/+-; Enter adds one."
         data={(known.data ?? []).map(({ value }) => value)}
         maxTags={TAGS_AT_MOST}
+        openOnFocus={false}
         data-autofocus
         value={tags}
         searchValue={part}

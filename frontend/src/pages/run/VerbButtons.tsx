@@ -2,7 +2,7 @@ import { Button, Group, Tooltip } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Asked, type useAsk, useReset } from "@/api/runs";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunSummary, RunVerb } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
 import { forgetDraft } from "@/components/useDraft";
@@ -33,7 +33,7 @@ function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) 
   const { label, asking, does, destroys, typed } = VERBS[verb];
   const isDisabled = !mayOperate || asked !== null;
   const button = (
-    <Tooltip label={mayOperate ? does : "You may look; this takes an operator."}>
+    <Tooltip label={mayOperate ? does : TAKES_OPERATOR}>
       <Button
         variant={MAIN.includes(verb) ? "filled" : "default"}
         className={typed ? "kill" : undefined}

@@ -1,7 +1,8 @@
-import { Button, Group, Modal, Progress, TextInput } from "@mantine/core";
+import { Button, Group, Progress, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { actOnRuns, type Which } from "@/api/runLists";
+import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { visible } from "@/format";
 import { type Deed, summary } from "@/pages/runs/bulk";
@@ -23,7 +24,7 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
   const refused = act.data?.filter(({ problem }) => problem) ?? [];
   const title = `${deed.label}: ${runs === 1 ? "1 run" : `${runs.toLocaleString("en-US")} runs`}`;
   return (
-    <Modal opened onClose={onClose} title={title} size="lg">
+    <Dialog onClose={onClose} title={title} size="lg">
       <p className="soft">{deed.does}</p>
       <p className="small">
         {"ids" in which ? "The runs that are selected." : filter ? <>All that match <code>{visible(filter)}</code> when it is done.</> : "All runs of the deck."}
@@ -48,7 +49,7 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
           {act.isError && <ErrorState title="It could not be asked" error={act.error} />}
           <Group justify="flex-end" mt="md">
             <Button variant="default" onClick={onClose}>Cancel</Button>
-            <Button type="submit" color={deed.destroys ? "red" : undefined} loading={act.isPending}>{deed.label}</Button>
+            <Button type="submit" color={deed.destroys ? "red.8" : undefined} loading={act.isPending}>{deed.label}</Button>
           </Group>
         </form>
       )}
@@ -69,6 +70,6 @@ export function BulkDialog({ deed, which, runs, filter, onClose }: Props) {
           </Group>
         </div>
       )}
-    </Modal>
+    </Dialog>
   );
 }

@@ -44,11 +44,12 @@ export function FilterBox({ value, onChange, problem }: Props) {
     combobox.resetSelectedOption();
   };
   return (
-    <Combobox store={combobox} onOptionSubmit={take} position="bottom-start" width={360} shadow="md">
-      <Combobox.Target>
+    <Combobox store={combobox} onOptionSubmit={take} position="bottom-start" width={480} shadow="md">
+      <Combobox.Target withExpandedAttribute>
         <TextInput
           ref={input}
           data-filter
+          role="combobox"
           className={css.filter}
           leftSection={<Search size={15} aria-hidden="true" />}
           aria-label="Filter runs by name, state or environment"
@@ -76,7 +77,7 @@ export function FilterBox({ value, onChange, problem }: Props) {
         />
       </Combobox.Target>
       <Combobox.Dropdown hidden={list.length === 0}>
-        <Combobox.Options mah={300} className={css.offers}>
+        <Combobox.Options mah={300} aria-label="What can be asked for" className={css.offers}>
           {list.map((offer) => (
             <Combobox.Option key={offer.label} value={offer.label}>
               <span className="mono">{visible(offer.label)}</span> <span className="faint tiny">{offer.note}</span>

@@ -1,16 +1,15 @@
-import { ActionIcon, Button, Group, Menu, Modal, TextInput } from "@mantine/core";
+import { ActionIcon, Button, Group, Menu, TextInput } from "@mantine/core";
 import { X } from "lucide-react";
 import { useState } from "react";
-import { useFocusBack } from "@/components/useFocusBack";
+import { Dialog } from "@/components/Dialog";
 import { visible } from "@/format";
 import { keepViews, type Looked, readViews, type View, withView } from "@/pages/runs/keptViews";
 import css from "./runs.module.css";
 
 function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClose: () => void }) {
-  useFocusBack();
   const [name, setName] = useState("");
   return (
-    <Modal opened onClose={onClose} title="Keep this view">
+    <Dialog onClose={onClose} title="Keep this view">
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -23,7 +22,7 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
           <Button type="submit" disabled={!name.trim()}>Keep</Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -26,7 +26,7 @@ const known = (value: number | null | undefined) => value !== null && value !== 
 
 export const COLUMNS: Column[] = [
   { id: "state", label: "State", sort: "changed", isShown: true, cell: (run) => <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /> },
-  { id: "env", label: "Environment", isShown: true, cell: (run) => <span className="soft anywhere">{visible(environmentOf(run))}</span> },
+  { id: "env", label: "Environment", isShown: true, cell: (run) => <span className="soft anywhere two-lines" title={visible(environmentOf(run))}>{visible(environmentOf(run))}</span> },
   {
     id: "tags",
     label: "Tags",

@@ -19,7 +19,6 @@ function Confirm({ ending, onClose }: { ending: Ending; onClose: () => void }) {
       title={`Sign out: ${ending.name}?`}
       asking={end}
       refused="It was refused"
-      cancel="Leave it as it is"
       submit="Sign out"
       destroys
       onSubmit={(reason) => end.mutate({ browser: ending.id, reason }, { onSuccess: onClose })}

@@ -1,7 +1,8 @@
-import { Button, Modal } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { licencesQuery } from "@/api/deck";
+import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { count, visible } from "@/format";
@@ -43,7 +44,7 @@ export function Licences() {
   return (
     <>
       <Button mt="sm" size="compact-sm" variant="default" onClick={() => setOpen(true)}>Licences</Button>
-      <Modal opened={isOpen} onClose={() => setOpen(false)} size="46rem" title="Licences">{isOpen && <Listed />}</Modal>
+      {isOpen && <Dialog onClose={() => setOpen(false)} size="46rem" title="Licences"><Listed /></Dialog>}
     </>
   );
 }

@@ -1,4 +1,4 @@
-import { Anchor } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { deckQuery } from "@/api/deck";
@@ -31,7 +31,7 @@ function Person() {
       <p className="soft small">{ROLES[session?.role ?? ""]}</p>
       <p className="small">
         {data?.password_address ? (
-          <Anchor href={data.password_address} inherit>Change your password</Anchor>
+          <a href={data.password_address}>Change your password</a>
         ) : (
           <span className="soft">An administrator changes your password, in the admin.</span>
         )}
@@ -51,7 +51,7 @@ function Facts() {
     ["Atropos routes", data.auth === "open" ? "open to this machine, tokens from elsewhere" : "need a token from anywhere"],
   ];
   return (
-    <Panel title="This deck" aside={<Anchor inherit size="sm" renderRoot={(props) => <Link to="/cluster" {...props} />}>What it is made of</Anchor>}>
+    <Panel title="This deck" aside={<Button component={Link} to="/cluster" size="compact-sm" variant="default">What it is made of</Button>}>
       <dl className={css.facts}>
         {facts.map(([term, value]) => (
           <div key={term}>

@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { useWebhookTest, type Webhook, webhooksQuery } from "@/api/webhooks";
 import { Age } from "@/components/Age";
 import { DeliveryOutcome } from "@/components/DeliveryOutcome";
@@ -53,7 +53,7 @@ function Row({ webhook, mayTest, onTest }: { webhook: Webhook; mayTest: boolean;
       <td className="num">
         <Button
           size="compact-sm" variant="default" aria-label={`Test ${visible(webhook.target)}`} disabled={!mayTest} onClick={onTest}
-          title={mayTest ? "Send a sample now and see whether it arrives" : "Operators and administrators do this"}
+          title={mayTest ? "Send a sample now and see whether it arrives" : TAKES_OPERATOR}
         >
           Test
         </Button>

@@ -1,9 +1,10 @@
-import { Alert, Button, Checkbox, Group, Modal, Select, Stack, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, Select, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { type Scope, type TokenMinted, useMint } from "@/api/tokens";
 import { Copy } from "@/components/Copying";
 import { keepToken } from "@/components/commandToken";
+import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 
 const SCOPES: { scope: Scope; does: string }[] = [
@@ -46,7 +47,7 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
   };
   const wrong = (field: string) => fields.find((each) => each.field === field)?.message;
   return (
-    <Modal opened onClose={close} title={minted ? "This is the token" : "Create a token"} size="lg">
+    <Dialog onClose={close} title={minted ? "This is the token" : "Create a token"} size="lg">
       {minted ? (
         <Stack>
           <Alert variant="light" color="yellow">It is shown this once: copy it now. Only its hash is kept.</Alert>
@@ -87,6 +88,6 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
           </Stack>
         </form>
       )}
-    </Modal>
+    </Dialog>
   );
 }

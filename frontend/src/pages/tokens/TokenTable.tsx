@@ -2,15 +2,16 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import { type TokenRow, useRevoke } from "@/api/tokens";
 import { Age } from "@/components/Age";
+import { Moment } from "@/components/Moment";
 import { useNow } from "@/components/now";
 import { ReasonDialog } from "@/components/ReasonDialog";
-import { utc, visible } from "@/format";
+import { visible } from "@/format";
 
 /** How a token stands; the word says it, the colour repeats it. */
-function standing(token: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs: number): { word: string; tone: string } {
-  if (token.revoked_at) return { word: "revoked", tone: "quiet" };
-  if (token.expires_at && Date.parse(token.expires_at) <= nowMs) return { word: "expired", tone: "held" };
-  return { word: "good", tone: "good" };
+function standing(token: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs: number): { word: string; tone: string; sign: string } {
+  if (token.revoked_at) return { word: "revoked", tone: "quiet", sign: "✕" };
+  if (token.expires_at && Date.parse(token.expires_at) <= nowMs) return { word: "expired", tone: "held", sign: "◷" };
+  return { word: "good", tone: "good", sign: "✓" };
 }
 
 export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
@@ -34,20 +35,20 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
         </thead>
         <tbody>
           {tokens.map((token) => {
-            const { word, tone } = standing(token, now);
+            const { word, tone, sign } = standing(token, now);
             return (
               <tr key={token.id} data-row>
                 <td>
                   <b className="anywhere">{visible(token.name)}</b>
                   <div className="mono tiny faint">{token.prefix}…</div>
                 </td>
-                <td><span className={`chip tone-${tone}`}>{word}</span></td>
+                <td><span className={`chip tone-${tone}`}><span className="chip-sign" aria-hidden="true">{sign}</span>{word}</span></td>
                 <td>{token.scopes.map((scope) => <span key={scope} className="tag">{scope}</span>)}</td>
                 <td className="wide-only soft">
                   {token.run ?? "all"}
                   {token.networks.length > 0 && <div className="mono tiny anywhere" title="Good from these addresses alone">from {token.networks.map(visible).join(", ")}</div>}
                 </td>
-                <td className="wide-only soft">{token.expires_at ? utc(token.expires_at).slice(0, 16) : "never"}</td>
+                <td className="wide-only soft">{token.expires_at ? <Moment at={token.expires_at} /> : "never"}</td>
                 <td className="wide-only soft">{token.last_used_at ? <Age at={token.last_used_at} suffix=" ago" /> : "never"}</td>
                 <td className="wide-only soft"><Age at={token.created_at} suffix=" ago" />{token.created_by && ` by ${visible(token.created_by)}`}</td>
                 <td className="num">

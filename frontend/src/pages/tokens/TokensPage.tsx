@@ -1,10 +1,11 @@
-import { Anchor, Button, Tabs } from "@mantine/core";
+import { Button, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useSession } from "@/api/session";
 import { tokensQuery } from "@/api/tokens";
 import { Lines } from "@/components/Copying";
+import { deckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -29,7 +30,7 @@ function QuickStarts({ token, run }: { token: string | null; run: string }) {
         {starts.map(({ id, text, scope }) => (
           <Tabs.Panel key={id} value={id}>
             <Lines text={text} />
-            <span className="tiny faint">Needs a token with the scope {scope}. <Anchor href="/docs" inherit>All of the API</Anchor></span>
+            <span className="tiny faint">Needs a token with the scope {scope}. <a href="/docs">All of the API</a></span>
           </Tabs.Panel>
         ))}
       </Tabs>
@@ -67,7 +68,7 @@ export function TokensPage() {
               {tokens.isPending && <Skeletons heights={[120]} />}
               {tokens.isError && <ErrorState title="The tokens cannot be shown" error={tokens.error} />}
               {tokens.data?.length === 0 && (
-                <EmptyState title="No tokens yet">A trainer or an environment on another machine shows one with each request.</EmptyState>
+                <EmptyState title="No tokens yet" command={deckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")} needs={{ scope: "admin" }}>A trainer or an environment on another machine shows one with each request.</EmptyState>
               )}
               {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
             </Panel>

@@ -40,7 +40,8 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
     if (other !== null) void navigate({ params: { name: run, fragment: String(other) }, search: {} });
   };
   const end = (direction: 1 | -1) => endBeside(content?.episodes ?? [], step ?? -1, direction);
-  useShortcuts({ "[": () => open(before), "]": () => open(after), n: () => choose(end(1)), p: () => choose(end(-1)) });
+  const back = () => void navigate({ to: "/runs/$name/trajectories", params: { name: run } });
+  useShortcuts({ "[": () => open(before), "]": () => open(after), n: () => choose(end(1)), p: () => choose(end(-1)), Escape: back });
   return (
     <article aria-label={`Fragment ${fragment.id}`} className={styles.viewer}>
       <header className={`panel ${styles.head}`}>

@@ -34,7 +34,7 @@ export function Raw({ run, group, list, sizeBytes }: Props) {
       )}
       {content.isError && <ErrorState title="The content cannot be shown" error={content.error} />}
       {content.isPending && <Skeletons heights={[240]} />}
-      {content.data !== undefined && <pre className={styles.raw} tabIndex={0} aria-label="Content as JSON">{plain(content.data)}</pre>}
+      {content.data !== undefined && <pre className={styles.raw} tabIndex={0} role="group" aria-label="Content as JSON">{plain(content.data)}</pre>}
       <div className={styles.rawFoot}>
         {isCut && characters < MOST && (
           <Button size="compact-sm" variant="default" loading={content.isFetching} onClick={() => setCharacters(Math.min(MOST, characters * 4))}>

@@ -73,6 +73,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
     "[": () => turn(-1),
     "]": () => turn(1),
     c: () => change({ color: nextChannel(channel) }),
+    Escape: () => void navigate({ to: "/runs/$name/trajectories", params: { name }, search: listSearch(search) }),
     x: () => window.location.assign(contentUrl(name, group.id)),
   });
   return (

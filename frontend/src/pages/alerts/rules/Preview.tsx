@@ -6,8 +6,9 @@ import { Chart } from "@/charts/Chart";
 import { drawn } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
 import { ErrorState } from "@/components/ErrorState";
+import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
-import { clock, duration, number, utc, visible } from "@/format";
+import { duration, number, utc, visible } from "@/format";
 import css from "./rules.module.css";
 
 const SPANS = [
@@ -37,7 +38,7 @@ function Told({ told, words, threshold, onLevel }: { told: PreviewedRun; words: 
     <>
       <p className={css.verdict} role="status">
         In {visible(told.run)} <Often times={told.fired.length} />
-        {told.is_watched ? "" : ` in that time before its last sample, at ${clock(told.ended_at)}. The run is not watched now: it is neither running nor draining`}.
+        {told.is_watched ? "" : <> in that time before its last sample, at <Moment at={told.ended_at} />. The run is not watched now: it is neither running nor draining</>}.
       </p>
       <Chart
         name={`${visible(told.line.name)} of ${visible(told.run)}, ${words}`}
@@ -55,7 +56,7 @@ function Told({ told, words, threshold, onLevel }: { told: PreviewedRun; words: 
       <ul className={css.fired}>
         {told.fired.slice(-SHOWN).reverse().map(({ began_at, raised_at, ended_at }) => (
           <li key={raised_at}>
-            <span title={utc(raised_at)}>raised {clock(raised_at)}</span>
+            raised <Moment at={raised_at} />
             <span className="faint" title={utc(began_at)}> · {ended_at ? `over after ${duration(seconds(ended_at) - seconds(raised_at))}` : "lasts"}</span>
           </li>
         ))}

@@ -1,11 +1,11 @@
-import { Button, Group, Modal, Textarea } from "@mantine/core";
+import { Button, Group, Textarea } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
 import { type AlertRule, useSetRule } from "@/api/alertRules";
 import { ApiProblem } from "@/api/problems";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
+import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { useFocusBack } from "@/components/useFocusBack";
 import { draftOf, emptyForm, formOf, levelWord, problemsOf, type RuleForm, ruleOf, type RuleStart } from "./drafts";
 import { Preview } from "./Preview";
 import { RuleFields, type Said } from "./RuleFields";
@@ -23,7 +23,6 @@ type Props = { rule?: AlertRule; start?: RuleStart; onClose: () => void; onDone?
 
 /** Make a rule, or change one, while its past is drawn beside it. */
 export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props) {
-  useFocusBack();
   const mayOperate = useMayOperate();
   const [form, setForm] = useState<RuleForm>(() => (rule ? formOf(rule) : emptyForm(start)));
   const [reason, setReason] = useState("");
@@ -49,7 +48,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
     });
   };
   return (
-    <Modal opened onClose={onClose} size="62rem" title={rule ? `Change the rule ${rule.name}` : "New alert rule"}>
+    <Dialog onClose={onClose} size="62rem" title={rule ? `Change the rule ${rule.name}` : "New alert rule"}>
       <form
         noValidate
         onSubmit={(event) => {
@@ -65,11 +64,11 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
         {rest && <ErrorState title="The rule was not kept" error={rest} />}
         <Group justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>Cancel</Button>
-          <Button type="submit" loading={set.isPending} disabled={!mayOperate} title={mayOperate ? "It is watched within seconds" : "Operators and administrators do this"}>
+          <Button type="submit" loading={set.isPending} disabled={!mayOperate} title={mayOperate ? "It is watched within seconds" : TAKES_OPERATOR}>
             {rule ? "Change it" : "Make the rule"}
           </Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

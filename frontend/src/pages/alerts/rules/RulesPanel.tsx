@@ -3,8 +3,9 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { type AlertRule, rulesQuery, useDeleteRule, useSetRule } from "@/api/alertRules";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { deckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -44,13 +45,13 @@ function Line({ rule, mayOperate, onEdit, onDeed }: { rule: AlertRule; mayOperat
       <td className={`num ${css.deeds}`}>
         <Menu position="bottom-end">
           <Menu.Target>
-            <Button size="compact-sm" variant="default" disabled={!mayOperate} aria-label={`Do something with ${visible(rule.name)}`} title={mayOperate ? undefined : "Operators and administrators do this"}>Do…</Button>
+            <Button size="compact-sm" variant="default" disabled={!mayOperate} aria-label={`Do something with ${visible(rule.name)}`} title={mayOperate ? undefined : TAKES_OPERATOR}>Do…</Button>
           </Menu.Target>
           <Menu.Dropdown>
             <Menu.Item onClick={onEdit}>Change…</Menu.Item>
             <Menu.Item onClick={() => onDeed("silence")}>Silence…</Menu.Item>
             <Menu.Item onClick={() => onDeed("switch")}>{rule.is_enabled ? "Switch off…" : "Switch on…"}</Menu.Item>
-            <Menu.Item color="red" onClick={() => onDeed("delete")}>Delete…</Menu.Item>
+            <Menu.Item className="bad" onClick={() => onDeed("delete")}>Delete…</Menu.Item>
           </Menu.Dropdown>
         </Menu>
       </td>
@@ -92,12 +93,14 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
     <Panel
       title="Alert rules"
       note={data && `${number(rules.length)} of ${number(data.at_most)} at most`}
-      aside={<Button size="compact-sm" disabled={!mayOperate} title={mayOperate ? undefined : "Operators and administrators do this"} onClick={() => onOpen("new")}>New rule</Button>}
+      aside={<Button size="compact-sm" disabled={!mayOperate} title={mayOperate ? undefined : TAKES_OPERATOR} onClick={() => onOpen("new")}>New rule</Button>}
     >
       {error && <ErrorState title="The rules cannot be shown" error={error} />}
       {isPending && <Skeletons heights={[160]} />}
       {data && rules.length === 0 && (
-        <EmptyState title="No rule yet">A rule raises an alert when a metric of a run is too high, too low or not finite for a while. Make one here, or from the menu of any chart in a run's Metrics.</EmptyState>
+        <EmptyState title="No rule yet" command={deckCommand('api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60')} needs={{ scope: "user" }}>
+          A rule raises an alert when a metric of a run is too high, too low or not finite for a while. Make one here, or from the menu of any chart in a run's Metrics.
+        </EmptyState>
       )}
       {rules.length > 0 && (
         <div className="table-scroll">

@@ -1,11 +1,11 @@
-import { Button, Group, Modal, Select, Textarea, TextInput } from "@mantine/core";
+import { Button, Group, Select, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { rulesQuery, useSilence } from "@/api/alertRules";
 import { type AlertKind, KINDS } from "@/api/alerts";
 import { useMayOperate } from "@/api/session";
+import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
-import { useFocusBack } from "@/components/useFocusBack";
 import { endOf, LENGTHS } from "./lengths";
 import css from "./silences.module.css";
 
@@ -16,7 +16,6 @@ export type SilenceStart = { kind?: AlertKind; rule?: number | null; run?: strin
 
 /** Let alerts tell nobody for a while. */
 export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose: () => void }) {
-  useFocusBack();
   const mayOperate = useMayOperate();
   const [kind, setKind] = useState<AlertKind>(start.kind ?? "run_stalled");
   const [rule, setRule] = useState(start.rule ? String(start.rule) : ANY_RULE);
@@ -33,7 +32,7 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
   };
   const isReady = reason.trim() !== "" && (length !== "until" || until !== "");
   return (
-    <Modal opened onClose={onClose} title="Silence alerts">
+    <Dialog onClose={onClose} title="Silence alerts">
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -57,6 +56,6 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
           <Button type="submit" loading={silence.isPending} disabled={!mayOperate || !isReady}>Silence them</Button>
         </Group>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -3,8 +3,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { type Silence, silencesQuery, useEndSilence } from "@/api/alertRules";
 import { KINDS } from "@/api/alerts";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { deckCommand } from "@/components/commandToken";
 import { useNow } from "@/components/now";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -13,6 +14,9 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { duration, utc, visible } from "@/format";
 import { SilenceDialog } from "./SilenceDialog";
+
+/** For an example: in an hour, to the minute. */
+const inAnHour = (): string => `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 16)}Z`;
 
 const what = ({ kind, rule_name }: Silence): string => (rule_name ? visible(rule_name) : KINDS[kind]);
 
@@ -50,12 +54,12 @@ export function SilencesPanel() {
   const mayOperate = useMayOperate();
   const [isNew, setNew] = useState(false);
   const [ending, setEnding] = useState<Silence | null>(null);
-  const why = mayOperate ? undefined : "Operators and administrators do this";
+  const why = mayOperate ? undefined : TAKES_OPERATOR;
   return (
     <Panel title="Silences" note="seen here, told to nobody" aside={<Button size="compact-sm" disabled={!mayOperate} title={why} onClick={() => setNew(true)}>Silence…</Button>}>
       {error && <ErrorState title="The silences cannot be shown" error={error} />}
       {isPending && <Skeletons heights={[120]} />}
-      {data?.length === 0 && <EmptyState title="Nothing is silenced">Silence what you know of, for as long as you are at it: a kind of alerts or one rule, in one run or in all. Its alerts stay in sight, and webhooks and mailboxes hear nothing.</EmptyState>}
+      {data?.length === 0 && <EmptyState title="Nothing is silenced" command={deckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="the cluster moves"`)} needs={{ scope: "user" }}>Silence what you know of, for as long as you are at it: a kind of alerts or one rule, in one run or in all. Its alerts stay in sight, and webhooks and mailboxes hear nothing.</EmptyState>}
       {data && data.length > 0 && (
         <div className="table-scroll">
           <table className="table" aria-label="Silences">

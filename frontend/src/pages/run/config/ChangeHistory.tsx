@@ -6,9 +6,10 @@ import type { RunDetail, RunEvent } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
 import { isOver } from "@/theme/chips";
 import { backTo, revisionOf } from "@/pages/run/config/revisions";
@@ -28,7 +29,7 @@ function Restore({ run, events, place }: { run: RunDetail; events: RunEvent[]; p
   if (!back) return null;
   return (
     <>
-      <Button mt={4} size="compact-xs" variant="default" disabled={!mayOperate} title={mayOperate ? "Set everything again as it was after this" : "Operators and administrators do this"} onClick={() => setOpen(true)}>
+      <Button mt={4} size="compact-xs" variant="default" disabled={!mayOperate} title={mayOperate ? "Set everything again as it was after this" : TAKES_OPERATOR} onClick={() => setOpen(true)}>
         Restore settings of this time…
       </Button>
       {isOpen && <RestoreDialog run={run} back={back} onClose={() => setOpen(false)} />}
@@ -69,18 +70,15 @@ function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
 /** Every change of the run's life and settings, newest first. */
 export function ChangeHistory({ run }: { run: RunDetail }) {
   const refetchInterval = useNews(useSeries(`run:${run.name}`, "events").at(-1)?.id, EVERY_MS, ["changes", run.name]);
-  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery({ ...changesQuery(run.name, KINDS), refetchInterval });
+  const changes = useInfiniteQuery({ ...changesQuery(run.name, KINDS), refetchInterval });
+  const { data, error } = changes;
   const events = data?.pages.flat() ?? [];
   return (
     <Panel title="Changes" note="who, when, why; newest first" className="span-6">
       {error && <ErrorState title="The changes cannot be read" error={error} />}
       {!data && !error && <Skeletons heights={[240]} />}
       {data && <ol className="change-list" aria-label="Changes, newest first">{events.map((event, place) => <Entry key={event.id} event={event}>{RESTORED.has(event.kind) && <Restore run={run} events={events} place={place} />}</Entry>)}</ol>}
-      {hasNextPage && (
-        <Button variant="default" mt="sm" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-          Older changes
-        </Button>
-      )}
+      <ShowMore pages={changes} words="Older changes" />
     </Panel>
   );
 }

@@ -14,8 +14,7 @@ export function RestoreDialog({ run, back, onClose }: Props) {
       title="Restore these settings?"
       asking={change}
       refused="The settings stay as they are"
-      keptIn="Kept in the run's events with your name."
-      cancel="Leave them as they are"
+      keptIn="Kept with your name in the run's events."
       submit="Restore"
       onSubmit={(reason) => change.mutate({ ...back.changes, reason }, { onSuccess: onClose })}
       onClose={onClose}

@@ -1,9 +1,9 @@
-import { Drawer } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/api/lessons";
 import type { EvaluationRow, LessonChange, LessonRow, MicroEvaluationRow } from "@/api/types";
 import { Chart, type Line } from "@/charts/Chart";
 import { Age } from "@/components/Age";
+import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { duration, number, percent, policyStep, visible } from "@/format";
 import { Answers } from "@/pages/run/curriculum/Answers";
@@ -14,7 +14,7 @@ import { nameOf } from "@/pages/run/curriculum/steering";
 function Facts({ lesson }: { lesson: LessonRow }) {
   const figures = lesson.evaluation?.figures;
   const facts: [string, string][] = [
-    ["Learnt at", number(lesson.stop_success)],
+    ["Learnt at", percent(lesson.stop_success)],
     ["Success in training", percent(lesson.success)],
     ["Problems handed out", number(lesson.examples)],
     ["Samples", number(lesson.samples)],
@@ -93,7 +93,7 @@ export default function LessonDrawer({ run, lesson, evaluation, revision, onClos
   const micro = useQuery(microEvaluationsQuery(run, lesson.name, revision));
   const error = evaluations.error ?? history.error ?? micro.error;
   return (
-    <Drawer opened onClose={onClose} position="right" size="xl" title={`Lesson ${lesson.name}`} closeButtonProps={{ "aria-label": "Close" }}>
+    <SideSheet onClose={onClose} size="xl" title={`Lesson ${lesson.name}`}>
       <p className="soft">{visible(lesson.reason)}</p>
       <ByHand lesson={lesson} />
       {error ? (
@@ -108,6 +108,6 @@ export default function LessonDrawer({ run, lesson, evaluation, revision, onClos
           <History rows={history.data ?? []} />
         </>
       )}
-    </Drawer>
+    </SideSheet>
   );
 }

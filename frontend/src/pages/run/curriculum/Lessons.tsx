@@ -26,9 +26,9 @@ function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
 function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
   const figures = row.evaluation?.figures;
   return (
-    <tr data-lesson={row.name}>
-      <td>
-        <button type="button" className="lesson-name" onClick={onOpen}>
+    <tr data-row data-lesson={row.name} className="opens">
+      <td className="lesson-what">
+        <button type="button" className="row-open" data-open onClick={onOpen}>
           {row.name}
         </button>
         <div className="small faint">{row.spec}</div>

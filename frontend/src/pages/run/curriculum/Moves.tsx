@@ -11,7 +11,7 @@ import { nameOf } from "@/pages/run/curriculum/steering";
 function Move({ row, onOpen }: { row: LessonChange; onOpen: (name: string) => void }) {
   return (
     <li data-move={row.lesson}>
-      <button type="button" className="lesson-name" onClick={() => onOpen(row.lesson)}>
+      <button type="button" className="link-button" onClick={() => onOpen(row.lesson)}>
         {row.lesson}
       </button>{" "}
       <b>{moveOf(row)}</b>{" "}

@@ -7,7 +7,6 @@ import { effectOf, type Hold } from "@/pages/run/curriculum/steering";
 
 const KEPT_IN = "Kept with your name in the lesson's history and the run's events.";
 const REFUSED = "The lesson stays as it is";
-const CANCEL = "Leave it as it is";
 const CHOICES: [Hold, string, string][] = [
   ["", "The curriculum decides", "It unlocks, graduates and comes back by its rules."],
   ["locked", "Hold it locked", "It is not sampled, whatever its rule says."],
@@ -29,7 +28,6 @@ export function SteerDialog({ run, lesson, onClose }: Props) {
       asking={steer}
       refused={REFUSED}
       submit="Steer it"
-      cancel={CANCEL}
       keptIn={KEPT_IN}
       isReady={isNew}
       onSubmit={(reason) => wanted && steer.mutate({ lesson: lesson.name, ...wanted, reason }, { onSuccess: onClose })}
@@ -69,7 +67,6 @@ export function GiveBackDialog({ run, lesson, onClose }: Props) {
       asking={steer}
       refused={REFUSED}
       submit="Give it back"
-      cancel={CANCEL}
       keptIn={KEPT_IN}
       onSubmit={(reason) => steer.mutate({ lesson: lesson.name, hold: "", weight_factor: 1, reason }, { onSuccess: onClose })}
       onClose={onClose}

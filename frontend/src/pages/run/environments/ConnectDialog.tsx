@@ -15,7 +15,6 @@ export function ConnectDialog({ run, environment, onClose }: Props) {
       asking={connect}
       refused="The environment stays as it is"
       submit={isThere ? "Disconnect" : "Reconnect"}
-      cancel="Leave it as it is"
       onSubmit={(reason) => connect.mutate({ envId: environment.env_id, connected: !isThere, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >

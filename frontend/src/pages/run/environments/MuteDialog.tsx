@@ -14,9 +14,8 @@ export function MuteDialog({ run, environment, onClose }: Props) {
       title={`${isMuted ? "Unmute" : "Mute"} ${visible(environment.wandb_name)}`}
       asking={mute}
       refused="The environment stays as it is"
-      keptIn="Kept in the run's events with your name."
+      keptIn="Kept with your name in the run's events."
       submit={isMuted ? "Unmute" : "Mute"}
-      cancel="Leave it as it is"
       onSubmit={(reason) => mute.mutate({ envId: environment.env_id, muted: !isMuted, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >

@@ -16,8 +16,7 @@ export function WeightDialog({ run, environment, onClose }: Props) {
       title={`Weight of ${environment.wandb_name}`}
       asking={reweigh}
       refused="The weight stays as it is"
-      keptIn="Kept in the run's events with your name."
-      cancel="Leave it as it is"
+      keptIn="Kept with your name in the run's events."
       submit="Change"
       isReady={isReady}
       onSubmit={(reason) => typeof weight === "number" && reweigh.mutate({ envId: environment.env_id, weight, reason }, { onSuccess: onClose })}

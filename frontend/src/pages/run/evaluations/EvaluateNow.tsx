@@ -1,8 +1,9 @@
-import { Button, Group, Modal, MultiSelect, Textarea } from "@mantine/core";
+import { Button, Group, MultiSelect } from "@mantine/core";
 import { useState } from "react";
 import { useRequestEvaluations } from "@/api/lessons";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { whyNotNow } from "@/pages/run/evaluations/asking";
 
 type Props = {
@@ -30,55 +31,34 @@ export function EvaluateNow({ run, lessons, chosen }: Props) {
 
 function Asking({ run, lessons, about }: { run: string; lessons: string[]; about: string | undefined }) {
   const [isOpen, setOpen] = useState(false);
-  const [chosen, setChosen] = useState<string[]>(about ? [about] : []);
-  const [reason, setReason] = useState("");
-  const ask = useRequestEvaluations(run);
-  const close = () => {
-    setOpen(false);
-    ask.reset();
-  };
   return (
     <>
       <Button size="compact-sm" variant="default" onClick={() => setOpen(true)}>
         Evaluate now
       </Button>
-      <Modal opened={isOpen} onClose={close} title={about ? `Evaluate ${about} now?` : "Evaluate lessons now?"}>
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            ask.mutate({ lessons: chosen, reason }, { onSuccess: close });
-          }}
-        >
-          <p className="soft">
-            The next free worker evaluates them at the present version, before it samples anything else. What is waiting already is not doubled, and the
-            schedule stays as it is.
-          </p>
-          {!about && <MultiSelect label="Lessons" placeholder={chosen.length > 0 ? undefined : "all that are unlocked"} data={lessons} value={chosen} onChange={setChosen} />}
-          <Textarea
-            mt="sm"
-            label="Reason"
-            description="Kept in the run's events with your name."
-            value={reason}
-            maxLength={2000}
-            autosize
-            minRows={2}
-            onChange={(event) => setReason(event.currentTarget.value)}
-          />
-          {ask.error && (
-            <p className="small bad" role="alert">
-              {ask.error.message}
-            </p>
-          )}
-          <Group mt="md" justify="flex-end">
-            <Button variant="default" onClick={close}>
-              Cancel
-            </Button>
-            <Button type="submit" loading={ask.isPending}>
-              Evaluate
-            </Button>
-          </Group>
-        </form>
-      </Modal>
+      {isOpen && <Ask run={run} lessons={lessons} about={about} onClose={() => setOpen(false)} />}
     </>
+  );
+}
+
+function Ask({ run, lessons, about, onClose }: { run: string; lessons: string[]; about: string | undefined; onClose: () => void }) {
+  const [chosen, setChosen] = useState<string[]>(about ? [about] : []);
+  const ask = useRequestEvaluations(run);
+  return (
+    <ReasonDialog
+      title={about ? `Evaluate ${about} now?` : "Evaluate lessons now?"}
+      asking={ask}
+      refused="Nothing is evaluated"
+      keptIn="Kept with your name in the run's events."
+      submit="Evaluate"
+      onSubmit={(reason) => ask.mutate({ lessons: chosen, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <p className="soft">
+        The next free worker evaluates them at the present version, before it samples anything else. What is waiting already is not doubled, and the
+        schedule stays as it is.
+      </p>
+      {!about && <MultiSelect label="Lessons" placeholder={chosen.length > 0 ? undefined : "all that are unlocked"} data={lessons} value={chosen} onChange={setChosen} />}
+    </ReasonDialog>
   );
 }

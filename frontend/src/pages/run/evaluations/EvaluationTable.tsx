@@ -62,9 +62,9 @@ export function EvaluationTable({ matrix, lessons, onOpen }: Props) {
         </thead>
         <tbody>
           {lessons.map((lesson) => (
-            <tr key={lesson.name} data-evaluated={lesson.name}>
+            <tr key={lesson.name} data-row data-evaluated={lesson.name}>
               <td>
-                <button type="button" className="lesson-name" onClick={() => onOpen(lesson.name)}>
+                <button type="button" className="row-open" data-open onClick={() => onOpen(lesson.name)}>
                   {lesson.name}
                 </button>{" "}
                 <StateChip state={lesson.status} />

@@ -87,7 +87,7 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
             <p className="small soft" role="status">
               Beside {visible(search.baseline)}: difference in percentage points, and its interval; ▲ better, ▼ worse, ≈ chance may explain it.
               {baseline.others.length > 0 && ` Not compared, because the problems differ: ${baseline.others.join(", ")}.`}{" "}
-              <button type="button" className="lesson-name" onClick={() => change({ baseline: undefined })}>
+              <button type="button" className="link-button" onClick={() => change({ baseline: undefined })}>
                 No baseline
               </button>
             </p>

@@ -1,7 +1,7 @@
 import { Button, NumberInput, Tooltip } from "@mantine/core";
 import { useState } from "react";
 import { useResize } from "@/api/runs";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
@@ -16,8 +16,7 @@ function Resize({ name, now, onClose }: ResizeProps) {
       title={`Workers of ${name}`}
       asking={resize}
       refused="The fleet stays as it is"
-      keptIn="Kept in the run's events, for whoever asks later."
-      cancel="Leave it as it is"
+      keptIn="Kept with your name in the run's events."
       submit="Resize"
       isReady={wanted !== now}
       onSubmit={(reason) => resize.mutate({ workers: wanted, reason }, { onSuccess: onClose })}
@@ -53,7 +52,7 @@ export function FleetSize({ run, workers }: Props) {
           <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
         </span>
       )}
-      <Tooltip label={mayOperate ? "Have more or fewer workers from now on." : "You may look; this takes an operator."}>
+      <Tooltip label={mayOperate ? "Have more or fewer workers from now on." : TAKES_OPERATOR}>
         <Button size="compact-sm" variant="default" disabled={!mayOperate} data-resize onClick={() => setOpen(true)}>
           {run.num_workers} {run.num_workers === 1 ? "worker" : "workers"} wanted
         </Button>

@@ -4,6 +4,7 @@ import { lazy, Suspense, useMemo, useRef, useState } from "react";
 import type { FleetPlace } from "@/api/fleet";
 import type { Verdict } from "@/api/pipeline";
 import type { FleetPart, RunDetail, WorkerRow } from "@/api/types";
+import { deckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
@@ -44,7 +45,11 @@ function NoWorkers({ run }: { run: RunDetail }) {
     );
   }
   if (ENDED.has(run.status)) {
-    return <EmptyState title="No workers">The run is {run.status}, and its fleet is gone. Its history stays.</EmptyState>;
+    return (
+      <EmptyState title="No workers" command={run.allowed_verbs.includes("start") ? deckCommand(`start ${run.name}`) : undefined} needs={{ scope: "user", run: run.name }}>
+        The run is {run.status}, and its fleet is gone. Its history stays.
+      </EmptyState>
+    );
   }
   return (
     <EmptyState title="No workers yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>

@@ -1,8 +1,9 @@
-import { Button, Modal, Slider } from "@mantine/core";
+import { Button, Slider } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { filmUrl } from "@/api/fleet";
 import type { RecordingRow } from "@/api/types";
+import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { number, policyStep, visible } from "@/format";
 import { frames } from "@/pages/run/logs/logText";
@@ -70,7 +71,7 @@ export default function RecordingViewer({ run, recording, onClose }: Props) {
     ["Frames", `${number(recording.frames)}${recording.frames_left_out > 0 ? `, ${number(recording.frames_left_out)} left out` : ""}`],
   ];
   return (
-    <Modal opened onClose={onClose} size="lg" title={`Episode of ${visible(recording.environment)}`} closeButtonProps={{ "aria-label": "Close" }}>
+    <Dialog onClose={onClose} size="lg" title={`Episode of ${visible(recording.environment)}`}>
       {recording.media_type === "video/webm" ? (
         // An environment makes no sound, there is nothing to caption.
         <video className="film" src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
@@ -86,6 +87,6 @@ export default function RecordingViewer({ run, recording, onClose }: Props) {
         ))}
       </dl>
       {recording.note && <p className="small soft">Text in place of video: {visible(recording.note)}</p>}
-    </Modal>
+    </Dialog>
   );
 }

@@ -2,9 +2,10 @@ import { Button, Group, Select, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import { recordingsQuery, useRequestRecordings } from "@/api/fleet";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RecordingRow, RunDetail, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
+import { deckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
@@ -29,7 +30,7 @@ function Ask({ run, workers, onClose }: AskProps) {
       title={`Record episodes of ${run.name}`}
       asking={ask}
       refused="Nothing is recorded"
-      keptIn="Kept in the run's events with your name."
+      keptIn="Kept with your name in the run's events."
       submit="Record"
       onSubmit={(reason) => ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })}
       onClose={onClose}
@@ -105,7 +106,7 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       note="the next episode of a slot, as video where it can be drawn"
       aside={
         canFilm && (
-          <Tooltip label={mayOperate ? "Film the next episodes of a slot." : "You may look; this takes an operator."}>
+          <Tooltip label={mayOperate ? "Film the next episodes of a slot." : TAKES_OPERATOR}>
             <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setAsking(true)}>Record</Button>
           </Tooltip>
         )
@@ -134,7 +135,7 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
           </table>
         </div>
       ) : (
-        <EmptyState title="Nothing recorded yet">
+        <EmptyState title="Nothing recorded yet" command={canFilm ? deckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined} needs={{ scope: "user", run: run.name }}>
           {canFilm && mayOperate
             ? "Record has a slot film its next episode. It costs the other slots nothing."
             : "Operators can record episodes while the fleet runs."}

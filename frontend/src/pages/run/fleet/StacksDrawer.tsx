@@ -1,11 +1,13 @@
-import { Button, Drawer, TextInput } from "@mantine/core";
+import { Button, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { stacksQuery, useAskForStacks } from "@/api/fleet";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow, WorkerStacks } from "@/api/types";
 import { fileName, save } from "@/charts/save";
 import { Age } from "@/components/Age";
+import { deckCommand } from "@/components/commandToken";
+import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { utc, visible } from "@/format";
@@ -49,7 +51,7 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
   const ask = useAskForStacks(run);
   const waits = data?.state === "requested" || ask.isPending;
   return (
-    <Drawer opened onClose={onClose} position="right" size="xl" title={`Stacks of worker ${worker.index}`} closeButtonProps={{ "aria-label": "Close" }}>
+    <SideSheet onClose={onClose} size="xl" title={`Stacks of worker ${worker.index}`}>
       <form
         className={css.tools}
         onSubmit={(event) => {
@@ -57,12 +59,12 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
           ask.mutate({ worker: worker.index, incarnation: worker.incarnation, reason });
         }}
       >
-        <TextInput label="Reason" size="xs" className={css.reason} description="Kept in the run's events." value={reason} maxLength={2000} onChange={(event) => setReason(event.currentTarget.value)} />
-        <Button type="submit" size="xs" disabled={!mayOperate || waits} title={mayOperate ? undefined : "This takes an operator."}>
+        <TextInput label="Reason" size="xs" className={css.reason} description="Kept with your name in the run's events." value={reason} maxLength={2000} onChange={(event) => setReason(event.currentTarget.value)} />
+        <Button className="beside-box" type="submit" size="xs" disabled={!mayOperate || waits} title={mayOperate ? undefined : TAKES_OPERATOR}>
           {waits ? "Asking…" : "Take stacks now"}
         </Button>
         {data && data.lines.length > 0 && (
-          <Button size="xs" variant="default" onClick={() => save(new Blob([textOf(run, data)], { type: "text/plain" }), fileName(`${run} worker ${worker.index} stacks`, "txt"))}>
+          <Button className="beside-box" size="xs" variant="default" onClick={() => save(new Blob([textOf(run, data)], { type: "text/plain" }), fileName(`${run} worker ${worker.index} stacks`, "txt"))}>
             Download
           </Button>
         )}
@@ -71,12 +73,12 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
       {error && <ErrorState title="Stacks cannot be shown" error={error} />}
       {data && <Status found={data} />}
       {data?.state === "never" && (
-        <EmptyState title="Nobody has asked yet">
+        <EmptyState title="Nobody has asked yet" command={deckCommand(`api POST runs/${run}/fleet/workers/${worker.index}/stacks incarnation=${worker.incarnation}`)} needs={{ scope: "user", run }}>
           Taking stacks has the worker say where each of its Python threads is at that moment. It needs no rights on the node and costs the worker a few milliseconds.
         </EmptyState>
       )}
       {data && data.lines.length > 0 && (
-        <pre className={css.stacks} tabIndex={0} aria-label="Stacks, thread by thread">
+        <pre className={css.stacks} tabIndex={0} role="group" aria-label="Stacks, thread by thread">
           {data.lines.map((line, at) => (
             // Lines have no name but their place.
             <span key={at} className={line.startsWith("Thread ") ? css.thread : line.startsWith("    ") ? css.source : undefined}>
@@ -86,6 +88,6 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
           ))}
         </pre>
       )}
-    </Drawer>
+    </SideSheet>
   );
 }

@@ -1,7 +1,7 @@
 import { Button, Tooltip } from "@mantine/core";
 import { useState } from "react";
 import { useCordonWorker } from "@/api/fleet";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 
@@ -24,7 +24,7 @@ export function WorkerCordon({ run, worker }: { run: string; worker: WorkerRow }
   return (
     <>
       {!isGone && (
-        <Tooltip label={mayOperate ? help : "You may look; this takes an operator."}>
+        <Tooltip label={mayOperate ? help : TAKES_OPERATOR}>
           <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen(isUp ? "lift" : "cordon")}>
             {isUp ? `Let worker ${index} in again` : `Drain worker ${index}`}
           </Button>
@@ -36,7 +36,6 @@ export function WorkerCordon({ run, worker }: { run: string; worker: WorkerRow }
           asking={cordon}
           refused="The worker stays as it is"
           keptIn="Shown beside the worker and kept in the run's events."
-          cancel="Leave it as it is"
           submit={lifts ? "Let it in" : "Drain it"}
           onSubmit={(reason) => cordon.mutate({ worker: index, incarnation, reason, lifts }, { onSuccess: () => setOpen("") })}
           onClose={() => setOpen("")}

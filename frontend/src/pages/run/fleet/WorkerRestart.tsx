@@ -1,7 +1,7 @@
 import { Button, Tooltip } from "@mantine/core";
 import { useState } from "react";
 import { useRestartWorker } from "@/api/fleet";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 
@@ -15,8 +15,7 @@ function Dialog({ worker, restart, onClose }: DialogProps) {
       title={`Replace worker ${worker.index}`}
       asking={restart}
       refused="The worker stays"
-      keptIn="Kept in the run's events, for whoever asks later."
-      cancel="Leave it there"
+      keptIn="Kept with your name in the run's events."
       submit="Replace it"
       onSubmit={(reason) => restart.mutate({ worker: worker.index, incarnation: worker.incarnation, reason }, { onSuccess: onClose })}
       onClose={onClose}
@@ -47,7 +46,7 @@ export function WorkerRestart({ run, worker }: Props) {
   if (GONE.has(worker.state)) return null;
   return (
     <>
-      <Tooltip label={mayOperate ? "End it, and have a new one in its place." : "You may look; this takes an operator."}>
+      <Tooltip label={mayOperate ? "End it, and have a new one in its place." : TAKES_OPERATOR}>
         <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen(true)}>
           Replace worker {worker.index}
         </Button>

@@ -43,7 +43,7 @@ function Moment({ at, isFound, onLeave }: { at: number; isFound: boolean; onLeav
   return (
     <p className="small soft" role="status">
       {isFound ? "Marked: what had happened last at" : "Nothing is known of before"} {clock(new Date(at).toISOString())}. Logs open at that time as well.{" "}
-      {onLeave && <button type="button" className="more" onClick={onLeave}>Leave it</button>}
+      {onLeave && <button type="button" className="link-button more" onClick={onLeave}>Leave it</button>}
     </p>
   );
 }
@@ -75,7 +75,7 @@ export function Events({ events, at, onLeave }: Props) {
           ))}
           {folded.length > SHOWN && !all && (
             <li>
-              <button type="button" className="more" onClick={() => setLong(true)}>
+              <button type="button" className="link-button more" onClick={() => setLong(true)}>
                 Show all {folded.length}
               </button>
             </li>

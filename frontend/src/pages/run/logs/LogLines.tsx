@@ -19,6 +19,7 @@ export function LogLines({ rows, mark }: { rows: Row[]; mark: number | null }) {
       ref={box}
       className="log"
       tabIndex={0}
+      role="group"
       aria-label="Log, oldest line first"
       onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
         atEnd.current = scrollHeight - scrollTop - clientHeight < 24;

@@ -1,10 +1,11 @@
-import { Button, Checkbox, Drawer, MultiSelect, Select, TextInput } from "@mantine/core";
+import { Button, Checkbox, MultiSelect, Select, TextInput } from "@mantine/core";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type FleetPlace, logQuery } from "@/api/fleet";
 import type { WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { fileName, save } from "@/charts/save";
+import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { clock, visible } from "@/format";
 import { LogLines, type Row } from "@/pages/run/logs/LogLines";
@@ -88,7 +89,7 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
   const read = others.length === 0 ? own : merged([{ name: name(place), lines: own }, ...others]);
   const { rows, hasLevels, mark, isTimed } = useMemo(() => lookedThrough(read, { words, around: Number(around), level, at }), [read, words, around, level, at]);
   return (
-    <Drawer opened onClose={onClose} position="right" size="xl" title={`Log of ${name(place)}`} closeButtonProps={{ "aria-label": "Close" }}>
+    <SideSheet onClose={onClose} size="xl" title={`Log of ${name(place)}`}>
       <div className="log-tools">
         <Select
           label="Of"
@@ -139,6 +140,6 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           )}
         </>
       )}
-    </Drawer>
+    </SideSheet>
   );
 }

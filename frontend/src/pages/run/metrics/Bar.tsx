@@ -36,7 +36,7 @@ function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expres
         add();
       }}
     >
-      <TextInput size="xs" label="Panel of /an expression/" placeholder="^layer/.*norm$" maxLength={200} spellCheck={false} value={expression} error={expression ? problem : undefined} onChange={(event) => setExpression(event.currentTarget.value)} />
+      <TextInput size="xs" label="Panel of /regex/" placeholder="^layer/.*norm$" maxLength={200} spellCheck={false} value={expression} error={expression ? problem : undefined} onChange={(event) => setExpression(event.currentTarget.value)} />
       <Button type="submit" size="xs" variant="default" disabled={!expression || problem !== null || isFull} title={isFull ? `${PANELS_AT_MOST} at most` : undefined}>Add</Button>
     </form>
   );
@@ -58,8 +58,8 @@ export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
     <div className={classes.bar}>
       <TextInput key={`q ${search.layout}`} data-filter className={classes.search} size="xs" label="Find a metric" placeholder="loss, grad norm …" defaultValue={search.q} onChange={(event) => find(event.currentTarget.value)} />
       <NewPanel panels={panels} onAdd={(expression) => change({ panels: [...new Set([...panels, expression])] })} />
-      <TextInput size="xs" label="Beside these runs" placeholder="run-a, run-b" defaultValue={search.with} onChange={(event) => beside(event.currentTarget.value)} />
-      <Select size="xs" label="Smoothing" data={SMOOTHING} allowDeselect={false} value={String(search.smooth ?? 0)} onChange={(value) => change({ smooth: Number(value) || undefined })} />
+      <TextInput className={classes.narrow} size="xs" label="Beside these runs" placeholder="run-a, run-b" defaultValue={search.with} onChange={(event) => beside(event.currentTarget.value)} />
+      <Select className={classes.narrow} size="xs" label="Smoothing" data={SMOOTHING} allowDeselect={false} value={String(search.smooth ?? 0)} onChange={(value) => change({ smooth: Number(value) || undefined })} />
       <SegmentedControl size="xs" data={axes} value={search.x ?? "step"} aria-label="Horizontal axis" onChange={(x) => change({ x: x as MetricAxis, ...unzoomed, ...UNPICKED })} />
       <Layouts run={run} search={search} change={change} />
       <Button size="xs" variant="default" onClick={onMarks} title="What people wrote upon the charts">{marks > 0 ? `Marks (${marks})` : "Marks"}</Button>

@@ -82,7 +82,7 @@ export function Layouts({ run, search, change }: Props) {
           {chosen?.may_change && isChanged && <Menu.Item onClick={rewrite}>Keep the changes in {visible(chosen.name)}</Menu.Item>}
           <Menu.Item onClick={() => setDoing("keep")}>Keep as a new layout…</Menu.Item>
           {search.layout !== undefined && <Menu.Item onClick={() => change({ ...searchOf({}), layout: undefined })}>Leave the layout</Menu.Item>}
-          {chosen?.may_change && <Menu.Item color="red" onClick={() => setDoing("forget")}>Forget {visible(chosen.name)}…</Menu.Item>}
+          {chosen?.may_change && <Menu.Item className="bad" onClick={() => setDoing("forget")}>Forget {visible(chosen.name)}…</Menu.Item>}
         </Menu.Dropdown>
       </Menu>
       {doing === "keep" && <Keep run={run} search={search} change={change} onClose={() => setDoing(null)} />}

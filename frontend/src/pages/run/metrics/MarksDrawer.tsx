@@ -1,15 +1,18 @@
-import { ActionIcon, Drawer, SegmentedControl } from "@mantine/core";
+import { ActionIcon, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useState } from "react";
 import { type Annotation, annotationsQuery, useDeleteAnnotation } from "@/api/annotations";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { deckCommand } from "@/components/commandToken";
+import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { Moment } from "@/components/Moment";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
-import { clock, number, utc, visible } from "@/format";
+import { number, visible } from "@/format";
 import type { Shown } from "@/pages/run/marks";
 import classes from "./metrics.module.css";
 
@@ -37,17 +40,17 @@ export default function MarksDrawer({ run, shown, onShow, onClose }: Props) {
   const [deleted, setDeleted] = useState<Annotation | null>(null);
   const rows = [...(data?.results ?? [])].reverse();
   return (
-    <Drawer opened onClose={onClose} position="right" size="md" title="Marks on the charts" withOverlay={false} lockScroll={false} classNames={{ content: classes.drawer }} closeButtonProps={{ "aria-label": "Close" }}>
+    <SideSheet onClose={onClose} size="md" title="Marks on the charts" isBeside>
       <SegmentedControl size="xs" fullWidth aria-label="Which marks are drawn" data={SHOWN} value={shown} onChange={(value) => onShow(value as Shown)} />
       {error && <ErrorState title="The marks cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[120]} />}
-      {data && rows.length === 0 && <EmptyState title="Nobody wrote anything yet">Choose a point of a chart and write a few words there: what was changed, what was seen. Changes of the run’s state, settings and epoch are drawn by themselves, dotted.</EmptyState>}
+      {data && rows.length === 0 && <EmptyState title="Nobody wrote anything yet" command={deckCommand(`api POST runs/${run}/annotations step=40 text="a new data mix"`)} needs={{ scope: "user", run }}>Choose a point of a chart and write a few words there: what was changed, what was seen. Changes of the run’s state, settings and epoch are drawn by themselves, dotted.</EmptyState>}
       <ul className={classes.marks}>
         {rows.map((row) => (
           <li key={row.id} data-annotation={row.id}>
             <span className="anywhere">
               {visible(row.text)}
-              <span className="faint small" title={utc(row.at)}> {visible(row.created_by)} · {clock(row.at)}{row.step !== null && `, train step ${number(row.step)}`} · <Age at={row.created_at} suffix=" ago" /></span>
+              <span className="faint small"> {visible(row.created_by)} · <Moment at={row.at} />{row.step !== null && `, train step ${number(row.step)}`} · <Age at={row.created_at} suffix=" ago" /></span>
             </span>
             {(row.is_own || mayOperate) && (
               <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Take away “${visible(row.text)}”`} onClick={() => setDeleted(row)}>
@@ -58,6 +61,6 @@ export default function MarksDrawer({ run, shown, onShow, onClose }: Props) {
         ))}
       </ul>
       {deleted && <Delete run={run} row={deleted} onClose={() => setDeleted(null)} />}
-    </Drawer>
+    </SideSheet>
   );
 }

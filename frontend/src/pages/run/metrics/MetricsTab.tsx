@@ -1,4 +1,3 @@
-import { Button } from "@mantine/core";
 import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
@@ -8,6 +7,7 @@ import { namesOf, switched } from "@/charts/names";
 import { spanOf } from "@/charts/spans";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
 import type { RuleStart } from "@/pages/alerts/rules/drafts";
@@ -83,48 +83,42 @@ export function MetricsTab() {
         </Suspense>
       )}
       <div className={classes.parts}>
-      <MetricTree run={run.name} words={search.q ?? ""} under={search.under ?? ""} onUnder={(under) => change({ under: under || undefined })} />
-      <div className={classes.cards}>
-        {(search.panels ?? []).map((expression) => (
-          <RegexPanel
-            key={expression}
-            run={run.name}
-            expression={expression}
-            look={look}
-            marks={marks}
-            isLog={{ value: namesOf(search.log).includes(`/${expression}/`), change: (isOn) => change({ log: switched(search.log, `/${expression}/`, isOn) }) }}
-            onZoom={onZoom}
-            onRemove={() => change({ panels: search.panels?.filter((other) => other !== expression) })}
-          />
-        ))}
-        {found.map((metric) => (
-          <MetricCard
-            key={metric.name}
-            metric={metric}
-            look={look}
-            onZoom={onZoom}
-            onPick={onPick}
-            onAlert={setRuled}
-            marks={marks}
-            isLog={{
-              value: namesOf(search.log).includes(metric.name),
-              change: (isOn) => change({ log: switched(search.log, metric.name, isOn) }),
-            }}
-            isPinned={{
-              value: pins.includes(metric.name),
-              change: (isOn) => change({ pin: switched(search.pin, metric.name, isOn) }),
-            }}
-          />
-        ))}
-      </div>
-      </div>
-      {keys.hasNextPage && (
-        <div className={classes.more}>
-          <Button variant="default" loading={keys.isFetchingNextPage} onClick={() => void keys.fetchNextPage()}>
-            Show more of {number(total)}
-          </Button>
+        <MetricTree run={run.name} words={search.q ?? ""} under={search.under ?? ""} onUnder={(under) => change({ under: under || undefined })} />
+        <div className={classes.cards}>
+          {(search.panels ?? []).map((expression) => (
+            <RegexPanel
+              key={expression}
+              run={run.name}
+              expression={expression}
+              look={look}
+              marks={marks}
+              isLog={{ value: namesOf(search.log).includes(`/${expression}/`), change: (isOn) => change({ log: switched(search.log, `/${expression}/`, isOn) }) }}
+              onZoom={onZoom}
+              onRemove={() => change({ panels: search.panels?.filter((other) => other !== expression) })}
+            />
+          ))}
+          {found.map((metric) => (
+            <MetricCard
+              key={metric.name}
+              metric={metric}
+              look={look}
+              onZoom={onZoom}
+              onPick={onPick}
+              onAlert={setRuled}
+              marks={marks}
+              isLog={{
+                value: namesOf(search.log).includes(metric.name),
+                change: (isOn) => change({ log: switched(search.log, metric.name, isOn) }),
+              }}
+              isPinned={{
+                value: pins.includes(metric.name),
+                change: (isOn) => change({ pin: switched(search.pin, metric.name, isOn) }),
+              }}
+            />
+          ))}
         </div>
-      )}
+      </div>
+      <ShowMore pages={keys} words={`Show more of ${number(total)}`} />
     </section>
   );
 }

@@ -1,16 +1,17 @@
 import "@/pages/run/queue/queue.css";
-import { Drawer } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { MetricAxis } from "@/api/metrics";
-import { type Moment, type MomentBatch, momentQuery } from "@/api/moments";
+import { type Moment as Found, type MomentBatch, momentQuery } from "@/api/moments";
 import { batchQuery } from "@/api/queue";
 import type { BatchItems, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
-import { clock, elapsed, number, policyStep, utc, visible } from "@/format";
+import { clock, elapsed, number, policyStep, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import classes from "./metrics.module.css";
 import { trainerCommand } from "@/pages/run/words";
@@ -29,17 +30,14 @@ function titleOf({ metric, from, to }: Picked, axis: MetricAxis, unit: string): 
   return `${visible(metric)} at ${axis === "time" ? "" : `${unit} `}${where}`;
 }
 
-function When({ moment }: { moment: Moment }) {
+function When({ moment }: { moment: Found }) {
   const { began_at, ended_at, version } = moment;
   return (
     <>
       <dt>Came in</dt>
       <dd>
-        <span title={`${utc(began_at)} to ${utc(ended_at)}`}>
-          {clock(began_at)}
-          {began_at !== ended_at && ` to ${clock(ended_at)}`}
-        </span>
-        , <Age at={ended_at} suffix=" ago" />
+        <Moment at={began_at} />
+        {began_at !== ended_at && <> to <Moment at={ended_at} /></>}, <Age at={ended_at} suffix=" ago" />
       </dd>
       {!version && (
         <>
@@ -103,7 +101,7 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: MomentBatch }) {
   );
 }
 
-function Batches({ run, moment }: { run: RunDetail; moment: Moment }) {
+function Batches({ run, moment }: { run: RunDetail; moment: Found }) {
   const { batches, handed_out } = moment;
   const newest = batches[0];
   if (!newest) return <EmptyState title="No batch had been handed out by then" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>The first one goes to the first trainer that asks for it.</EmptyState>;
@@ -117,8 +115,8 @@ function Batches({ run, moment }: { run: RunDetail; moment: Moment }) {
             <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ batch: batch.id }} className={classes.batch}>batch {number(batch.ordinal)}</Link>
             <BatchChip batch={batch} />
             {batch.in_hand && <span className="tag" title="A trainer had it while the samples came in">in hand</span>}
-            <span className="faint small" title={utc(batch.leased_at)}>
-              handed out {clock(batch.leased_at)}{batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {batch.epoch}.{policyStep(batch.policy_step)}
+            <span className="faint small">
+              handed out <Moment at={batch.leased_at} />{batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {batch.epoch}.{policyStep(batch.policy_step)}
             </span>
           </li>
         ))}
@@ -132,7 +130,7 @@ function Batches({ run, moment }: { run: RunDetail; moment: Moment }) {
 export default function PointDrawer({ run, point, axis, unit, onClose }: Props) {
   const { data, error } = useQuery(momentQuery(run.name, { name: point.metric, axis, from: point.from, to: point.to }));
   return (
-    <Drawer opened onClose={onClose} position="right" size="md" title={titleOf(point, axis, unit)} withOverlay={false} lockScroll={false} classNames={{ content: classes.drawer }} closeButtonProps={{ "aria-label": "Close" }}>
+    <SideSheet onClose={onClose} size="md" title={titleOf(point, axis, unit)} isBeside>
       {error && <ErrorState title="Nothing is known of this point" error={error} />}
       {!data && !error && <Skeletons heights={[70, 120, 220]} />}
       {data && (
@@ -146,7 +144,7 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
                   <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: data.version.id }}>
                     version {data.version.epoch}.{policyStep(data.version.step)}
                   </Link>
-                  , published <span title={utc(data.version.published_at)}>{clock(data.version.published_at)}</span>
+                  , published <Moment at={data.version.published_at} />
                 </dd>
               </>
             )}
@@ -159,6 +157,6 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
           <Batches run={run} moment={data} />
         </>
       )}
-    </Drawer>
+    </SideSheet>
   );
 }

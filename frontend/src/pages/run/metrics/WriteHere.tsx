@@ -2,7 +2,7 @@ import { Button, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useAnnotate } from "@/api/annotations";
 import type { Moment } from "@/api/moments";
-import { useMayOperate } from "@/api/session";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import classes from "./metrics.module.css";
 
@@ -27,7 +27,7 @@ export function WriteHere({ run, moment }: { run: string; moment: Moment }) {
         size="xs" label="Write here" description="A few words at this moment, on every chart of the run." placeholder="halved the learning rate" maxLength={200}
         disabled={!mayOperate} value={text} onChange={(event) => setText(event.currentTarget.value)}
       />
-      <Button type="submit" size="xs" variant="default" disabled={!mayOperate || !text.trim()} loading={annotate.isPending} title={mayOperate ? undefined : "Operators and administrators do this"}>Mark it</Button>
+      <Button className="beside-box" type="submit" size="xs" variant="default" disabled={!mayOperate || !text.trim()} loading={annotate.isPending} title={mayOperate ? undefined : TAKES_OPERATOR}>Mark it</Button>
       {annotate.error && <ErrorState title="It was not written" error={annotate.error} />}
     </form>
   );

@@ -20,7 +20,7 @@ type ConflictProps = { notes: Notes; onBoth: () => void; onMine: () => void };
 function Conflict({ notes, onBoth, onMine }: ConflictProps) {
   return (
     <Alert color="yellow" variant="light" title={`${visible(authorName(notes.author))} wrote revision ${notes.revision} meanwhile`} mb="sm" data-conflict>
-      <pre className={`mono tiny ${css.theirs}`} tabIndex={0} aria-label="What they wrote">{visible(notes.text) || "They took the notes away."}</pre>
+      <pre className={`mono tiny ${css.theirs}`} tabIndex={0} role="group" aria-label="What they wrote">{visible(notes.text) || "They took the notes away."}</pre>
       <p className="small">Yours is still below, and every revision stays in the history.</p>
       <Group gap="xs">
         <Button size="compact-sm" variant="default" onClick={onBoth}>Put theirs above mine</Button>

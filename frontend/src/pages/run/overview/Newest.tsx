@@ -1,3 +1,4 @@
+import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { NewestTrajectories, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
@@ -19,7 +20,7 @@ export default function Newest({ run }: { run: RunDetail }) {
     <Panel
       title="Newest trajectories"
       note={run.kind === "fleet" ? "fragments" : "groups"}
-      aside={<Link to="/runs/$name/trajectories" params={{ name: run.name }} className="small">All of them</Link>}
+      aside={<Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/runs/$name/trajectories" params={{ name: run.name }} {...props} />}>All of them</Button>}
       className="span-12"
     >
       <Rows run={run.name} newest={newest} />

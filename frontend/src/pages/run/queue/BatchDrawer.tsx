@@ -1,4 +1,4 @@
-import { Button, Drawer, Group, Textarea } from "@mantine/core";
+import { Button, Group, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { batchQuery, type Decision, useDecide } from "@/api/queue";
@@ -6,6 +6,7 @@ import { useMayOperate } from "@/api/session";
 import type { BatchItems, BatchRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Copy } from "@/components/Copying";
+import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { PlaceLink } from "@/components/PlaceLink";
@@ -13,7 +14,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
 import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
-import { latencySeconds, mayDecide, type Names, nameIn } from "@/pages/run/queue/batches";
+import { latencySeconds, mayDecide, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
 import { Staleness } from "@/pages/run/queue/Staleness";
 
 function Facts({ batch }: { batch: BatchRow }) {
@@ -39,9 +40,17 @@ function Facts({ batch }: { batch: BatchRow }) {
         {batch.padding !== null && `, ${percent(batch.padding)} padding`}
       </dd>
       <dt>Staleness</dt>
-      <dd><Staleness staleness={batch.staleness} /></dd>
+      <dd><Staleness staleness={batch.staleness} /> {behindWords(batch.staleness)}</dd>
     </dl>
   );
+}
+
+/** `8 versions behind`, or of how much each is true. */
+function behindWords(staleness: BatchRow["staleness"]): string {
+  const bars = stalenessBars(staleness);
+  const only = bars.length === 1 ? bars[0] : undefined;
+  if (only) return `${number(only.versions)} ${only.versions === 1 ? "version" : "versions"} behind`;
+  return bars.map(({ versions, part }) => `${number(versions)} behind ${percent(part)}`).join(", ");
 }
 
 function Shares({ batch, names }: { batch: BatchRow; names: Names }) {
@@ -137,7 +146,7 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
       <p className="soft small">{does}</p>
       <Textarea
         label="Reason"
-        description="Kept in the run's events with your name."
+        description="Kept with your name in the run's events."
         value={reason}
         maxLength={2000}
         required={verb === "discard"}
@@ -147,7 +156,7 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
         onChange={(event) => setReason(event.currentTarget.value)}
       />
       <Group justify="flex-end" mt="sm">
-        <Button variant="default" onClick={() => setVerb(null)}>Leave it as it is</Button>
+        <Button variant="default" onClick={() => setVerb(null)}>Cancel</Button>
         <Button type="submit" loading={decide.isPending} disabled={verb === "discard" && !reason.trim()} color={verb === "discard" ? "red.8" : undefined}>
           {label}
         </Button>
@@ -162,7 +171,7 @@ type Props = { run: RunDetail; names: Names; id: string; onClose: () => void };
 export default function BatchDrawer({ run, names, id, onClose }: Props) {
   const { data, error } = useQuery(batchQuery(run.name, id));
   return (
-    <Drawer opened onClose={onClose} position="right" size="xl" title={data ? `Batch ${number(data.batch.ordinal)}` : "Batch"} closeButtonProps={{ "aria-label": "Close" }}>
+    <SideSheet onClose={onClose} size="xl" title={data ? `Batch ${number(data.batch.ordinal)}` : "Batch"}>
       {error && <ErrorState title="This batch cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[180, 320]} />}
       {data && (
@@ -175,6 +184,6 @@ export default function BatchDrawer({ run, names, id, onClose }: Props) {
           <Items run={run} items={data.items} />
         </>
       )}
-    </Drawer>
+    </SideSheet>
   );
 }

@@ -1,4 +1,4 @@
-import { Button, Select } from "@mantine/core";
+import { Select } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type BatchState, batchesQuery } from "@/api/queue";
@@ -8,6 +8,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
+import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { count, duration, number, percent, visible } from "@/format";
 import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
@@ -35,9 +36,9 @@ export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_ex
 function Row({ run, batch, names, state }: { run: RunDetail; batch: BatchRow; names: Names; state: BatchState | undefined }) {
   const latency = latencySeconds(batch);
   return (
-    <tr className="opens" data-batch={batch.ordinal}>
+    <tr data-row className="opens" data-batch={batch.ordinal}>
       <td className="num">
-        <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} className="strong">
+        <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} className="strong" data-open>
           {number(batch.ordinal)}
         </Link>
       </td>
@@ -57,7 +58,8 @@ function Row({ run, batch, names, state }: { run: RunDetail; batch: BatchRow; na
 export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Names; rereadMs: number }) {
   const { state } = useSearch({ from: "/shell/runs/$name/queue" });
   const navigate = useNavigate({ from: "/runs/$name/queue" });
-  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery({ ...batchesQuery(run.name, state), refetchInterval: rereadMs });
+  const batches = useInfiniteQuery({ ...batchesQuery(run.name, state), refetchInterval: rereadMs });
+  const { data, error } = batches;
   const rows = data?.pages.flat() ?? [];
   return (
     <Panel
@@ -107,11 +109,7 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
           </table>
         </div>
       )}
-      {hasNextPage && (
-        <Button variant="default" mt="sm" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-          Older batches
-        </Button>
-      )}
+      <ShowMore pages={batches} words="Older batches" />
     </Panel>
   );
 }

@@ -19,8 +19,7 @@ export function LimitsDialog({ run, onClose }: Props) {
       title={`Limits of ${run.name}`}
       asking={change}
       refused="The limits stay as they are"
-      keptIn="Kept in the run's events with your name."
-      cancel="Leave them as they are"
+      keptIn="Kept with your name in the run's events."
       submit="Change"
       isReady={changes !== null}
       onSubmit={(reason) => changes && change.mutate({ ...changes, reason }, { onSuccess: onClose })}

@@ -55,14 +55,14 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
           <p className="preview-line" data-preview={data.reason ?? "ready"}>
             {data.reason ? (
               <>
-                <span className="chip tone-quiet">none yet</span> {REASONS[data.reason]}{" "}
+                <span className="chip tone-quiet"><span className="chip-sign" aria-hidden="true">◌</span>none yet</span> {REASONS[data.reason]}{" "}
                 <span className="faint">
                   {number(data.queued_sequences)} of {number(data.batch_size)} sequences are queued.
                 </span>
               </>
             ) : (
               <>
-                <span className="chip tone-good">ready</span> {number(data.items)} groups, {number(data.sequences)} sequences
+                <span className="chip tone-good"><span className="chip-sign" aria-hidden="true">✓</span>ready</span> {number(data.items)} groups, {number(data.sequences)} sequences
                 {data.comes_again && <span className="held"> · comes again after a lapsed lease</span>}
               </>
             )}

@@ -7,6 +7,7 @@ import type { GroupQuery } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { ChosenChips } from "@/pages/run/trajectories/ChosenChips";
 import { FragmentTable } from "@/pages/run/trajectories/FragmentTable";
@@ -55,13 +56,7 @@ export function Fragments({ run }: { run: RunDetail }) {
       {pages.isError && <ErrorState title="The fragments cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}
       {rows.length > 0 && <FragmentTable run={run.name} rows={rows} query={query} />}
       {last?.is_partial && <p className={styles.scope}>Looked through 20,000 fragments; there may be more further back.</p>}
-      {pages.hasNextPage && (
-        <div className={styles.more}>
-          <Button variant="default" size="sm" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-            {last?.is_partial ? "Look further back" : "Show more"}
-          </Button>
-        </div>
-      )}
+      <ShowMore pages={pages} words={last?.is_partial ? "Look further back" : undefined} />
       {pages.isSuccess && rows.length === 0 && !pages.hasNextPage && <Nothing run={run} isNarrowed={chosen.length > 0 || Boolean(query.q)} />}
     </section>
   );

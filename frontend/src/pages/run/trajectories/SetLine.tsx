@@ -1,10 +1,8 @@
-import { Button, Group, Modal, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type MarkWords, useDropSet } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
-import { ErrorState } from "@/components/ErrorState";
-import { useFocusBack } from "@/components/useFocusBack";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { number } from "@/format";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { plain } from "@/pages/viewer/hostile";
@@ -12,26 +10,20 @@ import { plain } from "@/pages/viewer/hostile";
 type DropProps = { run: string; name: string; groups: number; onClose: () => void; onDropped: () => void };
 
 function DropSet({ run, name, groups, onClose, onDropped }: DropProps) {
-  useFocusBack();
-  const [reason, setReason] = useState("");
   const dropping = useDropSet(run);
   return (
-    <Modal opened onClose={onClose} title={`End the set ${name}?`}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          dropping.mutate({ set: name, reason }, { onSuccess: onDropped });
-        }}
-      >
-        <p>Its {number(groups)} groups stay as they are, with their labels and notes. The audit keeps which they were.</p>
-        <TextInput label="Reason" description="Kept in the run's events with your name." value={reason} maxLength={2000} onChange={(event) => setReason(event.currentTarget.value)} />
-        {dropping.error && <ErrorState title="The set is still there" error={dropping.error} />}
-        <Group justify="flex-end" mt="lg">
-          <Button variant="default" data-autofocus onClick={onClose}>Keep it</Button>
-          <Button type="submit" color="red" loading={dropping.isPending}>End the set</Button>
-        </Group>
-      </form>
-    </Modal>
+    <ReasonDialog
+      title={`End the set ${name}?`}
+      asking={dropping}
+      refused="The set is still there"
+      keptIn="Kept with your name in the run's events."
+      submit="End the set"
+      destroys
+      onSubmit={(reason) => dropping.mutate({ set: name, reason }, { onSuccess: onDropped })}
+      onClose={onClose}
+    >
+      <p>Its {number(groups)} groups stay as they are, with their labels and notes. The audit keeps which they were.</p>
+    </ReasonDialog>
   );
 }
 

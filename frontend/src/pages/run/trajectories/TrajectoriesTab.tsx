@@ -7,6 +7,7 @@ import { markWordsQuery } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { count, number } from "@/format";
 import { SelectionBar } from "@/marks/SelectionBar";
@@ -127,13 +128,7 @@ function Groups() {
         {last?.is_partial && (
           <p className={styles.scope}>Looked through 50,000 groups; there may be more further back.</p>
         )}
-        {pages.hasNextPage && (
-          <div className={styles.more}>
-            <Button variant="default" size="sm" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-              {last?.is_partial ? "Look further back" : "Show more"}
-            </Button>
-          </div>
-        )}
+        <ShowMore pages={pages} words={last?.is_partial ? "Look further back" : undefined} />
         {pages.isSuccess && groups.length === 0 && !pages.hasNextPage && <Nothing isNarrowed={isNarrowed} run={run.name} kind={run.kind} onClear={() => change({})} />}
       </section>
     </div>

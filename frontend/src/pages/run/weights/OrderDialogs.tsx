@@ -23,7 +23,6 @@ function OrderForm({ run, title, order, verb, onClose, children }: FormProps) {
       asking={give}
       refused="The weights stay as they are"
       submit={verb}
-      cancel="Leave them as they are"
       keptIn="Kept with your name in the run's events."
       isReady={order !== null}
       onSubmit={(reason) => order && give.mutate({ ...order, reason }, { onSuccess: onClose })}

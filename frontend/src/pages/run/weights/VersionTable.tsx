@@ -1,9 +1,10 @@
-import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
+import type { ComponentProps } from "react";
 import type { DeliveryRow, PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
+import { ShowMore } from "@/components/ShowMore";
 import { bytes, duration, policyStep, visible } from "@/format";
 import { trainerCommand } from "@/pages/run/words";
 import { isHeldBack } from "@/pages/run/weights/orders";
@@ -17,14 +18,14 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
   const isKept = orders?.pinned_step === version.step && version.epoch === run.epoch;
   const isBack = isHeldBack(version, orders, run.epoch);
   return (
-    <tr className="opens" data-version={version.step} data-kept={isKept || undefined} data-held-back={isBack || undefined} aria-current={isOpen ? "true" : undefined}>
+    <tr data-row className="opens" data-version={version.step} data-kept={isKept || undefined} data-held-back={isBack || undefined} aria-current={isOpen ? "true" : undefined}>
       <td className="num">
-        <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: version.id }} replace className="strong">
+        <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: version.id }} replace className="strong" data-open>
           {version.epoch}.{policyStep(version.step)}
         </Link>
       </td>
       <td className="nowrap">
-        {isCurrent && <span className={`chip tone-${isBack ? "quiet" : "good"}`}>{isBack ? "newest" : "current"}</span>} {isKept && <span className="chip tone-held"><span className="chip-sign" aria-hidden="true">⊢</span>kept</span>}
+        {isCurrent && <span className={`chip tone-${isBack ? "quiet" : "good"}`}><span className="chip-sign" aria-hidden="true">{isBack ? "◌" : "●"}</span>{isBack ? "newest" : "current"}</span>} {isKept && <span className="chip tone-held"><span className="chip-sign" aria-hidden="true">⊢</span>kept</span>}
         {isBack && <span className="small"> held back</span>}
       </td>
       <td className="num"><Age at={version.published_at} suffix=" ago" /></td>
@@ -42,11 +43,11 @@ type Props = {
   versions: PolicyVersionRow[];
   deliveries: DeliveryRow[];
   open: number | undefined;
-  more: { has: boolean; isLoading: boolean; load: () => void };
+  pages: ComponentProps<typeof ShowMore>["pages"];
 };
 
 /** What was published, newest first, and how far each version got. */
-export function VersionTable({ run, orders, versions, deliveries, open, more }: Props) {
+export function VersionTable({ run, orders, versions, deliveries, open, pages }: Props) {
   return (
     <Panel title="Versions" note="newest first" className="span-6">
       {versions.length === 0 ? (
@@ -75,11 +76,7 @@ export function VersionTable({ run, orders, versions, deliveries, open, more }: 
           </table>
         </div>
       )}
-      {more.has && (
-        <Button variant="default" mt="sm" loading={more.isLoading} onClick={more.load}>
-          Older versions
-        </Button>
-      )}
+      <ShowMore pages={pages} words="Older versions" />
     </Panel>
   );
 }

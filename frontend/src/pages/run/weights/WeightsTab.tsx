@@ -20,7 +20,8 @@ export function WeightsTab() {
   const { run, fleet, ledger } = useRun();
   const search = useSearch({ from: "/shell/runs/$name/weights" });
   const refetchInterval = usePartNews(`run:${run.name}`, "weights", EVERY_MS, ["versions", run.name], ["deliveries", run.name], ["weights-orders", run.name]);
-  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery({ ...versionsQuery(run.name), refetchInterval });
+  const pages = useInfiniteQuery({ ...versionsQuery(run.name), refetchInterval });
+  const { data, error } = pages;
   const deliveries = useQuery({ ...deliveriesQuery(run.name), refetchInterval }).data ?? [];
   const orders = useQuery({ ...ordersQuery(run.name), refetchInterval, enabled: run.kind !== "outside" }).data;
   const listed = data?.pages.flat().find(({ id }) => id === search.version);
@@ -40,7 +41,7 @@ export function WeightsTab() {
         versions={versions}
         deliveries={deliveries}
         open={shown?.id}
-        more={{ has: hasNextPage, isLoading: isFetchingNextPage, load: () => void fetchNextPage() }}
+        pages={pages}
       />
       {shown && <Waterfall version={shown} keptInstead={isHeldBack(shown, orders, run.epoch) ? (orders?.pinned_step ?? null) : null} deliveries={deliveries} workers={fleet?.workers ?? []} />}
       <StalenessStrip run={run} counts={ledger?.[run.kind === "fleet" ? "fragments" : "groups"]} />

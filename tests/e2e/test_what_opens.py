@@ -1,0 +1,116 @@
+"""What opens upon a page keeps nobody out: read in both themes, on a phone, left by keys."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+
+from tests.deck import Deck, wait_until
+from tests.e2e import pages
+from tests.e2e.conftest import USERNAME, sign_in
+from tests.e2e.test_every_page import in_the_light, is_no_wider, on_a_phone
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+OPEN = "[role=dialog], [role=menu]"
+LIVE = "/runs/seed-cartpole-live"
+LANGUAGE = "/runs/seed-reverse-lessons"
+MIX = "/runs/seed-atropos-mix"
+
+
+def button(name: str) -> str:
+    return f"role=button[name=/^{name}/] >> nth=0"
+
+
+def entry(name: str) -> str:
+    return f"role=menuitem[name=/^{name}/]"
+
+
+# A chart or a row that a narrower page moves out of sight takes along what it opened.
+OF_A_PLACE = ("Options of", "Mark group")
+ROW = "[data-row] [data-open] >> nth=0"
+# Where one presses what, one after the other, each of which opens something.
+WAYS: dict[str, list[list[str]]] = {
+    "/": [[button("Menu of")]],
+    "/runs": [
+        [button("Columns")],
+        [button("Views"), entry("Keep this view")],
+        [button("All matching"), entry("Pause")],
+    ],
+    "/runs/new": [[button("Saved presets")]],
+    LIVE: [[button("Kill")], [button("(Edit|Add) tags")]],
+    f"{LIVE}/metrics": [
+        [button("Layouts"), entry("Keep as a new layout")],
+        [button("Marks")],
+        [button("Options of"), entry("Show as table")],
+        [button("Options of"), entry("Alert when")],
+    ],
+    f"{LIVE}/fleet?worker=0": [
+        [button("Replace worker")],
+        [button("Stacks of worker")],
+        [button("Log of worker")],
+        [button("Record")],
+    ],
+    f"{LIVE}/weights": [[button("Keep a version")]],
+    f"{MIX}/queue": [["[data-batch] [data-open] >> nth=0"], [button("Change limits")]],
+    f"{MIX}/environments": [[button("Disconnect")]],
+    f"{LANGUAGE}/curriculum": [["[data-lesson] [data-open] >> nth=0"]],
+    f"{LANGUAGE}/trajectories": [[button("Mark group")]],
+    "/alerts": [[ROW, button("Silence")]],
+    "/alerts?view=rules": [[ROW], [button("Do something"), entry("Delete")]],
+    "/alerts?view=silences": [[button("Silence")]],
+    "/environments": [[ROW]],
+    "/cluster": [[button("Tell everybody")]],
+    "/tokens": [[button("Create a token")], [button("Revoke")]],
+    "/settings": [[button("Test ")]],
+}
+
+
+@pytest.fixture(scope="module")
+def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[pages.Reader]:
+    context: BrowserContext = chromium.new_context(
+        base_url=seeded_deck.url, viewport={"width": 1440, "height": 900}, reduced_motion="reduce"
+    )
+    context.set_default_timeout(30_000)
+    yield pages.Reader(sign_in(context.new_page(), USERNAME))
+    context.close()
+
+
+@pytest.mark.parametrize("place", WAYS)
+def test_what_opens_keeps_nobody_out(reader: pages.Reader, place: str) -> None:
+    page = reader.opens(place)
+    for way in WAYS[place]:
+        opener = page.locator(way[0])
+        for depth, step in enumerate(way):
+            pressed = page.locator(step)
+            pressed.press("Enter")
+            if "menuitem" not in step:
+                opener = pressed
+            expect(page.locator(OPEN).last).to_be_visible()
+            wait_until(
+                lambda: has_focus(page), seconds=10, what=f"{step} takes the focus ({depth})"
+            )
+        page.keyboard.press("Shift+Tab")
+        assert has_focus(page), f"Tab leaves what {way} opened"
+        assert pages.barriers(page, within=OPEN) == []
+        with in_the_light(page):
+            assert pages.barriers(page, rules=pages.COLOURS, within=OPEN) == []
+        if not any(words in way[0] for words in OF_A_PLACE):
+            with on_a_phone(page):
+                wait_until(lambda: is_no_wider(page, 360), seconds=10, what=f"{way} fits a phone")
+        leave(page, opener, way)
+    assert reader.complaints == []
+
+
+def has_focus(page: Page) -> bool:
+    return bool(page.evaluate(f"Boolean(document.activeElement?.closest({OPEN!r}))"))
+
+
+def leave(page: Page, opener: Locator, way: list[str]) -> None:
+    """Close by Escape what is open, the newest first; each gives the focus back to its button."""
+    layers = page.locator(OPEN).count()
+    for left in range(layers - 1, -1, -1):
+        page.keyboard.press("Escape")
+        expect(page.locator(OPEN)).to_have_count(left)
+        expect(opener).to_be_focused()
+        opener = page.locator(way[0])
