@@ -120,10 +120,11 @@ def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
     )
 
     # No delta of the alerts ever comes through: what heals the page is the beat.
-    expect(page.get_by_text("a lost frame")).to_be_visible(timeout=40_000)
+    attention = page.get_by_role("region", name="Needs attention")
+    expect(attention.get_by_text("a lost frame")).to_be_visible(timeout=40_000)
     wait_until(is_right, seconds=40, what="the bell is right with it")
     seeded_deck.post(f"/api/alerts/{int(alert.split()[-1])}/resolve", {"reason": "was a test"})
-    expect(page.get_by_text("a lost frame")).to_have_count(0, timeout=40_000)
+    expect(attention.get_by_text("a lost frame")).to_have_count(0, timeout=40_000)
     wait_until(is_right, seconds=40, what="the bell is right without it")
     assert lost, "no frame was lost, so nothing was tried"
 

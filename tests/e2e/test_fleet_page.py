@@ -281,23 +281,26 @@ def test_workers_are_shown_as_tiles_and_the_address_says_so(
 def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     page: Page, deck: Deck, fleet: HandPlayedFleet
 ) -> None:
+    lou = "from django.contrib.auth.models import Group, User;"
+    lou += f"lou = User.objects.get(username={LEAVING!r});"
+    in_the_shell(deck, lou + "lou.groups.set([Group.objects.get(name='operator')])")
     sign_in(page, LEAVING)
     page.goto(f"/runs/{fleet.name}/fleet")
     button = page.locator("[data-resize]")
     before = button.inner_text()
-    # Somebody takes the right away while the page is open.
-    in_the_shell(
-        deck,
-        "from django.contrib.auth.models import User;"
-        f"User.objects.get(username={LEAVING!r}).groups.clear()",
-    )
+    button.click()
+    dialog = page.get_by_role("dialog", name=f"Workers of {fleet.name}")
+    dialog.get_by_label("Workers").fill("9")
+    # Somebody takes the right away while the dialog is open.
+    in_the_shell(deck, lou + "lou.groups.clear()")
     with page.expect_response("**/api/runs/*") as answer:
-        resize(page, fleet.name, 9)
+        dialog.get_by_role("button", name="Resize").click()
 
     assert answer.value.status == 403
-    dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("alert")).to_contain_text("The fleet stays as it is")
     dialog.get_by_role("button", name="Cancel").click()
+    # The page has been told meanwhile.
+    expect(button).to_be_disabled()
     expect(button).to_have_text(before)
     expect(page.locator("[data-size=applied]")).to_be_visible()
     assert deck.get(f"/api/runs/{fleet.name}")["num_workers"] == int(re.findall(r"\d+", before)[0])

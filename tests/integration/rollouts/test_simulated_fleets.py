@@ -104,6 +104,7 @@ def test_two_thousand_simulated_workers_stay_live_and_send_fragments(
     assert np.median(answers) < 5.0
 
 
+@pytest.mark.django_db
 def test_a_deck_offers_simulations_only_where_its_administrator_wants_them(settings: Any) -> None:
     with pytest.raises(InvalidRunConfig, match="not registered"):
         configured(preset="", config=SIMULATED)
@@ -111,6 +112,7 @@ def test_a_deck_offers_simulations_only_where_its_administrator_wants_them(setti
     assert configured(preset="", config=SIMULATED).fleet.num_workers == 1
 
 
+@pytest.mark.django_db
 def test_a_simulation_that_is_misspelt_is_refused(settings: Any) -> None:
     settings.ROLLDECK_SIMULATION = True
     environment = {**SIMULATED["environment"], "kwargs": {"step_second": 1}}
