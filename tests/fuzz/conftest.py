@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from django.core.management import call_command
 from django.db import connection
 
 from buffer import services
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
+from tests.database import delete_rows
 from tests.factories import make_run, make_token
 from tests.fake_cluster import FakeCluster
 from tests.fuzz.requests import CAPTURED
@@ -45,7 +45,7 @@ def platform(
             with web_process(log, **PATIENCE) as web:
                 yield _populated(web)
         finally:
-            call_command("flush", interactive=False, verbosity=0)
+            delete_rows()
             connection.close()
 
 
