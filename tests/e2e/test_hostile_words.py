@@ -1,0 +1,135 @@
+"""What people and machines write is only text, wherever it stands: markup, directions, escapes."""
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.deck import Deck
+from tests.e2e.pushed_groups import conversation, outside_run, push
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+# Short enough for a layout's name; an escape sequence, and a mark that turns what follows around.
+HOSTILE = "<img src=x id=hostile onerror=alert(1)>\u202egnp\x1b[31m"
+AS_TEXT = re.compile(r"<img src=x id=hostile onerror=alert\(1\)>⟨U\+202E⟩gnp⟨(U\+001B|ESC)⟩\[31m")
+ENDLESS = "(a+)+$"
+HUGE = 10_000_000
+OPENED_SECONDS = 15.0
+
+
+class Written(NamedTuple):
+    """Where hostile words stand, and a place on whose page each is to be read."""
+
+    run: str
+    group: int
+    huge: int
+    layout: int
+    preset: str
+
+
+@pytest.fixture(scope="module")
+def written(deck: Deck) -> Written:
+    run = f"hostile-{uuid4().hex[:6]}"
+    outside_run(deck, run)
+    group, huge = push(
+        deck,
+        run,
+        conversation(HOSTILE, HOSTILE, scores=[1.0]),
+        conversation("Say it all.", "x" * HUGE, scores=[0.0]),
+    )
+    samples = [{"name": f"{'a' * 60}{n}/loss", "step": 1, "value": 0.5} for n in range(30)]
+    deck.post(f"/api/runs/{run}/metrics", {"samples": samples})
+    deck.post(f"/api/runs/{run}/annotations", {"text": HOSTILE, "step": 1})
+    look = {"panels": [ENDLESS]}
+    layout = {"name": HOSTILE, "share": "run", "look": look, "reason": HOSTILE}
+    kept = deck.post(f"/api/runs/{run}/metric-layouts", layout)
+    deck.post(f"/api/runs/{run}/marks", {"groups": [group], "label": 3, "note": HOSTILE})
+    put(deck, f"/api/runs/{run}/labels/3", {"name": "<b id=hostile>torn</b>"})
+    put(
+        deck,
+        f"/api/runs/{run}/notes",
+        {"text": f"# {HOSTILE}\n\n[go](javascript:alert(1))", "revision": 0},
+    )
+    preset = f"{run}-preset"
+    config = {"seed": 3}
+    saved = {"name": preset, "description": HOSTILE, "access": "shared", "config": config}
+    deck.post("/api/presets", saved | {"reason": HOSTILE})
+    rule = {"name": HOSTILE, "metric": "loss", "comparator": "above", "threshold": 1e9}
+    deck.post("/api/alert-rules", rule | {"run": run, "runbook": HOSTILE})
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    still = {"kind": "run_stalled", "run": run, "until": until, "reason": HOSTILE}
+    deck.post("/api/alert-silences", still)
+    return Written(run, group, huge, kept["id"], preset)
+
+
+def put(deck: Deck, path: str, body: dict[str, Any]) -> None:
+    answer = deck.http.put(path, json=body)
+    assert answer.is_success, answer.text
+
+
+def nothing_acts(page: Page) -> None:
+    assert page.locator("#hostile").count() == 0
+    assert page.locator("a[href^='javascript:']").count() == 0
+    assert "\u202e" not in page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/runs/{run}",
+        "/runs/{run}/logs",
+        "/runs/{run}/trajectories",
+        "/runs/{run}/groups/{group}",
+        "/alerts?view=rules",
+        "/alerts?view=silences",
+        "/audit?run={run}",
+    ],
+)
+def test_what_was_written_is_read_and_does_nothing(
+    signed_in: Page, written: Written, place: str
+) -> None:
+    page = signed_in
+    page.goto(place.format(**written._asdict()))
+
+    expect(page.get_by_text(AS_TEXT).first).to_be_attached()
+    nothing_acts(page)
+
+
+def test_a_preset_s_description_is_read_and_does_nothing(signed_in: Page, written: Written) -> None:
+    page = signed_in
+    page.goto("/runs/new")
+    page.get_by_role("button", name="Saved presets").click()
+
+    row = page.get_by_role("row").filter(has_text=written.preset)
+    expect(row).to_contain_text(AS_TEXT)
+    nothing_acts(page)
+
+
+def test_a_layout_that_somebody_shares_cannot_hold_a_page_up(
+    signed_in: Page, written: Written
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/{written.run}/metrics?layout={written.layout}")
+
+    expect(page.get_by_text(re.compile("might never end"))).to_be_visible()
+    expect(page.locator("[data-metric]").first).to_be_visible()
+    nothing_acts(page)
+
+
+def test_ten_megabytes_in_one_message_are_opened_a_part_at_a_time(
+    signed_in: Page, written: Written
+) -> None:
+    page, began = signed_in, time.monotonic()
+    taken: list[int] = []
+    page.on("response", lambda told: taken.append(int(told.headers.get("content-length", 0))))
+    page.goto(f"/runs/{written.run}/groups/{written.huge}")
+
+    expect(page.get_by_label("Message 2, assistant")).to_contain_text(f"{HUGE:,} characters")
+    assert time.monotonic() - began < OPENED_SECONDS
+    assert len(page.locator("main").inner_text()) < 100_000
+    assert sum(taken) < 3_000_000
