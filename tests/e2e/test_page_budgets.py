@@ -22,8 +22,9 @@ A_PAGE = 60
 FRAMES_PER_SECOND = 50.0
 SCROLL_SECONDS = 5.0
 MEMORY_BYTES = 250_000_000
+A_DAY_SECONDS = 8 * 3600.0
 GROWTH = 1.05
-SOAK_SECONDS = 180.0
+SOAK_SECONDS = 290.0
 WARM_SECONDS = 40.0
 PUSH_SECONDS = 0.25
 ANNOUNCED_EVERY_SECONDS = 10.0
@@ -183,12 +184,16 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(signed_in: Page, d
             median(one[name] for one in part) for part in (settled[:third], settled[-third:])
         )
         print(f"{name}: {first:.0f} → {last:.0f}")  # noqa: T201 figures
-        assert last <= GROWTH * first, name
+        if name == "JSHeapUsedSize":
+            # Windows of rows still fill in these minutes, so this is more than a day would show.
+            growing = (last - first) / (2 / 3 * (SOAK_SECONDS - WARM_SECONDS))
+            assert last + growing * A_DAY_SECONDS <= MEMORY_BYTES, "within 8 hours"
+        else:
+            assert last <= GROWTH * first, name
     print(f"said by itself: {len(said)} times, {said[-3:]}")  # noqa: T201 figures
     print(f"shifted: {shifted:.3f}")  # noqa: T201 figures
     assert shifted <= SHIFTED
     assert len(heard) > number / 2, "the page was told little, so little was tried"
-    assert max(one["JSHeapUsedSize"] for one in settled) <= MEMORY_BYTES
     assert len(said) <= SOAK_SECONDS / ANNOUNCED_EVERY_SECONDS
 
 
