@@ -6,9 +6,9 @@ from typing import Final
 
 from django.db import connection
 
+from buffer.core.stretches import stretches
 from buffer.selectors.group_provenance import environment_names
 
-STRETCHES: Final = 240
 GROUPS_EACH: Final = 40
 # Ids rise with time, and an index gives those of a run: each stretch of ids is a few steps into it.
 _ENDS: Final = """
@@ -48,15 +48,8 @@ def sampled_groups(run_id: int) -> tuple[list[SampledGroup], bool]:
         first, last = cursor.fetchone()
         if first is None:
             return [], True
-        step = (last - first) // STRETCHES + 1
-        asked = {
-            "run": run_id,
-            "first": first,
-            "last": last,
-            "step": max(step, GROUPS_EACH),
-            "each": GROUPS_EACH,
-        }
-        cursor.execute(_GROUPS, asked)
+        bounds, is_whole = stretches(first, last, each=GROUPS_EACH)
+        cursor.execute(_GROUPS, bounds | {"run": run_id})
         rows = cursor.fetchall()
     names = environment_names(run_id)
     groups = [
@@ -68,5 +61,4 @@ def sampled_groups(run_id: int) -> tuple[list[SampledGroup], bool]:
         )
         for _, at, env_id, lesson, score, tokens in rows
     ]
-    # A stretch of as many ids as are read of it holds no further ones.
-    return groups, step <= GROUPS_EACH
+    return groups, is_whole

@@ -1,6 +1,6 @@
 """Serve static files ahead of Django.
 
-A dashboard that a browser does not have in memory yet is some thirty files. WhiteNoise knows them
+A page that a browser does not have in memory yet is a dozen files and more. WhiteNoise knows them
 all, with their packed forms, and answers conditions and ranges; as a middleware of Django's, each
 of them would also wait for a thread of its own and for a whole chain of handlers.
 """

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from django.db import connection
 
+from buffer.core.stretches import stretches
 from buffer.selectors.group_spread import sampled_groups
 from rollouts.core import episode_spread as rules
 from rollouts.core.episode_spread import Sample
@@ -22,7 +23,6 @@ from rollouts.wire.episodes import (
 )
 from runs.models import Run
 
-STRETCHES: Final = 240
 WINDOWS_EACH: Final = 8
 LOOKED_AT: Final = 20_000
 """Newest reports that are looked through for workers and for what stands out."""
@@ -115,17 +115,10 @@ def _windows(run_id: int, of: Measure) -> tuple[list[Sample], bool]:
     last = mine.order_by("-id").values_list("id", flat=True).first()
     if first is None or last is None:
         return [], True
-    step = (last - first) // STRETCHES + 1
-    asked = {
-        "run": run_id,
-        "first": first,
-        "last": last,
-        "step": max(step, WINDOWS_EACH),
-        "each": WINDOWS_EACH,
-    }
+    bounds, is_whole = stretches(first, last, each=WINDOWS_EACH)
     with connection.cursor() as cursor:
-        cursor.execute(_WINDOWS.format(kept=_KEPT[of]), asked)
-        return [Sample(*row) for row in cursor.fetchall()], step <= WINDOWS_EACH
+        cursor.execute(_WINDOWS.format(kept=_KEPT[of]), bounds | {"run": run_id})
+        return [Sample(*row) for row in cursor.fetchall()], is_whole
 
 
 def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutliers:
