@@ -18,6 +18,7 @@ from config.embedded.folders import socket_folder
 from config.embedded.postgres import Postgres
 from config.embedded.valkey import Valkey
 from tests.prepared import copy_database
+from tests.ray_head import RAY_ENVIRONMENT
 
 OURS = ("ROLLDECK_", "DATABASE_URL", "REDIS_URL", "RAY_")
 
@@ -47,6 +48,7 @@ def start_services() -> contextlib.ExitStack:
         "ROLLDECK_VAR": str(var),
         "DATABASE_URL": postgres.url,
         "REDIS_URL": valkey.url,
+        **RAY_ENVIRONMENT,
     }
     return undo
 

@@ -20,7 +20,8 @@ from tests.spreading import OF_THE_RAY_HEAD
 ROOT = Path(__file__).resolve().parents[1]
 
 
-# One token for all clusters of a test process: Ray reads it once and keeps it.
+# For the whole of a test process, and one token for all its clusters: Ray reads them when it is
+# imported, by whichever test does so first, and keeps them.
 RAY_ENVIRONMENT: Final = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -38,27 +39,11 @@ class RayHead:
     pid: int
 
 
-@contextmanager
-def ray_environment() -> Iterator[None]:
-    """Let this process and its children speak to the clusters of the tests."""
-    before = {name: os.environ.get(name) for name in RAY_ENVIRONMENT}
-    os.environ.update(RAY_ENVIRONMENT)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 @pytest.fixture(scope="session")
 def ray_head() -> Iterator[RayHead]:
     """A cluster that this process and its children may connect to by `address`."""
     with OF_THE_RAY_HEAD:
         temp_dir = Path(tempfile.mkdtemp(prefix="rdray", dir="/tmp"))  # sockets need short paths
-        OF_THE_RAY_HEAD.enter_context(ray_environment())
         yield OF_THE_RAY_HEAD.enter_context(_head(temp_dir))
 
 

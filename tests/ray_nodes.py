@@ -16,7 +16,6 @@ import psutil
 
 from config.embedded import ray_head
 from config.embedded.children import Child, Command
-from tests.ray_head import ray_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 OUR_CODE = (ROOT, ROOT / "platform", ROOT / "client")
@@ -95,19 +94,16 @@ def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
         code: What its workers find on their PYTHONPATH.
     """
     temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes", dir="/tmp"))  # sockets need short paths
-    with ray_environment():
-        inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-        paths = os.pathsep.join(str(path) for path in code)
-        address = f"{ray_head.LOOPBACK}:{ray_head.free_port()}"
-        environment = {**inherited, "PYTHONPATH": paths}
-        head = ray_head.command(
-            address=address, cpus=0, temp_folder=temp_dir, environment=environment
-        )
-        cluster = RayNodes(address=address, folder=temp_dir, environment=environment)
-        try:
-            cluster.start(head)
-            yield cluster
-        finally:
-            for child in reversed(cluster.children):
-                child.stop()
-            shutil.rmtree(temp_dir, ignore_errors=True)
+    inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    paths = os.pathsep.join(str(path) for path in code)
+    address = f"{ray_head.LOOPBACK}:{ray_head.free_port()}"
+    environment = {**inherited, "PYTHONPATH": paths}
+    head = ray_head.command(address=address, cpus=0, temp_folder=temp_dir, environment=environment)
+    cluster = RayNodes(address=address, folder=temp_dir, environment=environment)
+    try:
+        cluster.start(head)
+        yield cluster
+    finally:
+        for child in reversed(cluster.children):
+            child.stop()
+        shutil.rmtree(temp_dir, ignore_errors=True)

@@ -98,8 +98,8 @@ def leave(item: pytest.Item) -> None:
     """End the deck and browser, or the Ray head, before a test of something else.
 
     Playwright's event loop runs in this thread as long as the browser does, so that Django and
-    asyncio would refuse to work; the head's token is in the environment; and all of it costs a
-    tenth of a core while nobody asks it anything.
+    asyncio would refuse to work; and all of it costs a tenth of a core while nobody asks it
+    anything.
     """
     path = _path(item.nodeid)
     if not path.startswith(BROWSER):
