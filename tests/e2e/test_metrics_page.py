@@ -94,9 +94,13 @@ def test_the_file_holds_what_is_drawn_and_the_spike_is_in_it(
 
 
 def test_names_are_found_and_only_charts_in_view_are_drawn(signed_in: Page, measured: Deck) -> None:
+    asked: list[str] = []
+    signed_in.on("request", lambda sent: asked.append(sent.url) if "/lines?" in sent.url else None)
     signed_in.goto(f"{measured.url}/runs/curves-a/metrics")
     # In a chart of a single sample there is a canvas all the same.
     expect(card(signed_in, "layer/0/norm").locator("canvas")).to_be_visible()
+    expect(card(signed_in, "layer/1/norm").locator("canvas")).to_be_visible()
+    assert len(asked) <= 2, "the charts of a screen are asked for together"
     expect(signed_in.get_by_role("status").filter(has_text="91 metrics")).to_be_visible()
     assert signed_in.locator("[data-metric]").count() == 60
     assert signed_in.locator("[data-metric] canvas").count() < 40

@@ -3,6 +3,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
+import { linesOf } from "@/api/together";
 
 export type MetricLine = components["schemas"]["MetricLine"];
 export type MetricKey = components["schemas"]["MetricKey"];
@@ -33,12 +34,12 @@ export function metricKeysQuery(run: string, search: string, prefix = "") {
 
 export type Looked = { runs: string[]; name: string; axis: MetricAxis; span?: Span; points: number; isLive: boolean };
 
-/** One line a run; asked again every few seconds while the run goes on and the page is seen. */
+/** One line a run; asked again every few seconds while the run goes on and the page is seen. Charts of one screen ask together. */
 export function metricLinesQuery({ runs, name, axis, span, points, isLive }: Looked) {
-  const query = { runs: runs.join(","), names: name, x: axis, points, ...span };
+  const asked = { runs: runs.join(","), names: name.split(","), x: axis, points, ...span };
   return queryOptions({
-    queryKey: ["metric-lines", query],
-    queryFn: async (): Promise<MetricLine[]> => (await body(api.GET("/api/metrics/lines", { params: { query } }))).lines,
+    queryKey: ["metric-lines", asked],
+    queryFn: () => linesOf(asked),
     refetchInterval: isLive ? REFRESH_MS : false,
     staleTime: FRESH_MS,
     placeholderData: keepPreviousData,

@@ -1,0 +1,63 @@
+/** Ask for the lines of charts that are drawn at the same time in few questions. */
+
+import DataLoader from "dataloader";
+import { api, body } from "@/api/client";
+import type { MetricAxis, MetricLine } from "@/api/metrics";
+
+export type Asked = {
+  /** Comma-separated, as they stand in the address. */
+  runs: string;
+  names: readonly string[];
+  x: MetricAxis;
+  points: number;
+  from?: number;
+  to?: number;
+};
+
+/** The server draws the lines of larger questions from coarser blocks. */
+const LINES_AT_MOST = 30;
+/** Charts that many others wait for would come late: those of a screen are fewer. */
+const NAMES_AT_MOST = 12;
+
+const sameLook = ({ names: _, ...look }: Asked): string => JSON.stringify(look);
+
+/** The fewest questions that answer all that is asked, in their order. Pure. */
+export function questionsOf(asked: readonly Asked[]): Asked[] {
+  const questions: Asked[] = [];
+  const open = new Map<string, Asked>();
+  for (const one of asked) {
+    const key = sameLook(one);
+    const most = Math.min(NAMES_AT_MOST, Math.floor(LINES_AT_MOST / one.runs.split(",").length));
+    const before = open.get(key);
+    const names = [...new Set([...(before?.names ?? []), ...one.names])];
+    if (before && names.length <= most) {
+      before.names = names;
+    } else {
+      const question = { ...one };
+      open.set(key, question);
+      questions.push(question);
+    }
+  }
+  return questions;
+}
+
+async function answered({ names, ...look }: Asked): Promise<MetricLine[]> {
+  return (await body(api.GET("/api/metrics/lines", { params: { query: { ...look, names: names.join(",") } } }))).lines;
+}
+
+const holds = (question: Asked, one: Asked): boolean => sameLook(question) === sameLook(one) && one.names.every((name) => question.names.includes(name));
+
+async function answersOf(asked: readonly Asked[]): Promise<(MetricLine[] | Error)[]> {
+  const questions = questionsOf(asked);
+  const answers = await Promise.allSettled(questions.map(answered));
+  return asked.map((one) => {
+    const answer = answers[questions.findIndex((question) => holds(question, one))];
+    if (answer?.status !== "fulfilled") return answer?.reason as Error;
+    return answer.value.filter(({ name }) => one.names.includes(name));
+  });
+}
+
+const loader = new DataLoader(answersOf, { cache: false });
+
+/** A line for each run and name, asked for together with whatever else is asked for in the same moment. */
+export const linesOf = (asked: Asked): Promise<MetricLine[]> => loader.load(asked);
