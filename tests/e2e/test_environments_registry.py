@@ -1,5 +1,7 @@
 """Every environment of the deck, who uses it, how it does, and how one launches it."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -58,6 +60,35 @@ def test_the_command_and_the_form_launch_this_environment(
     expect(tried).to_have_attribute("data-tried", "played")
     pendulum.get_by_role("link", name="Launch form: pendulum").click()
     page.wait_for_url("**/runs/new?preset=pendulum")
+
+
+def test_an_environment_is_denied_to_new_runs_and_allowed_again(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page, spec = signed_in, "gymnasium:Acrobot-v1"
+    asked = {"name": "denied-to-me", "kind": "fleet", "config": {"environment": {"spec": spec}}}
+    page.goto(f"/environments?q={spec}")
+    page.get_by_role("button", name=spec).click()
+    drawer = page.get_by_role("dialog", name=spec)
+    drawer.get_by_role("button", name="Deny it to new runs").click()
+    dialog = page.get_by_role("dialog", name=f"Deny {spec} to new runs?")
+    dialog.get_by_label("Reason").fill("it <b>leaks</b> memory")
+    dialog.get_by_role("button", name="Deny it").click()
+
+    expect(drawer.locator("[data-denied=denied]")).to_contain_text(
+        re.compile("Denied to new runs by ada .*: it <b>leaks</b> memory")
+    )
+    refused = seeded_deck.http.post("/api/runs", json=asked)
+    assert refused.status_code == 400, refused.text
+    assert "it <b>leaks</b> memory" in refused.text
+    assert "denied-to-me" not in [run["name"] for run in seeded_deck.get("/api/runs")["results"]]
+
+    drawer.get_by_role("button", name="Allow it again").click()
+    dialog = page.get_by_role("dialog", name=f"Allow {spec} again?")
+    dialog.get_by_role("button", name="Allow it").click()
+    expect(drawer.locator("[data-denied=allowed]")).to_be_visible()
+    checked = seeded_deck.post("/api/run-checks", {"config": asked["config"]})
+    assert "denied" not in str(checked)
 
 
 def test_names_that_mean_harm_are_shown_as_text_and_nothing_matches_is_said(

@@ -51,7 +51,14 @@ def test_a_page_keeps_nobody_out(reader: pages.Reader, seeded_deck: Deck, addres
     with on_a_phone(page):
         # Charts are drawn anew when their place becomes narrower.
         wait_until(lambda: is_no_wider(page, 360), seconds=10, what="the page fits a phone")
+    # Whoever asked for it has a page that stands still.
+    wait_until(lambda: is_still(page), seconds=5, what="nothing moves by itself")
     assert reader.complaints == []
+
+
+def is_still(page: Page) -> bool:
+    is_moving = "document.getAnimations().some((one) => one.playState === 'running')"
+    return not page.evaluate(is_moving)
 
 
 def is_no_wider(page: Page, pixels: int) -> bool:

@@ -80,6 +80,22 @@ def test_everybody_sees_who_they_are_and_which_deck_this_is(page: Page, deck: De
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+def test_what_the_deck_is_made_of_stands_with_its_licences(page: Page, deck: Deck) -> None:
+    sign_in(page, VIEWER)
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto("/settings")
+    page.get_by_role("button", name="Licences").click()
+    dialog = page.get_by_role("dialog", name="Licences")
+    rows = dialog.get_by_role("table", name="Packages and their licences").get_by_role("row")
+
+    expect(rows.filter(has_text=re.compile(r"^[Dd]jango \d"))).to_contain_text("BSD")
+    expect(rows.filter(has_text=re.compile(r"^uplot \d"))).to_contain_text("MIT")
+    told = deck.get("/api/deck/licences")["results"]
+    expect(rows).to_have_count(len(told) + 1)
+    assert all(one["licence"] for one in told)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
 def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
     page: Page, deck: Deck, webhook: Receiver
 ) -> None:

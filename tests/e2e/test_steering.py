@@ -167,3 +167,28 @@ def test_limits_are_moved_where_one_sees_what_they_hold_back(
         "results"
     ]
     assert event["reason"] == "the trainer is far away"
+
+
+def test_settings_are_put_back_to_what_they_were(signed_in: Page, deck: Deck) -> None:
+    page, run = signed_in, deck.new_run("restored")
+    before = deck.get(f"/api/runs/{run}")
+    for changes in ({"max_staleness": 4}, {"max_staleness": 7, "max_age_seconds": 90}):
+        deck.http.patch(f"/api/runs/{run}", json=changes).raise_for_status()
+    page.goto(f"/runs/{run}/config")
+    made = page.locator("[data-change=created]")
+    made.get_by_role("button", name="Restore settings of this time").click()
+    dialog = page.get_by_role("dialog", name="Restore these settings?")
+    expect(dialog.get_by_label("What will change").get_by_role("listitem")).to_have_text(
+        ["max_staleness 7 → none", "max_age_seconds 90 → none"]
+    )
+    dialog.get_by_label("Reason").fill("it was better before")
+    dialog.get_by_role("button", name="Restore").click()
+
+    newest = page.locator("[data-change=settings_changed]").first
+    expect(newest).to_contain_text("it was better before")
+    expect(newest).to_contain_text("user:ada")
+    after = deck.get(f"/api/runs/{run}")
+    for name in ("max_staleness", "max_age_seconds"):
+        assert after[name] == before[name]
+    # There is nothing to put back to what it is now.
+    expect(made.get_by_role("button", name="Restore")).to_have_count(0)
