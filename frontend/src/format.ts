@@ -122,7 +122,8 @@ export function policyStep(step: number | null | undefined): string {
 }
 
 // Controls, direction marks, what takes no room, fillers, line separators, tags.
-const BIDI_OR_CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g;
+const BIDI_OR_CONTROL =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|\udb40[\udc00-\udfff]/g;
 
 /** Text from outside, with control and direction characters made visible. */
 export function visible(text: string): string {

@@ -46,7 +46,15 @@ export type Draft = { metric: string; comparator: Comparator; threshold: number 
 
 /** When it would have told of the last hours. */
 export function previewQuery(draft: Draft, hours: number, isReady: boolean) {
-  const query = { metric: draft.metric, comparator: draft.comparator, threshold: draft.threshold ?? undefined, for_seconds: draft.for_seconds, run: draft.run ?? undefined, filter: draft.filter || undefined, hours };
+  const query = {
+    metric: draft.metric,
+    comparator: draft.comparator,
+    threshold: draft.threshold ?? undefined,
+    for_seconds: draft.for_seconds,
+    run: draft.run ?? undefined,
+    filter: draft.filter || undefined,
+    hours,
+  };
   return queryOptions({
     queryKey: ["alert-rule-preview", query],
     queryFn: () => body(api.GET("/api/alert-rules/preview", { params: { query } })),

@@ -27,7 +27,10 @@ type Changed = (group: GroupSummary) => GroupSummary;
 function shown(queries: QueryClient, run: string, changed: Changed): void {
   const inList = (list: GroupList | undefined) => list && { ...list, results: list.results.map(changed) };
   queries.setQueriesData<GroupList>({ queryKey: ["groups", run] }, inList);
-  queries.setQueriesData<InfiniteData<GroupList>>({ queryKey: ["group-pages", run] }, (old) => old && { ...old, pages: old.pages.map((page) => ({ ...page, results: page.results.map(changed) })) });
+  queries.setQueriesData<InfiniteData<GroupList>>(
+    { queryKey: ["group-pages", run] },
+    (old) => old && { ...old, pages: old.pages.map((page) => ({ ...page, results: page.results.map(changed) })) },
+  );
   queries.setQueriesData<GroupDetail>({ queryKey: ["group", run], predicate: ({ queryKey }) => queryKey.length === 3 }, (old) => old && { ...old, group: changed(old.group) });
 }
 

@@ -24,7 +24,19 @@ type Props = {
 };
 
 /** Ask before something is changed: what will happen, why, and what the server had against it. Drawn only while it is open. */
-export function ReasonDialog({ title, asking, refused, submit, keptIn = "Kept with your name in the audit.", isReady: isFit = true, needsReason, destroys, onSubmit, onClose, children }: Props) {
+export function ReasonDialog({
+  title,
+  asking,
+  refused,
+  submit,
+  keptIn = "Kept with your name in the audit.",
+  isReady: isFit = true,
+  needsReason,
+  destroys,
+  onSubmit,
+  onClose,
+  children,
+}: Props) {
   const [reason, setReason] = useState("");
   const isReady = isFit && (!needsReason || reason.trim() !== "");
   return (

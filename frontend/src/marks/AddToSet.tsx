@@ -30,7 +30,16 @@ export function AddToSet({ words, already, isBusy, onAdd, onClose }: Props) {
         </Button>
       ))}
       <label htmlFor={id} className="unseen">Name of the set</label>
-      <input id={id} list={`${id}-sets`} autoFocus placeholder="name of a set" value={typed} maxLength={60} onChange={(event) => setTyped(event.currentTarget.value)} aria-describedby={problem ? `${id}-problem` : undefined} />
+      <input
+        id={id}
+        list={`${id}-sets`}
+        autoFocus
+        placeholder="name of a set"
+        value={typed}
+        maxLength={60}
+        onChange={(event) => setTyped(event.currentTarget.value)}
+        aria-describedby={problem ? `${id}-problem` : undefined}
+      />
       <datalist id={`${id}-sets`}>{others.map((set) => <option key={set.name} value={set.name} />)}</datalist>
       <Button type="submit" size="compact-sm" disabled={!name || problem !== ""} loading={isBusy}>{isNew ? "Make the set" : "Add"}</Button>
       <Button size="compact-sm" variant="subtle" onClick={onClose}>Cancel</Button>

@@ -45,8 +45,9 @@ export function DiscardDialog({ run, groups, onDone, onClose }: Props) {
       onClose={onClose}
     >
       <p className="soft">
-        {groups.length === 1 ? "It is" : "They are"} taken out of the queue and counted as dropped (discarded): no trainer gets {groups.length === 1 ? "it" : "them"} any more, and that cannot be
-        taken back. What was sampled can still be looked at. A group that a trainer holds, or has trained on, stays as it is.
+        {groups.length === 1 ? "It is" : "They are"} taken out of the queue and counted as dropped (discarded): no trainer gets{" "}
+        {groups.length === 1 ? "it" : "them"} any more, and that cannot be taken back. What was sampled can still be looked at. A group that a trainer
+        holds, or has trained on, stays as it is.
       </p>
     </ReasonDialog>
   );

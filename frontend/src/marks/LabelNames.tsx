@@ -30,7 +30,13 @@ export function LabelNames({ run, words, onClose }: Props) {
           {words.labels.map(({ label, name, groups }) => (
             <label key={label}>
               <LabelSign label={label} />
-              <input aria-label={`Name of label ${label}`} maxLength={40} value={typed[label] ?? name} placeholder="no name" onChange={(event) => setTyped({ ...typed, [label]: event.currentTarget.value })} />
+              <input
+                aria-label={`Name of label ${label}`}
+                maxLength={40}
+                value={typed[label] ?? name}
+                placeholder="no name"
+                onChange={(event) => setTyped({ ...typed, [label]: event.currentTarget.value })}
+              />
               <span className="faint tiny num">{groups > 0 ? `${number(groups)} groups` : ""}</span>
             </label>
           ))}

@@ -79,15 +79,36 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
       <div className={styles.bar}>
         <Labels mark={mark} words={words} onLabel={label} />
         {named && <span className={styles.named}>{named}</span>}
-        <Button size="compact-sm" variant="default" aria-pressed={mark?.is_pinned === true} leftSection={<Pin size={14} fill={mark?.is_pinned ? "currentColor" : "none"} />} rightSection={key("b")} onClick={pin}>
+        <Button
+          size="compact-sm"
+          variant="default"
+          aria-pressed={mark?.is_pinned === true}
+          leftSection={<Pin size={14} fill={mark?.is_pinned ? "currentColor" : "none"} />}
+          rightSection={key("b")}
+          onClick={pin}
+        >
           {mark?.is_pinned ? "Pinned" : "Pin"}
         </Button>
         <Sets sets={mark?.sets ?? []} onLeave={(set) => placing.mutate({ set, remove: [group] })} />
-        <Button size="compact-sm" variant="default" aria-expanded={open === "set"} leftSection={<Plus size={14} />} rightSection={key("s")} onClick={() => setOpen(open === "set" ? null : "set")}>
+        <Button
+          size="compact-sm"
+          variant="default"
+          aria-expanded={open === "set"}
+          leftSection={<Plus size={14} />}
+          rightSection={key("s")}
+          onClick={() => setOpen(open === "set" ? null : "set")}
+        >
           Add to a set
         </Button>
         {!mark?.note && (
-          <Button size="compact-sm" variant="default" aria-expanded={open === "note"} leftSection={<StickyNote size={14} />} rightSection={key("m")} onClick={() => setOpen(open === "note" ? null : "note")}>
+          <Button
+            size="compact-sm"
+            variant="default"
+            aria-expanded={open === "note"}
+            leftSection={<StickyNote size={14} />}
+            rightSection={key("m")}
+            onClick={() => setOpen(open === "note" ? null : "note")}
+          >
             Note
           </Button>
         )}
@@ -97,8 +118,23 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
           {isKeyed && <>{mark?.changed_by && " · "}<button type="button" className="link-button" onClick={() => setOpen("names")}>Name labels</button></>}
         </span>
       </div>
-      {open === "set" && <AddToSet words={words} already={mark?.sets ?? []} isBusy={placing.isPending} onAdd={(set) => placing.mutate({ set, add: [group] }, { onSuccess: () => setOpen(null) })} onClose={() => setOpen(null)} />}
-      <NoteField note={mark?.note ?? ""} isOpen={open === "note"} isBusy={marking.isPending} onOpen={() => setOpen("note")} onClose={() => setOpen(null)} onSave={(note) => marking.mutate({ groups: [group], note }, { onSuccess: () => setOpen(null) })} />
+      {open === "set" && (
+        <AddToSet
+          words={words}
+          already={mark?.sets ?? []}
+          isBusy={placing.isPending}
+          onAdd={(set) => placing.mutate({ set, add: [group] }, { onSuccess: () => setOpen(null) })}
+          onClose={() => setOpen(null)}
+        />
+      )}
+      <NoteField
+        note={mark?.note ?? ""}
+        isOpen={open === "note"}
+        isBusy={marking.isPending}
+        onOpen={() => setOpen("note")}
+        onClose={() => setOpen(null)}
+        onSave={(note) => marking.mutate({ groups: [group], note }, { onSuccess: () => setOpen(null) })}
+      />
       {open === "names" && words && <LabelNames run={run} words={words} onClose={() => setOpen(null)} />}
       {error && <ErrorState title="The mark stays as it was" error={error} />}
     </div>

@@ -22,7 +22,15 @@ function Writing({ note, isBusy, onClose, onSave }: Omit<Props, "isOpen" | "onOp
       }}
     >
       <label htmlFor={id} className="unseen">Note</label>
-      <textarea id={id} autoFocus rows={3} maxLength={LONGEST_NOTE} value={text} placeholder="What is to be known of this group; everybody on the run reads it" onChange={(event) => setText(event.currentTarget.value)} />
+      <textarea
+        id={id}
+        autoFocus
+        rows={3}
+        maxLength={LONGEST_NOTE}
+        value={text}
+        placeholder="What is to be known of this group; everybody on the run reads it"
+        onChange={(event) => setText(event.currentTarget.value)}
+      />
       <Button type="submit" size="compact-sm" loading={isBusy} disabled={text.trim() === note}>Save note</Button>
       <Button size="compact-sm" variant="subtle" onClick={onClose}>Cancel</Button>
       <span className="faint tiny wide-only">Ctrl Enter saves</span>

@@ -48,20 +48,42 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
           );
         })}
       </span>
-      <Button size="compact-sm" variant="default" aria-pressed={arePinned} loading={marking.isPending} leftSection={<Pin size={14} fill={arePinned ? "currentColor" : "none"} />} onClick={() => marking.mutate({ groups: ids, is_pinned: !arePinned })}>
+      <Button
+        size="compact-sm"
+        variant="default"
+        aria-pressed={arePinned}
+        loading={marking.isPending}
+        leftSection={<Pin size={14} fill={arePinned ? "currentColor" : "none"} />}
+        onClick={() => marking.mutate({ groups: ids, is_pinned: !arePinned })}
+      >
         {arePinned ? "Unpin all" : "Pin all"}
       </Button>
       <Button size="compact-sm" variant="default" aria-expanded={open === "set"} leftSection={<Layers size={14} />} onClick={() => setOpen(open === "set" ? null : "set")}>
         Add all to a set
       </Button>
       <Tooltip label={inQueue.length > 0 ? `Takes the ${number(inQueue.length)} of them that wait for a trainer out of the queue, for good.` : "None of them waits for a trainer."}>
-        <Button size="compact-sm" variant="default" data-disabled={inQueue.length === 0 || undefined} aria-disabled={inQueue.length === 0 || undefined} leftSection={<Trash2 size={14} />} onClick={() => inQueue.length > 0 && setOpen("discard")}>
+        <Button
+          size="compact-sm"
+          variant="default"
+          data-disabled={inQueue.length === 0 || undefined}
+          aria-disabled={inQueue.length === 0 || undefined}
+          leftSection={<Trash2 size={14} />}
+          onClick={() => inQueue.length > 0 && setOpen("discard")}
+        >
           Discard…
         </Button>
       </Tooltip>
       <span className="spacer" />
       <Button size="compact-sm" variant="subtle" onClick={onClear}>Choose none</Button>
-      {open === "set" && <AddToSet words={words} already={[]} isBusy={placing.isPending} onAdd={(set) => placing.mutate({ set, add: ids }, { onSuccess: () => setOpen(null) })} onClose={() => setOpen(null)} />}
+      {open === "set" && (
+        <AddToSet
+          words={words}
+          already={[]}
+          isBusy={placing.isPending}
+          onAdd={(set) => placing.mutate({ set, add: ids }, { onSuccess: () => setOpen(null) })}
+          onClose={() => setOpen(null)}
+        />
+      )}
       {open === "discard" && <DiscardDialog run={run} groups={inQueue.map(({ id }) => id)} onDone={onClear} onClose={() => setOpen(null)} />}
       {error && <ErrorState title="The marks stay as they were" error={error} />}
     </div>
