@@ -29,7 +29,14 @@ function Restore({ run, events, place }: { run: RunDetail; events: RunEvent[]; p
   if (!back) return null;
   return (
     <>
-      <Button mt={4} size="compact-xs" variant="default" disabled={!mayOperate} title={mayOperate ? "Set everything again as it was after this" : TAKES_OPERATOR} onClick={() => setOpen(true)}>
+      <Button
+        mt={4}
+        size="compact-xs"
+        variant="default"
+        disabled={!mayOperate}
+        title={mayOperate ? "Set everything again as it was after this" : TAKES_OPERATOR}
+        onClick={() => setOpen(true)}
+      >
         Restore settings of this time…
       </Button>
       {isOpen && <RestoreDialog run={run} back={back} onClose={() => setOpen(false)} />}
@@ -77,7 +84,15 @@ export function ChangeHistory({ run }: { run: RunDetail }) {
     <Panel title="Changes" note="who, when, why; newest first" className="span-6">
       {error && <ErrorState title="The changes cannot be read" error={error} />}
       {!data && !error && <Skeletons heights={[240]} />}
-      {data && <ol className="change-list" aria-label="Changes, newest first">{events.map((event, place) => <Entry key={event.id} event={event}>{RESTORED.has(event.kind) && <Restore run={run} events={events} place={place} />}</Entry>)}</ol>}
+      {data && (
+        <ol className="change-list" aria-label="Changes, newest first">
+          {events.map((event, place) => (
+            <Entry key={event.id} event={event}>
+              {RESTORED.has(event.kind) && <Restore run={run} events={events} place={place} />}
+            </Entry>
+          ))}
+        </ol>
+      )}
       <ShowMore pages={changes} words="Older changes" />
     </Panel>
   );

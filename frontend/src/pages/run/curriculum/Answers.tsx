@@ -12,8 +12,8 @@ function Outcome({ row }: { row: EvaluationRow }) {
   const passes = Object.entries(row.pass_at).map(([k, rate]) => `pass@${k} ${percent(rate.estimate)} (${percent(rate.low)} – ${percent(rate.high)})`);
   return (
     <p className="small soft">
-      {number(figures.problems)} problems, {number(figures.generations)} {figures.generations === 1 ? "answer" : "answers"} each: success {inWords(figures.success)}; {passes.join(", ")}; reward{" "}
-      {inWords(figures.reward)}. By {visible(row.worker)} in {duration(figures.seconds)}.
+      {number(figures.problems)} problems, {number(figures.generations)} {figures.generations === 1 ? "answer" : "answers"} each: success{" "}
+      {inWords(figures.success)}; {passes.join(", ")}; reward {inWords(figures.reward)}. By {visible(row.worker)} in {duration(figures.seconds)}.
     </p>
   );
 }

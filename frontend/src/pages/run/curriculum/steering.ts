@@ -56,6 +56,7 @@ export const nameOf = (actor: string): string => actor.replace(/^user:/, "");
 /** How far what was decided by hand has come: which workers still sample by the old weights. */
 export function appliedWords({ steered, awaited }: { steered: number; awaited: string[] }): string {
   const asked = `${steered} ${steered === 1 ? "lesson is" : "lessons are"} steered by hand`;
-  if (awaited.length > 0) return `${steered > 0 ? asked : "The curriculum has its lessons back"}; not yet asked since by ${awaited.slice(0, 4).join(", ")}${awaited.length > 4 ? ` and ${awaited.length - 4} more` : ""}: what they have begun is of before.`;
+  if (awaited.length > 0)
+    return `${steered > 0 ? asked : "The curriculum has its lessons back"}; not yet asked since by ${awaited.slice(0, 4).join(", ")}${awaited.length > 4 ? ` and ${awaited.length - 4} more` : ""}: what they have begun is of before.`;
   return steered > 0 ? `${asked}; every worker has asked since, so all of them sample by it.` : "";
 }

@@ -22,7 +22,12 @@ function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
             {run.kind === "fleet" ? (
               words(reason)
             ) : (
-              <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ ...ofEnvironment(view), reason: [reason] }} aria-label={`What ${view.name} lost as ${words(reason)}`}>
+              <Link
+                to="/runs/$name/trajectories"
+                params={{ name: run.name }}
+                search={{ ...ofEnvironment(view), reason: [reason] }}
+                aria-label={`What ${view.name} lost as ${words(reason)}`}
+              >
                 {words(reason)}
               </Link>
             )}{" "}
@@ -87,14 +92,28 @@ function Actions({ view, mayOperate, onAsk }: Props) {
   const { environment } = view;
   const verbs: [Ask, string, string][] = environment
     ? [
-        ["connect", environment.connected ? "Disconnect" : "Reconnect", environment.connected ? "No batch waits for it any more; what it pushes is still taken and served." : "It has its share of the batches again."],
+        [
+          "connect",
+          environment.connected ? "Disconnect" : "Reconnect",
+          environment.connected
+            ? "No batch waits for it any more; what it pushes is still taken and served."
+            : "It has its share of the batches again.",
+        ],
         ["mute", environment.muted ? "Unmute" : "Mute", environment.muted ? "What it pushes is served again." : "What it pushes is taken and counted, and never trained on."],
       ]
     : [];
   return (
     <td className="stacked">
       {verbs.map(([what, verb, does]) => (
-        <Button key={what} size="compact-sm" variant="subtle" disabled={!mayOperate} title={does} aria-label={`${verb} ${view.name}`} onClick={() => environment && onAsk(what, environment)}>
+        <Button
+          key={what}
+          size="compact-sm"
+          variant="subtle"
+          disabled={!mayOperate}
+          title={does}
+          aria-label={`${verb} ${view.name}`}
+          onClick={() => environment && onAsk(what, environment)}
+        >
           {verb}…
         </Button>
       ))}
@@ -120,7 +139,13 @@ export function EnvironmentLine(props: Props) {
       <td>{environment ? <State environment={environment} /> : <span className="faint">of the fleet</span>}</td>
       <td className="num">
         {environment ? (
-          <Button size="compact-sm" variant="default" disabled={!mayOperate} aria-label={`Change the weight of ${view.name}, now ${environment.weight}`} onClick={() => onAsk("weight", environment)}>
+          <Button
+            size="compact-sm"
+            variant="default"
+            disabled={!mayOperate}
+            aria-label={`Change the weight of ${view.name}, now ${environment.weight}`}
+            onClick={() => onAsk("weight", environment)}
+          >
             {number(environment.weight)}
           </Button>
         ) : (

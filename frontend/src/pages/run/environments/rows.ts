@@ -32,7 +32,9 @@ export function environmentViews(environments: EnvironmentRow[], mixing: Environ
     const reasons = Object.entries(ledger?.dropped ?? {}).filter(([, items]) => items > 0).sort(([, a], [, b]) => b - a);
     const dropped = reasons.reduce((sum, [, items]) => sum + items, 0);
     const accepted = ledger?.accepted ?? 0;
-    const pushed = arrivals.find(({ env_id, environment: named }) => (environment ? env_id === environment.env_id : ledger && env_id === ledger.env_id && named === ledger.environment));
+    const pushed = arrivals.find(({ env_id, environment: named }) =>
+      environment ? env_id === environment.env_id : ledger && env_id === ledger.env_id && named === ledger.environment,
+    );
     return {
       key,
       name,

@@ -169,7 +169,15 @@ export function EpisodePanel({ run }: { run: RunDetail }) {
     <Panel
       title="Episodes"
       note={data?.since ? `that ended since ${clock(data.since)}, the newest ones of the last ${SPAN_WORDS[span]}` : `that ended in the last ${SPAN_WORDS[span]}`}
-      aside={<SegmentedControl size="xs" data={SPANS.map((each) => ({ value: String(each), label: LABELS[each] }))} value={String(span)} aria-label="Time to sum up" onChange={setSpan} />}
+      aside={
+        <SegmentedControl
+          size="xs"
+          data={SPANS.map((each) => ({ value: String(each), label: LABELS[each] }))}
+          value={String(span)}
+          aria-label="Time to sum up"
+          onChange={setSpan}
+        />
+      }
       className="span-12"
     >
       {error && !data ? (

@@ -36,7 +36,12 @@ export function Finds({ run, finds, label, value }: Props) {
               <td className="num">{policyStep(find.policy_step)}</td>
               <td className="num"><Age at={find.at} suffix=" ago" /></td>
               <td>
-                <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={fragmentsOf(find)} aria-label={`Its fragments: worker ${find.worker}, version ${policyStep(find.policy_step)}`}>
+                <Link
+                  to="/runs/$name/trajectories"
+                  params={{ name: run.name }}
+                  search={fragmentsOf(find)}
+                  aria-label={`Its fragments: worker ${find.worker}, version ${policyStep(find.policy_step)}`}
+                >
                   Its fragments
                 </Link>
               </td>

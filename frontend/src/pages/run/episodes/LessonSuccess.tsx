@@ -17,7 +17,14 @@ export function LessonSuccess({ run }: { run: RunDetail }) {
       <div className="table-scroll">
         <table className="table" aria-label="Success by lesson">
           <thead>
-            <tr><th>Lesson</th><th>State</th><th className="num">Training</th><th className="num">Evaluated</th><th className="num">Episodes</th><th className="num">Truncated</th></tr>
+            <tr>
+              <th>Lesson</th>
+              <th>State</th>
+              <th className="num">Training</th>
+              <th className="num">Evaluated</th>
+              <th className="num">Episodes</th>
+              <th className="num">Truncated</th>
+            </tr>
           </thead>
           <tbody>
             {data.results.map((row) => (

@@ -26,12 +26,23 @@ function Workers({ run, workers }: { run: RunDetail; workers: EpisodeOutliers["w
   return (
     <>
       <p className="small soft" role="status">
-        {workers.length < 4 ? "Fewer than four workers: none can be told from the others." : unlike === 0 ? `None of ${number(workers.length)} workers is unlike the others.` : `${number(unlike)} of ${number(workers.length)} workers ${unlike === 1 ? "is" : "are"} unlike the others.`}
+        {workers.length < 4
+          ? "Fewer than four workers: none can be told from the others."
+          : unlike === 0
+            ? `None of ${number(workers.length)} workers is unlike the others.`
+            : `${number(unlike)} of ${number(workers.length)} workers ${unlike === 1 ? "is" : "are"} unlike the others.`}
       </p>
       <div className="table-scroll">
         <table className="table" aria-label="Episodes by worker">
           <thead>
-            <tr><th>Worker</th><th className="num">Episodes</th><th className="num">Return</th><th className="num">Length</th><th className="num">Aborted</th><th>Unlike the others</th></tr>
+            <tr>
+              <th>Worker</th>
+              <th className="num">Episodes</th>
+              <th className="num">Return</th>
+              <th className="num">Length</th>
+              <th className="num">Aborted</th>
+              <th>Unlike the others</th>
+            </tr>
           </thead>
           <tbody>
             {inOrder(workers).slice(0, SHOWN).map((row) => (
@@ -53,7 +64,12 @@ function Workers({ run, workers }: { run: RunDetail; workers: EpisodeOutliers["w
           </tbody>
         </table>
       </div>
-      {workers.length > SHOWN && <p className="faint small">{number(workers.length - SHOWN)} more, of which none is less like the others. <Link to="/runs/$name/fleet" params={{ name: run.name }}>All workers</Link></p>}
+      {workers.length > SHOWN && (
+        <p className="faint small">
+          {number(workers.length - SHOWN)} more, of which none is less like the others.{" "}
+          <Link to="/runs/$name/fleet" params={{ name: run.name }}>All workers</Link>
+        </p>
+      )}
     </>
   );
 }

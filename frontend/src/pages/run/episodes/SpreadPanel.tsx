@@ -54,7 +54,14 @@ function Tasks({ spread, chosen, onChoose }: { spread: EpisodeSpread; chosen: st
     <div className="table-scroll">
       <table className="table" aria-label="By environment">
         <thead>
-          <tr><th>{spread.unit === "groups" ? "Lesson or environment" : "Environment"}</th><th className="num">Counted</th><th className="num">Mean</th><th className="num">p10</th><th className="num">Median</th><th className="num">p90</th></tr>
+          <tr>
+            <th>{spread.unit === "groups" ? "Lesson or environment" : "Environment"}</th>
+            <th className="num">Counted</th>
+            <th className="num">Mean</th>
+            <th className="num">p10</th>
+            <th className="num">Median</th>
+            <th className="num">p90</th>
+          </tr>
         </thead>
         <tbody>
           {spread.tasks.map((task) => (
@@ -99,7 +106,13 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
               size="xs"
               aria-label="Only one environment"
               value={task ?? ""}
-              data={[{ value: "", label: "all" }, ...data.tasks.map((each) => ({ value: keyOf(each), label: `${visible(each.task || "no environment")}${each.mode === "eval" ? ", evaluation" : ""}` }))]}
+              data={[
+                { value: "", label: "all" },
+                ...data.tasks.map((each) => ({
+                  value: keyOf(each),
+                  label: `${visible(each.task || "no environment")}${each.mode === "eval" ? ", evaluation" : ""}`,
+                })),
+              ]}
               onChange={(event) => look({ task: event.currentTarget.value || undefined, least: undefined, most: undefined })}
             />
           )}

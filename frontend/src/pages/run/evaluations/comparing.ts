@@ -35,7 +35,11 @@ export function baselineOf(rows: EvaluationRow[], lesson: string, step: number):
   const done = rows.filter((row) => row.lesson === lesson && row.figures !== null);
   const epoch = Math.max(...done.map((row) => row.epoch));
   const before = done.filter((row) => row.epoch === epoch && row.policy_step <= step);
-  return before.reduce<EvaluationRow | null>((newest, row) => (newest === null || row.policy_step > newest.policy_step || (row.policy_step === newest.policy_step && row.round > newest.round) ? row : newest), null);
+  return before.reduce<EvaluationRow | null>(
+    (newest, row) =>
+      newest === null || row.policy_step > newest.policy_step || (row.policy_step === newest.policy_step && row.round > newest.round) ? row : newest,
+    null,
+  );
 }
 
 const SIGNS = { better: "▲", worse: "▼", alike: "≈" } as const;

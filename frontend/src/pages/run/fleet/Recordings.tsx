@@ -135,7 +135,11 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
           </table>
         </div>
       ) : (
-        <EmptyState title="Nothing recorded yet" command={canFilm ? deckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined} needs={{ scope: "user", run: run.name }}>
+        <EmptyState
+          title="Nothing recorded yet"
+          command={canFilm ? deckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
+          needs={{ scope: "user", run: run.name }}
+        >
           {canFilm && mayOperate
             ? "Record has a slot film its next episode. It costs the other slots nothing."
             : "Operators can record episodes while the fleet runs."}

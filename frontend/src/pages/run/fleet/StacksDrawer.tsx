@@ -59,12 +59,25 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
           ask.mutate({ worker: worker.index, incarnation: worker.incarnation, reason });
         }}
       >
-        <TextInput label="Reason" size="xs" className={css.reason} description="Kept with your name in the run's events." value={reason} maxLength={2000} onChange={(event) => setReason(event.currentTarget.value)} />
+        <TextInput
+          label="Reason"
+          size="xs"
+          className={css.reason}
+          description="Kept with your name in the run's events."
+          value={reason}
+          maxLength={2000}
+          onChange={(event) => setReason(event.currentTarget.value)}
+        />
         <Button className="beside-box" type="submit" size="xs" disabled={!mayOperate || waits} title={mayOperate ? undefined : TAKES_OPERATOR}>
           {waits ? "Asking…" : "Take stacks now"}
         </Button>
         {data && data.lines.length > 0 && (
-          <Button className="beside-box" size="xs" variant="default" onClick={() => save(new Blob([textOf(run, data)], { type: "text/plain" }), fileName(`${run} worker ${worker.index} stacks`, "txt"))}>
+          <Button
+            className="beside-box"
+            size="xs"
+            variant="default"
+            onClick={() => save(new Blob([textOf(run, data)], { type: "text/plain" }), fileName(`${run} worker ${worker.index} stacks`, "txt"))}
+          >
             Download
           </Button>
         )}
@@ -73,7 +86,11 @@ export default function StacksDrawer({ run, worker, onClose }: Props) {
       {error && <ErrorState title="Stacks cannot be shown" error={error} />}
       {data && <Status found={data} />}
       {data?.state === "never" && (
-        <EmptyState title="Nobody has asked yet" command={deckCommand(`api POST runs/${run}/fleet/workers/${worker.index}/stacks incarnation=${worker.incarnation}`)} needs={{ scope: "user", run }}>
+        <EmptyState
+          title="Nobody has asked yet"
+          command={deckCommand(`api POST runs/${run}/fleet/workers/${worker.index}/stacks incarnation=${worker.incarnation}`)}
+          needs={{ scope: "user", run }}
+        >
           Taking stacks has the worker say where each of its Python threads is at that moment. It needs no rights on the node and costs the worker a few milliseconds.
         </EmptyState>
       )}

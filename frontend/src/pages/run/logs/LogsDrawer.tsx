@@ -56,7 +56,13 @@ function lookedThrough(lines: readonly string[], { words, around, level, at }: {
   const hasWords = words.trim() ? wantedLine(words) : () => true;
   const shown = hasWords === null ? [] : chosen(lines, (line, place) => hasWords(line) && (level === undefined || reaches(levels[place] ?? null, level)), around);
   const rows = shown.map((place): Row => ({ text: place === null ? "---" : (lines[place] ?? ""), level: place === null ? null : (levels[place] ?? null) }));
-  return { rows, hasLevels: levels.some((each) => each !== null), mark: at === undefined ? null : lineAt(rows.map(({ text }) => text), at), isTimed: lines.some((line) => timeOf(line) !== null) };
+  const texts = rows.map(({ text }) => text);
+  return {
+    rows,
+    hasLevels: levels.some((each) => each !== null),
+    mark: at === undefined ? null : lineAt(texts, at),
+    isTimed: lines.some((line) => timeOf(line) !== null),
+  };
 }
 
 /** Why the log does not stand at the moment that was asked for; nothing where it does. */
@@ -105,13 +111,28 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           data={places(workers).filter(({ value }) => value !== JSON.stringify(place))} value={besides} onChange={setBesides}
         />
         <Select label="Lines" size="xs" allowDeselect={false} data={LINES} value={lines} onChange={(value) => value && setLines(value)} />
-        <TextInput label="With the words" placeholder="or /an expression/" size="xs" value={words} error={wantedLine(words) ? undefined : "This expression cannot be read, or might never end."} onChange={(event) => setWords(event.currentTarget.value)} />
+        <TextInput
+          label="With the words"
+          placeholder="or /an expression/"
+          size="xs"
+          value={words}
+          error={wantedLine(words) ? undefined : "This expression cannot be read, or might never end."}
+          onChange={(event) => setWords(event.currentTarget.value)}
+        />
         <Select
           label="Level" size="xs" clearable placeholder="all" data={LEVEL_OPTIONS} value={level ?? null} disabled={read.length > 0 && !hasLevels}
           title={hasLevels ? undefined : "No line of this log names a level"} onChange={(value) => (onLevel ?? setOwnLevel)((value as Level | null) ?? undefined)}
         />
         {(words.trim() || level) && <Select label="Lines around" size="xs" allowDeselect={false} data={AROUND} value={around} onChange={(value) => value && setAround(value)} />}
-        <Button size="xs" variant="default" disabled={rows.length === 0} title="What is shown, as a text file" onClick={() => save(new Blob([rows.map(({ text }) => `${text}\n`).join("")], { type: "text/plain" }), fileName(`${run}-${name(place)}`, "log"))}>
+        <Button
+          size="xs"
+          variant="default"
+          disabled={rows.length === 0}
+          title="What is shown, as a text file"
+          onClick={() =>
+            save(new Blob([rows.map(({ text }) => `${text}\n`).join("")], { type: "text/plain" }), fileName(`${run}-${name(place)}`, "log"))
+          }
+        >
           Download
         </Button>
         <Checkbox label="Follow" size="xs" checked={follows} onChange={(event) => setFollows(event.currentTarget.checked)} />

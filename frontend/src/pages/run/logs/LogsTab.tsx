@@ -37,7 +37,16 @@ export function LogsTab() {
       <Events events={events} at={atMs} onLeave={() => void navigate({ search: (old) => ({ ...old, at: undefined }) })} />
       {place && (
         <Suspense>
-          <LogsDrawer run={run.name} workers={workers} place={place} at={atMs} level={level} onPlace={(to) => open(textOf(to))} onLevel={(next) => void navigate({ search: (old) => ({ ...old, level: next }), replace: true })} onClose={() => open(undefined)} />
+          <LogsDrawer
+            run={run.name}
+            workers={workers}
+            place={place}
+            at={atMs}
+            level={level}
+            onPlace={(to) => open(textOf(to))}
+            onLevel={(next) => void navigate({ search: (old) => ({ ...old, level: next }), replace: true })}
+            onClose={() => open(undefined)}
+          />
         </Suspense>
       )}
     </div>

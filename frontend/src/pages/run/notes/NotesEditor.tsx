@@ -70,7 +70,17 @@ export function NotesEditor({ run, notes, onClose }: Props) {
           onMine={() => type(text, notes.revision)}
         />
       )}
-      <SegmentedControl size="xs" mb="xs" aria-label="Write or look" data={[{ value: "write", label: "Write" }, { value: "look", label: "Preview" }]} value={view} onChange={setView} />
+      <SegmentedControl
+        size="xs"
+        mb="xs"
+        aria-label="Write or look"
+        data={[
+          { value: "write", label: "Write" },
+          { value: "look", label: "Preview" },
+        ]}
+        value={view}
+        onChange={setView}
+      />
       {view === "write" ? (
         <Textarea
           aria-label="Notes"
@@ -93,7 +103,14 @@ export function NotesEditor({ run, notes, onClose }: Props) {
       )}
       {refused && <ErrorState title="The notes stay as they are" error={refused} />}
       <div className={css.foot}>
-        <TextInput aria-label="Reason" placeholder="Reason, for the run's history" maxLength={2000} value={reason} onChange={(event) => setReason(event.currentTarget.value)} className={css.reason} />
+        <TextInput
+          aria-label="Reason"
+          placeholder="Reason, for the run's history"
+          maxLength={2000}
+          value={reason}
+          onChange={(event) => setReason(event.currentTarget.value)}
+          className={css.reason}
+        />
         <Button variant="default" onClick={done}>Discard</Button>
         <Button type="submit" loading={write.isPending} disabled={isBehind || text === notes.text}>Save notes</Button>
       </div>

@@ -18,7 +18,15 @@ export function BatchWay({ pipeline }: { pipeline: Pipeline }) {
       ) : (
         <table className={`table ${styles.fall}`} aria-label="The way of a batch">
           <thead>
-            <tr><th scope="col">From – to</th><th scope="col"><span className="unseen">When</span></th><th scope="col" className="num">Mean</th><th scope="col" className="num wide-only">95th percentile</th><th scope="col" className="num wide-only">Batches</th></tr>
+            <tr>
+              <th scope="col">From – to</th>
+              <th scope="col">
+                <span className="unseen">When</span>
+              </th>
+              <th scope="col" className="num">Mean</th>
+              <th scope="col" className="num wide-only">95th percentile</th>
+              <th scope="col" className="num wide-only">Batches</th>
+            </tr>
           </thead>
           <tbody>
             {stretches.map(({ part, words, from, width, mean, p95, count }) => (

@@ -30,11 +30,19 @@ export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline
     <Panel title="Who waits for whom" note="parts of the last minute" className="span-6">
       {run.kind !== "outside" && (
         <>
-          <Pair who="Workers wait for room" at={share("waiting_room")} words={workers > 0 ? `mean of ${number(workers)} that run: while the buffer has what the trainer will need` : "no worker is running"} />
+          <Pair
+            who="Workers wait for room"
+            at={share("waiting_room")}
+            words={workers > 0 ? `mean of ${number(workers)} that run: while the buffer has what the trainer will need` : "no worker is running"}
+          />
           <Pair who="Workers wait for weights" at={share("waiting_weights")} words="for a version to act with, before the first one" />
         </>
       )}
-      <Pair who="The trainer waits for data" at={train?.waits ?? null} words={train?.waits == null ? "no trainer had a batch" : "from the confirmation of one batch to the delivery of the next"} />
+      <Pair
+        who="The trainer waits for data"
+        at={train?.waits ?? null}
+        words={train?.waits == null ? "no trainer had a batch" : "from the confirmation of one batch to the delivery of the next"}
+      />
     </Panel>
   );
 }
@@ -54,7 +62,13 @@ export function QueueLaw({ pipeline }: { pipeline: Pipeline }) {
         <div><dt>Comes in</dt><dd><Rate rate={arriving} unit={unit} /></dd></div>
         <div><dt>Waits</dt><dd><b>{number(queued)}</b> {unit}{pause_above !== null && <span className="faint"> of {number(pause_above)}</span>}</dd></div>
         <div><dt>Goes out</dt><dd><Rate rate={handed_out} unit={unit} /></dd></div>
-        <div><dt>Each stays</dt><dd data-stay><b>{stay === null ? "–" : duration(stay)}</b>{age_seconds !== null && <span className="faint"> · measured {duration(age_seconds)}</span>}</dd></div>
+        <div>
+          <dt>Each stays</dt>
+          <dd data-stay>
+            <b>{stay === null ? "–" : duration(stay)}</b>
+            {age_seconds !== null && <span className="faint"> · measured {duration(age_seconds)}</span>}
+          </dd>
+        </div>
       </dl>
       <p className="soft small">{trendText(pipeline)}</p>
     </Panel>

@@ -28,7 +28,15 @@ export function WorkerTimes({ run, workers }: { run: RunDetail; workers: WorkerR
   const shown = slowestFirst(workers);
   const words = wordsOf(run.kind);
   return (
-    <Panel title="Where workers' time goes" note={shown.length > 0 && shown.length < workers.length ? `${shown.length} of ${workers.length} workers, the slowest` : "since each one's last report"} className="span-12">
+    <Panel
+      title="Where workers' time goes"
+      note={
+        shown.length > 0 && shown.length < workers.length
+          ? `${shown.length} of ${workers.length} workers, the slowest`
+          : "since each one's last report"
+      }
+      className="span-12"
+    >
       {shown.length === 0 ? (
         <EmptyState title="No worker has measured anything yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
           Workers tell with every report what they did with their time. They begin once a trainer has published weights.
@@ -57,7 +65,14 @@ export function StepWaterfall({ workers }: { workers: WorkerRow[] }) {
     <Panel title="One step" note={`${number(total)} ms from observation to observation, mean over workers`} className="span-12">
       <table className={`table ${styles.fall}`} aria-label="Parts of one step">
         <thead>
-          <tr><th scope="col">Part</th><th scope="col"><span className="unseen">When</span></th><th scope="col" className="num">Mean</th><th scope="col" className="num wide-only">95th percentile</th></tr>
+          <tr>
+            <th scope="col">Part</th>
+            <th scope="col">
+              <span className="unseen">When</span>
+            </th>
+            <th scope="col" className="num">Mean</th>
+            <th scope="col" className="num wide-only">95th percentile</th>
+          </tr>
         </thead>
         <tbody>
           {stretches.map(({ part, from, width, mean, p95 }) => (

@@ -41,7 +41,16 @@ export function Fragments({ run }: { run: RunDetail }) {
   return (
     <section className={`panel ${styles.list}`} aria-label="Trajectories">
       <div className={styles.bar}>
-        <TextInput data-filter type="search" size="sm" className={styles.search} aria-label="Find an env slot" placeholder="Env slot begins with … w0-3" defaultValue={query.q} onChange={(event) => find(event.currentTarget.value)} />
+        <TextInput
+          data-filter
+          type="search"
+          size="sm"
+          className={styles.search}
+          aria-label="Find an env slot"
+          placeholder="Env slot begins with … w0-3"
+          defaultValue={query.q}
+          onChange={(event) => find(event.currentTarget.value)}
+        />
         <NativeSelect
           size="sm"
           aria-label="Only fragments in this state"

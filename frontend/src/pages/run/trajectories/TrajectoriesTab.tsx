@@ -124,7 +124,16 @@ function Groups() {
         {pages.isPending && <Skeletons heights={[320]} />}
         {pages.isError && <ErrorState title="The groups cannot be listed" error={pages.error} onRetry={() => void pages.refetch()} />}
         {chosenGroups.length > 0 && <SelectionBar run={run.name} groups={chosenGroups} words={words} onClear={() => setPicked(new Set())} />}
-        {groups.length > 0 && <GroupTable run={run.name} groups={groups} query={query} words={words} chosen={new Set(chosenGroups.map(({ id }) => id))} onChoose={mayOperate ? choose : undefined} />}
+        {groups.length > 0 && (
+          <GroupTable
+            run={run.name}
+            groups={groups}
+            query={query}
+            words={words}
+            chosen={new Set(chosenGroups.map(({ id }) => id))}
+            onChoose={mayOperate ? choose : undefined}
+          />
+        )}
         {last?.is_partial && (
           <p className={styles.scope}>Looked through 50,000 groups; there may be more further back.</p>
         )}

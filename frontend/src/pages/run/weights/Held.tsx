@@ -81,9 +81,17 @@ export function Held({ run, versions, workers }: Props) {
   const isPinned = orders.pinned_step !== null;
   const pin = isPinned ? orders.results.find(({ kind }) => kind === "pin") : undefined;
   const close = () => setOpen(null);
-  const buttons: [Dialog, string][] = [["pin", isPinned ? "Keep another…" : "Keep a version…"], ...(isPinned ? ([["unpin", "Follow the newest…"]] as [Dialog, string][]) : []), ["sync", "Take anew…"]];
+  const buttons: [Dialog, string][] = [
+    ["pin", isPinned ? "Keep another…" : "Keep a version…"],
+    ...(isPinned ? ([["unpin", "Follow the newest…"]] as [Dialog, string][]) : []),
+    ["sync", "Take anew…"],
+  ];
   return (
-    <Panel title="What workers act with" note={run.max_staleness === null ? "no limit of staleness" : `data may be ${number(run.max_staleness)} versions behind`} className="span-12">
+    <Panel
+      title="What workers act with"
+      note={run.max_staleness === null ? "no limit of staleness" : `data may be ${number(run.max_staleness)} versions behind`}
+      className="span-12"
+    >
       <p className="held-words" data-pinned={isPinned || undefined}>
         {isPinned && <span className="chip tone-held"><span className="chip-sign" aria-hidden="true">⊢</span>kept</span>} {heldWords(orders)}
         {pin && (

@@ -44,9 +44,16 @@ export function PinDialog({ run, orders, versions, onClose }: PinProps) {
     <OrderForm run={run.name} title="Keep a version" order={step === null || step === orders.pinned_step ? null : { verb: "pin", step }} verb="Keep it" onClose={onClose}>
       <NativeSelect
         label="Version"
-        description={run.kind === "language" ? "The newest, or the one that is kept: the inference of a language run takes no earlier ones." : "Those whose file is still kept. Workers take it even if it is an earlier one."}
+        description={
+          run.kind === "language"
+            ? "The newest, or the one that is kept: the inference of a language run takes no earlier ones."
+            : "Those whose file is still kept. Workers take it even if it is an earlier one."
+        }
         value={chosen}
-        data={choices.map((version) => ({ value: String(version.step), label: `${version.epoch}.${policyStep(version.step)}${version.step === run.policy_step ? ", the newest" : ""}` }))}
+        data={choices.map((version) => ({
+          value: String(version.step),
+          label: `${version.epoch}.${policyStep(version.step)}${version.step === run.policy_step ? ", the newest" : ""}`,
+        }))}
         onChange={(event) => setChosen(event.currentTarget.value)}
         data-autofocus
       />

@@ -25,7 +25,18 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
         </Link>
       </td>
       <td className="nowrap">
-        {isCurrent && <span className={`chip tone-${isBack ? "quiet" : "good"}`}><span className="chip-sign" aria-hidden="true">{isBack ? "◌" : "●"}</span>{isBack ? "newest" : "current"}</span>} {isKept && <span className="chip tone-held"><span className="chip-sign" aria-hidden="true">⊢</span>kept</span>}
+        {isCurrent && (
+          <span className={`chip tone-${isBack ? "quiet" : "good"}`}>
+            <span className="chip-sign" aria-hidden="true">{isBack ? "◌" : "●"}</span>
+            {isBack ? "newest" : "current"}
+          </span>
+        )}{" "}
+        {isKept && (
+          <span className="chip tone-held">
+            <span className="chip-sign" aria-hidden="true">⊢</span>
+            kept
+          </span>
+        )}
         {isBack && <span className="small"> held back</span>}
       </td>
       <td className="num"><Age at={version.published_at} suffix=" ago" /></td>

@@ -43,7 +43,14 @@ export function WeightsTab() {
         open={shown?.id}
         pages={pages}
       />
-      {shown && <Waterfall version={shown} keptInstead={isHeldBack(shown, orders, run.epoch) ? (orders?.pinned_step ?? null) : null} deliveries={deliveries} workers={fleet?.workers ?? []} />}
+      {shown && (
+        <Waterfall
+          version={shown}
+          keptInstead={isHeldBack(shown, orders, run.epoch) ? (orders?.pinned_step ?? null) : null}
+          deliveries={deliveries}
+          workers={fleet?.workers ?? []}
+        />
+      )}
       <StalenessStrip run={run} counts={ledger?.[run.kind === "fleet" ? "fragments" : "groups"]} />
     </div>
   );

@@ -38,7 +38,8 @@ export function pinEffect({ step, newest, most }: { step: number; newest: number
   if (most === null) return `Data of version ${number(step)} is taken however far the trainer gets: this run sets no limit of staleness.`;
   const last = step + most;
   const limit = `at most ${number(most)} ${most === 1 ? "version" : "versions"} behind`;
-  if (last < newest) return `Version ${number(step)} is ${number(newest - step)} behind already, and data may be ${limit}: all that workers make would be dropped, and the trainer would wait. Allow more staleness first.`;
+  if (last < newest)
+    return `Version ${number(step)} is ${number(newest - step)} behind already, and data may be ${limit}: all that workers make would be dropped, and the trainer would wait. Allow more staleness first.`;
   return `The trainer goes on publishing, so data of version ${number(step)} ages with each version. It may be ${limit}: it is taken up to version ${number(last)}; from then on it is dropped and counted, and the trainer waits until you let go or allow more.`;
 }
 
