@@ -135,7 +135,12 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
           <p className={`soft ${css.advice}`}>{visible(alert.advice)}</p>
           {place && <PlaceLink to={place} className={css.look}>Look at it →</PlaceLink>}
           {alert.kind === "rule" && <Link to="/alerts" search={{ view: "rules", rule: Number(alert.subject) }} className={css.look}>The rule →</Link>}
-          {alert.silenced_until && <p className="small held">Silenced: nobody is told of it until <Moment at={alert.silenced_until} />. <Link to="/alerts" search={{ view: "silences" }}>All silences</Link></p>}
+          {alert.silenced_until && (
+            <p className="small held">
+              Silenced: nobody is told of it until <Moment at={alert.silenced_until} />.{" "}
+              <Link to="/alerts" search={{ view: "silences" }}>All silences</Link>
+            </p>
+          )}
           {alert.state === "resolved" && !alert.cleared_at && (
             <p className="small held">It still holds. It is told again only when it has gone and come back.</p>
           )}
@@ -144,7 +149,12 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
           <History alert={alert} />
           <h3>Whom it was told</h3>
           <Deliveries rows={alert.deliveries} />
-          {isSilencing && <SilenceDialog start={{ kind: alert.kind, rule: alert.kind === "rule" ? Number(alert.subject) : null, run: alert.run }} onClose={() => setSilencing(false)} />}
+          {isSilencing && (
+            <SilenceDialog
+              start={{ kind: alert.kind, rule: alert.kind === "rule" ? Number(alert.subject) : null, run: alert.run }}
+              onClose={() => setSilencing(false)}
+            />
+          )}
         </>
       )}
     </SideSheet>

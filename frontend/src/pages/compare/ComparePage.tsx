@@ -84,8 +84,21 @@ function Comparison({ chosen, looked, search, hidden, shown, change }: Props) {
           onType={metrics.setTyped}
           onChange={(names) => change({ m: wordOf(names) })}
         />
-        <Select size="xs" label="Smoothing" data={SMOOTHING} allowDeselect={false} value={String(search.smooth ?? 0)} onChange={(value) => change({ smooth: Number(value) || undefined })} />
-        <SegmentedControl size="xs" data={AXES} value={looked.axis} aria-label="Horizontal axis" onChange={(x) => change({ x: x === "step" ? undefined : (x as MetricAxis), ...WHOLE })} />
+        <Select
+          size="xs"
+          label="Smoothing"
+          data={SMOOTHING}
+          allowDeselect={false}
+          value={String(search.smooth ?? 0)}
+          onChange={(value) => change({ smooth: Number(value) || undefined })}
+        />
+        <SegmentedControl
+          size="xs"
+          data={AXES}
+          value={looked.axis}
+          aria-label="Horizontal axis"
+          onChange={(x) => change({ x: x === "step" ? undefined : (x as MetricAxis), ...WHOLE })}
+        />
         {looked.span && <Button size="xs" variant="default" onClick={() => change(WHOLE)}>Whole range</Button>}
       </div>
       {metrics.shown.length === 0 && metrics.isPending && <Skeletons heights={[350]} />}
@@ -153,7 +166,11 @@ export function ComparePage() {
       {names.length === 0 && <ReportList />}
       {names.length === 0 ? (
         <div className="panel">
-          <EmptyState title="No run is chosen" command={`${location.origin}/compare?runs=run-a,run-b`} action={<Button component={Link} to="/runs" variant="default">Choose from the list</Button>}>
+          <EmptyState
+            title="No run is chosen"
+            command={`${location.origin}/compare?runs=run-a,run-b`}
+            action={<Button component={Link} to="/runs" variant="default">Choose from the list</Button>}
+          >
             Up to {RUNS_AT_MOST} runs stand beside each other here: their curves in one chart, what they came to, and
             where they were told different things. Add some above, or select them in the list of runs.
           </EmptyState>

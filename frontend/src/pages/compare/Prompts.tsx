@@ -47,7 +47,8 @@ function Sample({ run, place, found, prompt }: { run: string; place: number; fou
       {found ? (
         <>
           <p className="small soft">
-            mean <b>{number(found.score_mean)}</b>, {number(found.score_min)} to {number(found.score_max)}, over its newest {number(found.groups)} {found.groups === 1 ? "group" : "groups"} ·{" "}
+            mean <b>{number(found.score_mean)}</b>, {number(found.score_min)} to {number(found.score_max)}, over its newest {number(found.groups)}{" "}
+            {found.groups === 1 ? "group" : "groups"} ·{" "}
             <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(found.newest) }}>group {found.newest}</Link>
             {found.policy_step !== null && <> by policy {policyStep(found.policy_step)}</>} ·{" "}
             <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ prompt }}>all of it</Link>
@@ -73,7 +74,12 @@ export function Prompts({ runs, places, chosen, onChoose }: Props) {
   const note = shared > 0 ? `${number(shared)} prompts that several of them were asked` : "no prompt is shared by what they were asked lately";
   return (
     <Panel title="Same prompt" note={note}>
-      {!shown && <p className="small soft">No group of these runs has a prompt that the deck could read: groups of fleets that step environments have none, and those of before this version were not looked at for it.</p>}
+      {!shown && (
+        <p className="small soft">
+          No group of these runs has a prompt that the deck could read: groups of fleets that step environments have none, and those of before this
+          version were not looked at for it.
+        </p>
+      )}
       {shown && (
         <div className={css.page}>
           <ul className={css.list} aria-label="Prompts">

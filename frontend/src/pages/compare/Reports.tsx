@@ -22,7 +22,15 @@ function Forget({ comparison, onClose, onGone }: { comparison: Comparison; onClo
       },
     });
   return (
-    <ReasonDialog title={`Forget the report ${visible(comparison.name)}?`} asking={forget} refused="It was not forgotten" submit="Forget it" destroys onSubmit={submit} onClose={onClose}>
+    <ReasonDialog
+      title={`Forget the report ${visible(comparison.name)}?`}
+      asking={forget}
+      refused="It was not forgotten"
+      submit="Forget it"
+      destroys
+      onSubmit={submit}
+      onClose={onClose}
+    >
       <p className="small">Its address leads nowhere any more. Its runs, and files that were downloaded, stay as they are.</p>
     </ReasonDialog>
   );

@@ -22,7 +22,13 @@ export function RunChips({ chosen, hidden, onTakeOut }: Props) {
             <span className="bad small anywhere">{visible(name)}: {visible(problem)}</span>
           ) : (
             <>
-              <button type="button" className="chart-entry" aria-pressed={!hidden.value.includes(name)} aria-label={`Draw ${name}`} onClick={() => hidden.change(toggled(hidden.value, name))}>
+              <button
+                type="button"
+                className="chart-entry"
+                aria-pressed={!hidden.value.includes(name)}
+                aria-label={`Draw ${name}`}
+                onClick={() => hidden.change(toggled(hidden.value, name))}
+              >
                 <Swatch look={lookAt(i)} />
               </button>
               <Link to="/runs/$name" params={{ name }} className={css.name} data-hidden={hidden.value.includes(name) || undefined}>

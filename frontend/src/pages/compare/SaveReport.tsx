@@ -27,7 +27,16 @@ function Ask({ look, onKept, onClose }: Props & { onClose: () => void }) {
         file holds them as they are when it is downloaded, and opens without this deck.
       </p>
       <TextInput label="Name" required maxLength={120} value={name} data-autofocus onChange={(event) => setName(event.currentTarget.value)} />
-      <Textarea mt="sm" label="Remarks" description="What it shows, in your words." autosize minRows={3} maxLength={20_000} value={remarks} onChange={(event) => setRemarks(event.currentTarget.value)} />
+      <Textarea
+        mt="sm"
+        label="Remarks"
+        description="What it shows, in your words."
+        autosize
+        minRows={3}
+        maxLength={20_000}
+        value={remarks}
+        onChange={(event) => setRemarks(event.currentTarget.value)}
+      />
     </ReasonDialog>
   );
 }
@@ -38,7 +47,13 @@ export function SaveReport(props: Props) {
   const [isOpen, setOpen] = useState(false);
   return (
     <>
-      <Button size="compact-sm" variant="default" disabled={!mayOperate} title={mayOperate ? "Keep this comparison under a name, and as a file" : TAKES_OPERATOR} onClick={() => setOpen(true)}>
+      <Button
+        size="compact-sm"
+        variant="default"
+        disabled={!mayOperate}
+        title={mayOperate ? "Keep this comparison under a name, and as a file" : TAKES_OPERATOR}
+        onClick={() => setOpen(true)}
+      >
         Save report…
       </Button>
       {isOpen && <Ask {...props} onClose={() => setOpen(false)} />}

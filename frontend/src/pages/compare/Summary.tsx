@@ -85,7 +85,10 @@ export function Summary({ chosen, metrics, looked }: Props) {
                     </td>
                     <td className="num">{policyStep(run.policy_step)}</td>
                     <td className="num">{staleness ? <>{number(staleness.mean)} <span className="faint">· most {number(staleness.most)}</span></> : "–"}</td>
-                    <td className="num">{amounts.has(name) ? <>{count(amounts.get(name))} <span className="faint tiny">{run.kind === "fleet" ? "env steps" : "tokens"}</span></> : "–"}</td>
+                    <td className="num">
+                      {amounts.has(name) ? count(amounts.get(name)) : "–"}
+                      {amounts.has(name) && <span className="faint tiny"> {run.kind === "fleet" ? "env steps" : "tokens"}</span>}
+                    </td>
                     {columns.map((metric, at) => (
                       <Figures key={metric} line={lines[at]?.data?.find((line) => line.run === name)} />
                     ))}

@@ -32,7 +32,17 @@ export function TryIt({ shown }: { shown: KnownEnvironmentDetail }) {
         actions drawn at random. Nothing is stored.
       </p>
       <div className={css.trying}>
-        <Textarea size="xs" label="Arguments" description="JSON" autosize minRows={1} spellCheck={false} value={typed} error={problem} onChange={(event) => setTyped(event.currentTarget.value)} />
+        <Textarea
+          size="xs"
+          label="Arguments"
+          description="JSON"
+          autosize
+          minRows={1}
+          spellCheck={false}
+          value={typed}
+          error={problem}
+          onChange={(event) => setTyped(event.currentTarget.value)}
+        />
         <NumberInput size="xs" label="Steps at most" min={1} max={100_000} allowDecimal={false} value={steps} onChange={setSteps} />
         <Button size="xs" variant="default" loading={trying.isPending} disabled={!mayOperate || !kwargs} title={mayOperate ? undefined : TAKES_OPERATOR} onClick={submit}>
           Try it

@@ -76,7 +76,15 @@ function Lately() {
   const data = usePart("audit", "audit")?.lately;
   const error = useTopicError("audit")?.detail;
   return (
-    <Panel title="Recent changes" note="by people and tokens" aside={<Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/audit" search={{ people: "1" }} {...props} />}>All changes</Button>}>
+    <Panel
+      title="Recent changes"
+      note="by people and tokens"
+      aside={
+        <Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/audit" search={{ people: "1" }} {...props} />}>
+          All changes
+        </Button>
+      }
+    >
       {error && !data && <ErrorState title="The changes cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[64]} />}
       {data?.length === 0 && <p className="faint small">Nobody has changed anything yet.</p>}

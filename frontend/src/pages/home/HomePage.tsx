@@ -54,7 +54,13 @@ export function HomePage() {
         <div className={css.page}>
           {!hasNone && <Attention summary={summary} concerns={concerns(runs, summary?.newest ?? [], now)} />}
           {hasNone && <Start />}
-          {runs.length > 0 && <RunCards runs={runs} inAll={inAll({ shown: runs.length, read: underWay.length, total: active.data?.pages[0]?.total ?? 0 })} me={session?.username} />}
+          {runs.length > 0 && (
+            <RunCards
+              runs={runs}
+              inAll={inAll({ shown: runs.length, read: underWay.length, total: active.data?.pages[0]?.total ?? 0 })}
+              me={session?.username}
+            />
+          )}
           {runs.length === 0 && !hasNone && <p className="soft">Nothing is under way. <Link to="/runs">All runs</Link></p>}
           <Finished runs={finished} />
           {!hasNone && <Around />}

@@ -33,7 +33,10 @@ function Ready({ schema, presets: builtIn }: RunConfigSchema) {
     <>
       {isGone && (
         <div className="launch-gone">
-          <ErrorState title={`There is no preset called ${visible(wanted)}`} error={saved.error ?? "It was deleted, or it is somebody else's own. The form starts from the first one instead."} />
+          <ErrorState
+            title={`There is no preset called ${visible(wanted)}`}
+            error={saved.error ?? "It was deleted, or it is somebody else's own. The form starts from the first one instead."}
+          />
         </div>
       )}
       <LaunchForm key={key} schema={schema} presets={presets} start={{ key, config }} preset={preset} parent={from} />

@@ -53,7 +53,9 @@ export function SavedPresets({ presets, onClose }: { presets: SavedPreset[]; onC
   return (
     <Dialog onClose={onClose} title="Saved presets" size="lg">
       {presets.length === 0 ? (
-        <EmptyState title="None is saved yet" command={deckCommand("api POST presets name=mine config='{}'")} needs={{ scope: "user" }}>Fill the form, then take Save as preset: it keeps everything but the run's name.</EmptyState>
+        <EmptyState title="None is saved yet" command={deckCommand("api POST presets name=mine config='{}'")} needs={{ scope: "user" }}>
+          Fill the form, then take Save as preset: it keeps everything but the run's name.
+        </EmptyState>
       ) : (
         <table className="table" aria-label="Saved presets">
           <tbody>

@@ -18,7 +18,9 @@ type Props = {
 /** Where the screen is small, the state stands below the name and only two numbers beside it. */
 const widthOf = (id: string) => (["name", "step", "return"].includes(id) ? "" : "wide-only");
 
-function SortHead({ column, sort, onSort }: { column: { id: string; label: string; sort?: Column["sort"]; title?: string; isNumber?: boolean }; sort: Sort; onSort: (sort: Sort) => void }) {
+type HeadProps = Pick<Props, "sort" | "onSort"> & { column: Omit<Column, "isShown" | "cell"> };
+
+function SortHead({ column, sort, onSort }: HeadProps) {
   const isMine = column.sort !== undefined && sort.replace("-", "") === column.sort;
   const isDown = sort.startsWith("-");
   return (

@@ -16,7 +16,15 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
           onKeep(name);
         }}
       >
-        <TextInput label="Name" description="Filter, order and columns, on this browser. One of the same name is replaced." required maxLength={60} data-autofocus value={name} onChange={(event) => setName(event.currentTarget.value)} />
+        <TextInput
+          label="Name"
+          description="Filter, order and columns, on this browser. One of the same name is replaced."
+          required
+          maxLength={60}
+          data-autofocus
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
         <Group justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>Cancel</Button>
           <Button type="submit" disabled={!name.trim()}>Keep</Button>
@@ -44,7 +52,13 @@ export function Views({ look, onLook }: { look: Looked; onLook: (look: Looked) =
           {views.map((view) => (
             <div key={view.name} className={css.view}>
               <Menu.Item onClick={() => onLook(view.look)}>{visible(view.name)}</Menu.Item>
-              <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Forget the view ${view.name}`} onClick={() => change(views.filter(({ name }) => name !== view.name))}>
+              <ActionIcon
+                variant="subtle"
+                color="gray"
+                size="sm"
+                aria-label={`Forget the view ${view.name}`}
+                onClick={() => change(views.filter(({ name }) => name !== view.name))}
+              >
                 <X size={14} aria-hidden="true" />
               </ActionIcon>
             </div>

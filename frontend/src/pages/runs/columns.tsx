@@ -26,7 +26,14 @@ const known = (value: number | null | undefined) => value !== null && value !== 
 
 export const COLUMNS: Column[] = [
   { id: "state", label: "State", sort: "changed", isShown: true, cell: (run) => <RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /> },
-  { id: "env", label: "Environment", isShown: true, cell: (run) => <span className="soft anywhere two-lines" title={visible(environmentOf(run))}>{visible(environmentOf(run))}</span> },
+  {
+    id: "env",
+    label: "Environment",
+    isShown: true,
+    cell: (run) => (
+      <span className="soft anywhere two-lines" title={visible(environmentOf(run))}>{visible(environmentOf(run))}</span>
+    ),
+  },
   {
     id: "tags",
     label: "Tags",
@@ -47,12 +54,29 @@ export const COLUMNS: Column[] = [
   { id: "trend", label: "Trend", title: "The same over time", isShown: true, cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} /> },
   { id: "queue", label: "Queue", title: "Sequences or fragments that wait for a trainer", isNumber: true, isShown: true, cell: (run) => count(run.queued) },
   {
-    id: "rate", label: "Rate", title: "Groups, or fragments of a fleet run, that came in a second, as measured last: within the last minute, or 0 at rest", sort: "rate", isNumber: true, isShown: false,
-    cell: (run) => <>{number(run.accepted_per_second)}{known(run.accepted_per_second) && <span className="faint"> {run.kind === "fleet" ? "fragments/s" : "groups/s"}</span>}{known(run.accepted_per_second) && measured(run)}</>,
+    id: "rate",
+    label: "Rate",
+    title: "Groups, or fragments of a fleet run, that came in a second, as measured last: within the last minute, or 0 at rest",
+    sort: "rate",
+    isNumber: true,
+    isShown: false,
+    cell: (run) => (
+      <>
+        {number(run.accepted_per_second)}
+        {known(run.accepted_per_second) && <span className="faint"> {run.kind === "fleet" ? "fragments/s" : "groups/s"}</span>}
+        {known(run.accepted_per_second) && measured(run)}
+      </>
+    ),
   },
   {
     id: "staleness", label: "Staleness p50", title: "Median of what was served last, in policy versions behind", sort: "staleness", isNumber: true, isShown: false,
-    cell: (run) => <>{number(run.staleness_p50)}{known(run.staleness_p50) && <span className="faint"> {run.staleness_p50 === 1 ? "version" : "versions"}</span>}{known(run.staleness_p50) && measured(run)}</>,
+    cell: (run) => (
+      <>
+        {number(run.staleness_p50)}
+        {known(run.staleness_p50) && <span className="faint"> {run.staleness_p50 === 1 ? "version" : "versions"}</span>}
+        {known(run.staleness_p50) && measured(run)}
+      </>
+    ),
   },
   { id: "workers", label: "Workers", isNumber: true, isShown: false, cell: (run) => number(run.workers) },
   { id: "kind", label: "Kind", isShown: false, cell: (run) => run.kind },

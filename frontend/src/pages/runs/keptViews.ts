@@ -25,7 +25,17 @@ export function parsed(kept: string | null): View[] {
     const { name, look } = (each ?? {}) as { name?: unknown; look?: Record<string, unknown> };
     if (!isText(name) || !name || typeof look !== "object" || look === null) return [];
     const { q, sort, cols, dense } = look;
-    return [{ name, look: { q: isText(q) ? q : undefined, sort: isText(sort) ? (sort as Sort) : undefined, cols: isText(cols) ? cols : undefined, dense: dense === true || undefined } }];
+    return [
+      {
+        name,
+        look: {
+          q: isText(q) ? q : undefined,
+          sort: isText(sort) ? (sort as Sort) : undefined,
+          cols: isText(cols) ? cols : undefined,
+          dense: dense === true || undefined,
+        },
+      },
+    ];
   });
 }
 

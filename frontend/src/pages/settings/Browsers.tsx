@@ -57,7 +57,13 @@ export function Browsers() {
   return (
     <Panel
       title="Signed in on"
-      aside={others.length > 1 && <Button size="compact-sm" variant="default" onClick={() => setEnding({ id: null, name: "every browser but this one" })}>Sign out everywhere else</Button>}
+      aside={
+        others.length > 1 && (
+          <Button size="compact-sm" variant="default" onClick={() => setEnding({ id: null, name: "every browser but this one" })}>
+            Sign out everywhere else
+          </Button>
+        )
+      }
     >
       {error && <ErrorState title="The sessions cannot be shown" error={error} />}
       {!data && !error && <Skeletons heights={[60]} />}

@@ -19,6 +19,7 @@ const signed = ({ channel, is_signed }: Webhook): string => (channel === "email"
 
 function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const test = useWebhookTest();
+  const signing = webhook.is_signed ? ", signed like a real one" : ", unsigned like every one of this deck: no secret is set";
   return (
     <ReasonDialog
       title={`Send a test to ${visible(webhook.target)}?`}
@@ -29,8 +30,8 @@ function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
       onClose={onClose}
     >
       <p className={css.line}>
-        It gets one made-up alert{webhook.channel === "webhook" && (webhook.is_signed ? ", signed like a real one" : ", unsigned like every one of this deck: no secret is set")}, whose text says
-        that it is a test. It is sent once and not repeated.
+        It gets one made-up alert{webhook.channel === "webhook" && signing}, whose text says that it is a test. It is sent
+        once and not repeated.
       </p>
     </ReasonDialog>
   );

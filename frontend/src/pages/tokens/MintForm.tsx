@@ -69,7 +69,15 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
           }}
         >
           <Stack>
-            <TextInput label="Name" description="Who or what shows it." required data-autofocus value={name} error={wrong("name")} onChange={(event) => setName(event.currentTarget.value)} />
+            <TextInput
+              label="Name"
+              description="Who or what shows it."
+              required
+              data-autofocus
+              value={name}
+              error={wrong("name")}
+              onChange={(event) => setName(event.currentTarget.value)}
+            />
             <Checkbox.Group label="Scopes" value={scopes} onChange={setScopes} error={wrong("scopes")}>
               <Stack gap={6} mt={6}>
                 {SCOPES.map(({ scope, does }) => (
@@ -78,7 +86,14 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
               </Stack>
             </Checkbox.Group>
             <TextInput label="Run" description="Good for this run alone; empty for all." value={run} error={wrong("run")} onChange={(event) => setRun(event.currentTarget.value)} />
-            <TextInput label="Addresses" description="Good from these alone: addresses or networks such as 10.0.0.0/8; empty for all." spellCheck={false} value={networks} error={wrong("networks")} onChange={(event) => setNetworks(event.currentTarget.value)} />
+            <TextInput
+              label="Addresses"
+              description="Good from these alone: addresses or networks such as 10.0.0.0/8; empty for all."
+              spellCheck={false}
+              value={networks}
+              error={wrong("networks")}
+              onChange={(event) => setNetworks(event.currentTarget.value)}
+            />
             <Select label="Good for" data={LIVES} value={life} allowDeselect={false} onChange={(value) => setLife(value ?? "")} />
             {mint.isError && fields.length === 0 && <ErrorState title="The token was not created" error={mint.error} />}
             <Group justify="flex-end">

@@ -68,7 +68,13 @@ export function TokensPage() {
               {tokens.isPending && <Skeletons heights={[120]} />}
               {tokens.isError && <ErrorState title="The tokens cannot be shown" error={tokens.error} />}
               {tokens.data?.length === 0 && (
-                <EmptyState title="No tokens yet" command={deckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")} needs={{ scope: "admin" }}>A trainer or an environment on another machine shows one with each request.</EmptyState>
+                <EmptyState
+                  title="No tokens yet"
+                  command={deckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
+                  needs={{ scope: "admin" }}
+                >
+                  A trainer or an environment on another machine shows one with each request.
+                </EmptyState>
               )}
               {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
             </Panel>

@@ -54,10 +54,24 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
           <FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
           <span className="spacer" />
           <Button.Group>
-            <Button size="compact-sm" variant="default" disabled={before === null} onClick={() => open(before)} leftSection={<ChevronLeft size={14} />} rightSection={<Kbd size="xs" className="wide-only">[</Kbd>}>
+            <Button
+              size="compact-sm"
+              variant="default"
+              disabled={before === null}
+              onClick={() => open(before)}
+              leftSection={<ChevronLeft size={14} />}
+              rightSection={<Kbd size="xs" className="wide-only">[</Kbd>}
+            >
               Before in its slot
             </Button>
-            <Button size="compact-sm" variant="default" disabled={after === null} onClick={() => open(after)} leftSection={<ChevronRight size={14} />} rightSection={<Kbd size="xs" className="wide-only">]</Kbd>}>
+            <Button
+              size="compact-sm"
+              variant="default"
+              disabled={after === null}
+              onClick={() => open(after)}
+              leftSection={<ChevronRight size={14} />}
+              rightSection={<Kbd size="xs" className="wide-only">]</Kbd>}
+            >
               After
             </Button>
           </Button.Group>
@@ -76,8 +90,24 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
             note={`${number(content.steps)}${step === undefined ? "" : `, at ${number(step)}`}`}
             aside={
               <Button.Group>
-                <Button size="compact-sm" variant="default" disabled={end(-1) === null} onClick={() => choose(end(-1))} rightSection={<Kbd size="xs" className="wide-only">p</Kbd>}>Previous end</Button>
-                <Button size="compact-sm" variant="default" disabled={end(1) === null} onClick={() => choose(end(1))} rightSection={<Kbd size="xs" className="wide-only">n</Kbd>}>Next end</Button>
+                <Button
+                  size="compact-sm"
+                  variant="default"
+                  disabled={end(-1) === null}
+                  onClick={() => choose(end(-1))}
+                  rightSection={<Kbd size="xs" className="wide-only">p</Kbd>}
+                >
+                  Previous end
+                </Button>
+                <Button
+                  size="compact-sm"
+                  variant="default"
+                  disabled={end(1) === null}
+                  onClick={() => choose(end(1))}
+                  rightSection={<Kbd size="xs" className="wide-only">n</Kbd>}
+                >
+                  Next end
+                </Button>
               </Button.Group>
             }
           >

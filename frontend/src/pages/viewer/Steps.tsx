@@ -24,7 +24,15 @@ const COLUMNS = [
 function Row({ window, step, isChosen }: { window: StepWindow | undefined; step: number; isChosen: boolean }) {
   const found = stepOf(window, step);
   return (
-    <div role="row" aria-rowindex={step + 2} className={styles.row} data-step={step} data-padding={found?.isPadding || undefined} data-ends={/terminated|truncated/.test(found?.mark ?? "") || undefined} aria-current={isChosen ? "true" : undefined}>
+    <div
+      role="row"
+      aria-rowindex={step + 2}
+      className={styles.row}
+      data-step={step}
+      data-padding={found?.isPadding || undefined}
+      data-ends={/terminated|truncated/.test(found?.mark ?? "") || undefined}
+      aria-current={isChosen ? "true" : undefined}
+    >
       <span role="rowheader" className={styles.num}>{step}</span>
       <span role="cell" className={styles.clip} title={found?.action}>{found?.action ?? "…"}</span>
       <span role="cell" className={styles.num}>{number(found?.reward)}</span>

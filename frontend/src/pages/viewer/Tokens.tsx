@@ -91,10 +91,22 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
         <ChannelPicker channel={channel} onChannel={onChannel} />
         <span className="spacer" />
         <Button.Group>
-          <Button size="compact-sm" variant="default" disabled={sequence.surprises.length === 0} onClick={() => surprise(-1)} rightSection={<Kbd size="xs" className="wide-only">p</Kbd>}>
+          <Button
+            size="compact-sm"
+            variant="default"
+            disabled={sequence.surprises.length === 0}
+            onClick={() => surprise(-1)}
+            rightSection={<Kbd size="xs" className="wide-only">p</Kbd>}
+          >
             Previous surprise
           </Button>
-          <Button size="compact-sm" variant="default" disabled={sequence.surprises.length === 0} onClick={() => surprise(1)} rightSection={<Kbd size="xs" className="wide-only">n</Kbd>}>
+          <Button
+            size="compact-sm"
+            variant="default"
+            disabled={sequence.surprises.length === 0}
+            onClick={() => surprise(1)}
+            rightSection={<Kbd size="xs" className="wide-only">n</Kbd>}
+          >
             Next of {number(sequence.surprises.length)}
           </Button>
         </Button.Group>
@@ -143,7 +155,12 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
           })}
         </div>
       </div>
-      <TokenCard place={shown} total={sequence.tokens} window={shown === null ? undefined : windowAt(shown)} link={selected !== null && shown === selected ? location.href : undefined} />
+      <TokenCard
+        place={shown}
+        total={sequence.tokens}
+        window={shown === null ? undefined : windowAt(shown)}
+        link={selected !== null && shown === selected ? location.href : undefined}
+      />
     </>
   );
 }

@@ -89,18 +89,48 @@ function Viewer({ name, detail, sequences, error }: Props) {
           <Flags flags={group.flags} />
           <span className="spacer" />
           <Button.Group>
-            <Button size="compact-sm" variant="default" disabled={neighbours.before === undefined} onClick={() => open(neighbours.before)} leftSection={<ChevronUp size={14} />} rightSection={<Kbd size="xs" className="wide-only">k</Kbd>}>
+            <Button
+              size="compact-sm"
+              variant="default"
+              disabled={neighbours.before === undefined}
+              onClick={() => open(neighbours.before)}
+              leftSection={<ChevronUp size={14} />}
+              rightSection={<Kbd size="xs" className="wide-only">k</Kbd>}
+            >
               Previous
             </Button>
-            <Button size="compact-sm" variant="default" disabled={neighbours.after === undefined} onClick={() => open(neighbours.after)} leftSection={<ChevronDown size={14} />} rightSection={<Kbd size="xs" className="wide-only">j</Kbd>}>
+            <Button
+              size="compact-sm"
+              variant="default"
+              disabled={neighbours.after === undefined}
+              onClick={() => open(neighbours.after)}
+              leftSection={<ChevronDown size={14} />}
+              rightSection={<Kbd size="xs" className="wide-only">j</Kbd>}
+            >
               Next
             </Button>
           </Button.Group>
-          <Button component="a" href={contentUrl(name, group.id)} download size="compact-sm" variant="default" disabled={!group.has_bytes} aria-disabled={!group.has_bytes || undefined} leftSection={<Download size={14} />} rightSection={<Kbd size="xs" className="wide-only">x</Kbd>}>
+          <Button
+            component="a"
+            href={contentUrl(name, group.id)}
+            download
+            size="compact-sm"
+            variant="default"
+            disabled={!group.has_bytes}
+            aria-disabled={!group.has_bytes || undefined}
+            leftSection={<Download size={14} />}
+            rightSection={<Kbd size="xs" className="wide-only">x</Kbd>}
+          >
             Export
           </Button>
           {mayOperate && (group.state === "queued" || group.state === "waiting") && (
-            <Button size="compact-sm" variant="default" title="Takes it out of the queue for good: nobody trains on it." leftSection={<Trash2 size={14} />} onClick={() => setDiscarding(true)}>
+            <Button
+              size="compact-sm"
+              variant="default"
+              title="Takes it out of the queue for good: nobody trains on it."
+              leftSection={<Trash2 size={14} />}
+              onClick={() => setDiscarding(true)}
+            >
               Discard…
             </Button>
           )}
@@ -142,7 +172,16 @@ function Viewer({ name, detail, sequences, error }: Props) {
           />
         )}
         {sequences && view === "diff" && (
-          <GroupDiff run={name} group={group.id} list={sequences} channel={channel} onChannel={(color) => change({ color })} onOpen={(seq, token) => change({ view: "tokens", seq, token })} look={search} onLook={change} />
+          <GroupDiff
+            run={name}
+            group={group.id}
+            list={sequences}
+            channel={channel}
+            onChannel={(color) => change({ color })}
+            onOpen={(seq, token) => change({ view: "tokens", seq, token })}
+            look={search}
+            onLook={change}
+          />
         )}
         {sequences && view === "timeline" && <Timeline detail={detail} sequences={sequences.results} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />}
         {sequences && view === "raw" && <Raw run={name} group={group.id} list={sequences} sizeBytes={group.size_bytes} />}

@@ -33,8 +33,17 @@ export function momentsOf(detail: GroupDetail, sequences: SequenceSummary[]): Mo
   const made = madeIn(sequences);
   const found: Moment[] = [];
   if (version) found.push({ what: "Weights published", at: version.published_at, note: `version ${version.epoch}.${version.step}`, tone: "past" });
-  if (made) found.push({ what: "Generation began", at: iso(made.start), note: "as its environment tells", tone: "past" }, { what: "Last part made", at: iso(made.end), note: "", tone: "past" });
-  found.push({ what: "Pushed and stored", at: group.received_at, note: group.has_bytes ? `by ${group.producer || "somebody unnamed"}` : `dropped at once: ${group.drop_reason.replaceAll("_", " ")}`, tone: group.has_bytes ? "past" : "bad" });
+  if (made)
+    found.push(
+      { what: "Generation began", at: iso(made.start), note: "as its environment tells", tone: "past" },
+      { what: "Last part made", at: iso(made.end), note: "", tone: "past" },
+    );
+  found.push({
+    what: "Pushed and stored",
+    at: group.received_at,
+    note: group.has_bytes ? `by ${group.producer || "somebody unnamed"}` : `dropped at once: ${group.drop_reason.replaceAll("_", " ")}`,
+    tone: group.has_bytes ? "past" : "bad",
+  });
   if (batch) {
     const again = batch.lapses > 0 ? `; ${batch.lapses} earlier ${batch.lapses > 1 ? "leases" : "lease"} ran out` : "";
     found.push({ what: `Leased${batch.trainer ? ` to ${batch.trainer}` : ""}`, at: batch.leased_at, note: `batch ${batch.step}${again}`, tone: "past" });
@@ -66,7 +75,12 @@ export function stretchesOf(detail: GroupDetail, sequences: SequenceSummary[], n
   } else {
     const isOpen = batch.settled_at === null;
     found.push({ name: "in the queue", from: received, to: ms(batch.leased_at) });
-    found.push({ name: batch.state === "returned" || batch.state === "quarantined" ? "left alone" : "with its trainer", from: ms(batch.leased_at), to: batch.settled_at ? ms(batch.settled_at) : now, isOpen });
+    found.push({
+      name: batch.state === "returned" || batch.state === "quarantined" ? "left alone" : "with its trainer",
+      from: ms(batch.leased_at),
+      to: batch.settled_at ? ms(batch.settled_at) : now,
+      isOpen,
+    });
   }
   return found.filter(({ from, to }) => to > from);
 }

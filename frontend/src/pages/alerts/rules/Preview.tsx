@@ -95,7 +95,8 @@ export function Preview({ draft, isReady, onLevel }: Props) {
           <Told told={told} words={data.words} threshold={draft.threshold} onLevel={onLevel} />
           <p className="faint tiny">
             {isCompared(draft.comparator) && "Click the chart at a height to take it as the threshold. "}
-            {data.measured > 1 && `${number(data.measured)} of ${number(data.runs)} such runs have this metric${data.measured > results.length ? `, the newest ${results.length} are here` : ""}.`}
+            {data.measured > 1 &&
+              `${number(data.measured)} of ${number(data.runs)} such runs have this metric${data.measured > results.length ? `, the newest ${results.length} are here` : ""}.`}
           </p>
         </div>
       )}

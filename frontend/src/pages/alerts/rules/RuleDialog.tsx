@@ -58,9 +58,22 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
       >
         <div className={css.dialog}>
           <RuleFields form={form} said={isTried ? { ...problems, ...said } : said} change={change} />
-          <Preview draft={draftOf(isReady ? (Object.keys(problemsOf(settled)).length === 0 ? settled : form) : form)} isReady={isReady} onLevel={(level) => change({ threshold: levelWord(level) })} />
+          <Preview
+            draft={draftOf(isReady ? (Object.keys(problemsOf(settled)).length === 0 ? settled : form) : form)}
+            isReady={isReady}
+            onLevel={(level) => change({ threshold: levelWord(level) })}
+          />
         </div>
-        <Textarea mt="md" label="Reason" description="Kept with your name in the audit." autosize minRows={1} maxLength={2000} value={reason} onChange={(event) => setReason(event.currentTarget.value)} />
+        <Textarea
+          mt="md"
+          label="Reason"
+          description="Kept with your name in the audit."
+          autosize
+          minRows={1}
+          maxLength={2000}
+          value={reason}
+          onChange={(event) => setReason(event.currentTarget.value)}
+        />
         {rest && <ErrorState title="The rule was not kept" error={rest} />}
         <Group justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>Cancel</Button>

@@ -25,16 +25,52 @@ type Props = { form: RuleForm; said: Said; change: (more: Partial<RuleForm>) => 
 function What({ form, said, change }: Props) {
   return (
     <>
-      <TextInput label="Metric" placeholder="train/loss, rolldeck/queue/depth …" required spellCheck={false} value={form.metric} error={said.metric} onChange={(event) => change({ metric: event.currentTarget.value })} />
+      <TextInput
+        label="Metric"
+        placeholder="train/loss, rolldeck/queue/depth …"
+        required
+        spellCheck={false}
+        value={form.metric}
+        error={said.metric}
+        onChange={(event) => change({ metric: event.currentTarget.value })}
+      />
       <div className={css.row}>
-        <Select label="When it" allowDeselect={false} data={COMPARATOR_OPTIONS} value={form.comparator} error={said.comparator} onChange={(value) => value && change(compared(form, value as Comparator))} />
+        <Select
+          label="When it"
+          allowDeselect={false}
+          data={COMPARATOR_OPTIONS}
+          value={form.comparator}
+          error={said.comparator}
+          onChange={(value) => value && change(compared(form, value as Comparator))}
+        />
         {isCompared(form.comparator) && (
-          <TextInput label="Threshold" required inputMode="decimal" value={form.threshold} error={said.threshold} onChange={(event) => change({ threshold: event.currentTarget.value })} />
+          <TextInput
+            label="Threshold"
+            required
+            inputMode="decimal"
+            value={form.threshold}
+            error={said.threshold}
+            onChange={(event) => change({ threshold: event.currentTarget.value })}
+          />
         )}
       </div>
       <div className={css.row}>
-        <TextInput label="For" description={form.comparator === "no_data" ? "How long nothing comes" : "0: one sample is enough"} inputMode="numeric" value={form.wait} error={said.for_seconds} onChange={(event) => change({ wait: event.currentTarget.value })} />
-        <Select label="Unit" description="of that time" allowDeselect={false} data={UNIT_OPTIONS} value={form.unit} onChange={(value) => value && change({ unit: value as Unit })} />
+        <TextInput
+          label="For"
+          description={form.comparator === "no_data" ? "How long nothing comes" : "0: one sample is enough"}
+          inputMode="numeric"
+          value={form.wait}
+          error={said.for_seconds}
+          onChange={(event) => change({ wait: event.currentTarget.value })}
+        />
+        <Select
+          label="Unit"
+          description="of that time"
+          allowDeselect={false}
+          data={UNIT_OPTIONS}
+          value={form.unit}
+          onChange={(value) => value && change({ unit: value as Unit })}
+        />
       </div>
     </>
   );
@@ -49,13 +85,45 @@ export function RuleFields({ form, said, change }: Props) {
       {form.scope === "run" ? (
         <TextInput label="Run" required spellCheck={false} value={form.run} error={said.run} onChange={(event) => change({ run: event.currentTarget.value })} />
       ) : (
-        <TextInput label="Filter" description="As the list of runs is asked; empty: all runs." placeholder="tag:ablation kind:language" spellCheck={false} value={form.filter} error={said.filter} onChange={(event) => change({ filter: event.currentTarget.value })} />
+        <TextInput
+          label="Filter"
+          description="As the list of runs is asked; empty: all runs."
+          placeholder="tag:ablation kind:language"
+          spellCheck={false}
+          value={form.filter}
+          error={said.filter}
+          onChange={(event) => change({ filter: event.currentTarget.value })}
+        />
       )}
       <div className={css.row}>
-        <TextInput label="Name" description="The title of its alerts" required maxLength={80} value={form.name} error={said.name} onChange={(event) => change({ name: event.currentTarget.value })} />
-        <Select label="Severity" description="How much it matters" allowDeselect={false} data={SEVERITIES} value={form.severity} onChange={(value) => value && change({ severity: value as RuleForm["severity"] })} />
+        <TextInput
+          label="Name"
+          description="The title of its alerts"
+          required
+          maxLength={80}
+          value={form.name}
+          error={said.name}
+          onChange={(event) => change({ name: event.currentTarget.value })}
+        />
+        <Select
+          label="Severity"
+          description="How much it matters"
+          allowDeselect={false}
+          data={SEVERITIES}
+          value={form.severity}
+          onChange={(value) => value && change({ severity: value as RuleForm["severity"] })}
+        />
       </div>
-      <Textarea label="What to do" description="Stands on the alert, for whoever is woken by it." autosize minRows={2} maxLength={4000} value={form.runbook} error={said.runbook} onChange={(event) => change({ runbook: event.currentTarget.value })} />
+      <Textarea
+        label="What to do"
+        description="Stands on the alert, for whoever is woken by it."
+        autosize
+        minRows={2}
+        maxLength={4000}
+        value={form.runbook}
+        error={said.runbook}
+        onChange={(event) => change({ runbook: event.currentTarget.value })}
+      />
       <Checkbox label="Watch it" checked={form.isEnabled} onChange={(event) => change({ isEnabled: event.currentTarget.checked })} />
     </div>
   );

@@ -45,7 +45,15 @@ function Line({ rule, mayOperate, onEdit, onDeed }: { rule: AlertRule; mayOperat
       <td className={`num ${css.deeds}`}>
         <Menu position="bottom-end">
           <Menu.Target>
-            <Button size="compact-sm" variant="default" disabled={!mayOperate} aria-label={`Do something with ${visible(rule.name)}`} title={mayOperate ? undefined : TAKES_OPERATOR}>Do…</Button>
+            <Button
+              size="compact-sm"
+              variant="default"
+              disabled={!mayOperate}
+              aria-label={`Do something with ${visible(rule.name)}`}
+              title={mayOperate ? undefined : TAKES_OPERATOR}
+            >
+              Do…
+            </Button>
           </Menu.Target>
           <Menu.Dropdown>
             <Menu.Item onClick={onEdit}>Change…</Menu.Item>
@@ -75,7 +83,15 @@ function SwitchRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
 function DeleteRule({ rule, onClose }: { rule: AlertRule; onClose: () => void }) {
   const remove = useDeleteRule(rule.id);
   return (
-    <ReasonDialog title={`Delete ${visible(rule.name)}?`} submit="Delete it" destroys asking={remove} refused="It was not deleted" onClose={onClose} onSubmit={(reason) => remove.mutate(reason, { onSuccess: onClose })}>
+    <ReasonDialog
+      title={`Delete ${visible(rule.name)}?`}
+      submit="Delete it"
+      destroys
+      asking={remove}
+      refused="It was not deleted"
+      onClose={onClose}
+      onSubmit={(reason) => remove.mutate(reason, { onSuccess: onClose })}
+    >
       <p>The rule and its silences are gone, and its alerts are over within seconds. The audit keeps what it was.</p>
     </ReasonDialog>
   );
@@ -98,7 +114,11 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
       {error && <ErrorState title="The rules cannot be shown" error={error} />}
       {isPending && <Skeletons heights={[160]} />}
       {data && rules.length === 0 && (
-        <EmptyState title="No rule yet" command={deckCommand('api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60')} needs={{ scope: "user" }}>
+        <EmptyState
+          title="No rule yet"
+          command={deckCommand('api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60')}
+          needs={{ scope: "user" }}
+        >
           A rule raises an alert when a metric of a run is too high, too low or not finite for a while. Make one here, or from the menu of any chart in a run's Metrics.
         </EmptyState>
       )}

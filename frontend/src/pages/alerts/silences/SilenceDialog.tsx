@@ -43,12 +43,43 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
         <div className={css.fields}>
           <Select label="Alerts of the kind" searchable allowDeselect={false} data={KIND_OPTIONS} value={kind} onChange={(value) => value && setKind(value as AlertKind)} />
           {kind === "rule" && (
-            <Select label="Rule" allowDeselect={false} data={[{ value: ANY_RULE, label: "every rule" }, ...rules.map(({ id, name }) => ({ value: String(id), label: name }))]} value={rule} onChange={(value) => value && setRule(value)} />
+            <Select
+              label="Rule"
+              allowDeselect={false}
+              data={[{ value: ANY_RULE, label: "every rule" }, ...rules.map(({ id, name }) => ({ value: String(id), label: name }))]}
+              value={rule}
+              onChange={(value) => value && setRule(value)}
+            />
           )}
-          <TextInput label="In the run" description="Empty: in every run, and of the deck." spellCheck={false} value={run} onChange={(event) => setRun(event.currentTarget.value)} />
+          <TextInput
+            label="In the run"
+            description="Empty: in every run, and of the deck."
+            spellCheck={false}
+            value={run}
+            onChange={(event) => setRun(event.currentTarget.value)}
+          />
           <Select label="For" allowDeselect={false} data={[...LENGTHS]} value={length} onChange={(value) => value && setLength(value)} />
-          {length === "until" && <TextInput type="datetime-local" label="Until" description="By this browser's clock; 30 days at most." required value={until} onChange={(event) => setUntil(event.currentTarget.value)} />}
-          <Textarea label="Reason" description="Everybody sees it beside the alert; the audit keeps it." required autosize minRows={2} maxLength={2000} data-autofocus value={reason} onChange={(event) => setReason(event.currentTarget.value)} />
+          {length === "until" && (
+            <TextInput
+              type="datetime-local"
+              label="Until"
+              description="By this browser's clock; 30 days at most."
+              required
+              value={until}
+              onChange={(event) => setUntil(event.currentTarget.value)}
+            />
+          )}
+          <Textarea
+            label="Reason"
+            description="Everybody sees it beside the alert; the audit keeps it."
+            required
+            autosize
+            minRows={2}
+            maxLength={2000}
+            data-autofocus
+            value={reason}
+            onChange={(event) => setReason(event.currentTarget.value)}
+          />
         </div>
         {silence.error && <ErrorState title="Nothing was silenced" error={silence.error} />}
         <Group justify="flex-end" mt="lg">

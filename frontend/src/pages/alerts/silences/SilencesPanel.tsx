@@ -42,7 +42,14 @@ function Until({ silence }: { silence: Silence }) {
 function EndSilence({ silence, onClose }: { silence: Silence; onClose: () => void }) {
   const end = useEndSilence(silence.id);
   return (
-    <ReasonDialog title={`End the silence of “${what(silence)}”?`} submit="End it" asking={end} refused="It was not ended" onClose={onClose} onSubmit={(reason) => end.mutate(reason, { onSuccess: onClose })}>
+    <ReasonDialog
+      title={`End the silence of “${what(silence)}”?`}
+      submit="End it"
+      asking={end}
+      refused="It was not ended"
+      onClose={onClose}
+      onSubmit={(reason) => end.mutate(reason, { onSuccess: onClose })}
+    >
       <p>What it covered and still holds is told within seconds.</p>
     </ReasonDialog>
   );
@@ -59,7 +66,16 @@ export function SilencesPanel() {
     <Panel title="Silences" note="seen here, told to nobody" aside={<Button size="compact-sm" disabled={!mayOperate} title={why} onClick={() => setNew(true)}>Silence…</Button>}>
       {error && <ErrorState title="The silences cannot be shown" error={error} />}
       {isPending && <Skeletons heights={[120]} />}
-      {data?.length === 0 && <EmptyState title="Nothing is silenced" command={deckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="the cluster moves"`)} needs={{ scope: "user" }}>Silence what you know of, for as long as you are at it: a kind of alerts or one rule, in one run or in all. Its alerts stay in sight, and webhooks and mailboxes hear nothing.</EmptyState>}
+      {data?.length === 0 && (
+        <EmptyState
+          title="Nothing is silenced"
+          command={deckCommand(`api POST alert-silences kind=fleet_silent until=${inAnHour()} reason="the cluster moves"`)}
+          needs={{ scope: "user" }}
+        >
+          Silence what you know of, for as long as you are at it: a kind of alerts or one rule, in one run or in all. Its alerts stay in sight, and
+          webhooks and mailboxes hear nothing.
+        </EmptyState>
+      )}
       {data && data.length > 0 && (
         <div className="table-scroll">
           <table className="table" aria-label="Silences">
@@ -75,10 +91,30 @@ export function SilencesPanel() {
               {data.map((silence) => (
                 <tr key={silence.id} data-row data-silence-id={silence.id}>
                   <td><Until silence={silence} /></td>
-                  <td className="anywhere">{what(silence)}<div className="small soft">{silence.run ? `in ${silence.run}` : "in every run"}</div><div className="narrow-only small">“{visible(silence.reason)}”</div></td>
-                  <td className="anywhere wide-only">“{visible(silence.reason)}”<div className="small soft">{visible(silence.created_by)}, <Age at={silence.created_at} suffix=" ago" /></div></td>
+                  <td className="anywhere">
+                    {what(silence)}
+                    <div className="small soft">{silence.run ? `in ${silence.run}` : "in every run"}</div>
+                    <div className="narrow-only small">“{visible(silence.reason)}”</div>
+                  </td>
+                  <td className="anywhere wide-only">
+                    “{visible(silence.reason)}”
+                    <div className="small soft">
+                      {visible(silence.created_by)}, <Age at={silence.created_at} suffix=" ago" />
+                    </div>
+                  </td>
                   <td className="num">
-                    {silence.is_lasting && <Button size="compact-sm" variant="default" disabled={!mayOperate} title={why} aria-label={`End the silence of ${what(silence)}`} onClick={() => setEnding(silence)}>End…</Button>}
+                    {silence.is_lasting && (
+                      <Button
+                        size="compact-sm"
+                        variant="default"
+                        disabled={!mayOperate}
+                        title={why}
+                        aria-label={`End the silence of ${what(silence)}`}
+                        onClick={() => setEnding(silence)}
+                      >
+                        End…
+                      </Button>
+                    )}
                   </td>
                 </tr>
               ))}
