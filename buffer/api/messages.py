@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from buffer.wire.queues import EnvironmentMixing
+
 
 class Message(Struct, frozen=True, kw_only=True):
     """Greeting."""
@@ -198,27 +200,6 @@ class BatchRow(Struct, frozen=True, kw_only=True):
     composition: dict[str, int]
     shares: dict[str, float]
     staleness: dict[str, int]
-
-
-class EnvironmentMixing(Struct, frozen=True, kw_only=True):
-    """What one environment may claim of batches, and what it got; sizes count sequences.
-
-    `env_id` is null for groups that were pushed without an environment. `target` is its share by
-    weight, `realised` its share of all batches so far, `debt` what it is owed (negative: it got
-    ahead). `blocks_since`: since when a batch waits for its minimum.
-    """
-
-    env_id: int | None
-    name: str | None
-    connected: bool
-    weight: float
-    minimum: float
-    target: float
-    realised: float
-    sequences: int
-    debt: float
-    queued_sequences: int
-    blocks_since: datetime | None
 
 
 class MixingAnswer(Struct, frozen=True, kw_only=True):

@@ -38,12 +38,11 @@ class MixingView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """Return each environment's target share, realised share and debt."""
         found = _run_of_groups(run)
-        rows = [messages.EnvironmentMixing(**asdict(row)) for row in services.mixing(found.pk)]
         return answer(
             messages.MixingAnswer(
                 batch_size=found.batch_size,
                 dry_deadline_seconds=found.dry_deadline_seconds,
-                environments=rows,
+                environments=services.mixing(found.pk),
             )
         )
 

@@ -60,11 +60,7 @@ class ArrivalsView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """Say how fast each environment pushed within the last minute; those silent are absent."""
         found = arrivals_of(runs_selectors.run_named(run), now=timezone.now())
-        return answer(
-            messages.ArrivalList(
-                results=[messages.EnvironmentArrivals(**asdict(row)) for row in found]
-            )
-        )
+        return answer(messages.ArrivalList(results=found))
 
 
 class BatchItemsView(APIView):
@@ -83,8 +79,4 @@ class BatchItemsView(APIView):
         if found is None:
             raise services.BatchNotFound(f"there is no batch {batch}")
         row, items = found
-        return answer(
-            messages.BatchItems(
-                batch=batch_row(row), items=[messages.BatchItem(**asdict(item)) for item in items]
-            )
-        )
+        return answer(messages.BatchItems(batch=batch_row(row), items=items))

@@ -1,13 +1,13 @@
 """Read what each environment of a run pushed within the last minute, from a few rows."""
 
 from collections import defaultdict
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from django.db import connection
 
 from buffer.selectors.rates import ITEMS_AT_MOST, RATES_WINDOW
+from buffer.wire.queues import EnvironmentArrivals
 from runs.models import Run
 
 # Rows with bytes and rows without (dropped as they came in) have an index each, newest first.
@@ -31,20 +31,7 @@ _FRAGMENTS: Final = _NEWEST.format(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrivals:
-    """What one environment pushed lately."""
-
-    env_id: int | None
-    """Of groups; None where they came without one, and for fragments."""
-    environment: str
-    """Of fragments, by name."""
-    per_second: float
-    """Groups or fragments."""
-    newest_at: datetime
-
-
-def arrivals_of(run: Run, *, now: datetime) -> list[Arrivals]:
+def arrivals_of(run: Run, *, now: datetime) -> list[EnvironmentArrivals]:
     """Return what each environment of a run pushed within the last minute, if anything.
 
     Where more came in than :data:`ITEMS_AT_MOST`, rates are of the shorter time of those.
@@ -62,7 +49,7 @@ def arrivals_of(run: Run, *, now: datetime) -> list[Arrivals]:
         rates[place] += items / max(0.001, window.total_seconds())
         last[place] = max(newest_at, last.get(place, newest_at))
     return [
-        Arrivals(
+        EnvironmentArrivals(
             env_id=env_id,
             environment=environment,
             per_second=rate,

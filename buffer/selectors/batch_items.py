@@ -1,39 +1,17 @@
 """Read what a batch is made of, without its bytes."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from buffer.core.fates import ItemKind
 from buffer.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
+from buffer.wire.queues import BatchItem
 from runs.models import Environment, Run
 
 ITEMS_AT_MOST: Final = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemSeen:
-    """A group or fragment of a batch."""
-
-    id: int
-    position: int
-    environment: str
-    env_id: int | None
-    policy_step: int | None
-    staleness: int | None
-    received_at: datetime
-    size_bytes: int
-    sequences: int
-    tokens: int | None
-    longest_tokens: int | None
-    score_mean: float | None
-    steps: int | None
-    state: str
-    drop_reason: str
-
-
-def batch_and_items(run: Run, batch_id: UUID) -> tuple[Batch, list[ItemSeen]] | None:
+def batch_and_items(run: Run, batch_id: UUID) -> tuple[Batch, list[BatchItem]] | None:
     """Return a batch and its items by position; None if the run has no such batch.
 
     A batch that was taken apart has lost those items that went back to the queue.
@@ -63,9 +41,9 @@ def _behind(batch: Batch, epoch: int, step: int | None) -> int | None:
     return max(0, batch.policy_step - step)
 
 
-def _of_group(row: TrajectoryGroup, batch: Batch, names: dict[int, str]) -> ItemSeen:
+def _of_group(row: TrajectoryGroup, batch: Batch, names: dict[int, str]) -> BatchItem:
     named: Any = names.get(row.env_id) if row.env_id is not None else None
-    return ItemSeen(
+    return BatchItem(
         id=row.pk,
         position=row.position or 0,
         environment=named or "without an environment",
@@ -84,8 +62,8 @@ def _of_group(row: TrajectoryGroup, batch: Batch, names: dict[int, str]) -> Item
     )
 
 
-def _of_fragment(row: FragmentChunk, position: int, batch: Batch) -> ItemSeen:
-    return ItemSeen(
+def _of_fragment(row: FragmentChunk, position: int, batch: Batch) -> BatchItem:
+    return BatchItem(
         id=row.pk,
         position=position,
         environment=row.environment,

@@ -13,6 +13,7 @@ from buffer.core.mixing import NO_ENVIRONMENT
 from buffer.core.pauses import Gate, staleness_gate, tolerance_gate
 from buffer.models import Batch
 from buffer.selectors.admission import holdings, kind_of
+from buffer.wire.queues import EnvironmentQueueRow, LimitSetter
 from runs.models import Environment, Run, RunEvent
 
 DRAIN_WINDOW: Final = timedelta(minutes=2)
@@ -35,45 +36,17 @@ _OLDEST_FRAGMENTS: Final = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setter:
-    """Who made the limit what it is."""
-
-    actor: str
-    at: datetime
-    reason: str
-    was_created_so: bool
-    """Nobody has changed it since the run was created."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentQueue:
-    """What waits of one environment; sizes count items and sequences as named."""
-
-    env_id: int | None
-    name: str
-    queued: int
-    queued_sequences: int
-    waiting: int
-    waiting_sizes: dict[int, int]
-    """Groups that wait for others, by how many sequences each has."""
-    group_size: int | None
-    """Sequences to which those have to add up; None for fragments."""
-    oldest_at: datetime | None
-    waiting_since: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
     """The queue of a run, and why its producers wait if they do."""
 
     depth: selectors.QueueDepth
     gates: list[Gate]
     since: datetime | None
-    set_by: Setter | None
+    set_by: LimitSetter | None
     trained_per_second: float | None
     """Sequences (or fragments) handed out in the last two minutes; None without a batch."""
     resumes_in_seconds: float | None
-    environments: list[EnvironmentQueue]
+    environments: list[EnvironmentQueueRow]
 
 
 def queue_state(run: Run, *, now: datetime) -> QueueState:
@@ -117,7 +90,7 @@ def _gates(run: Run, depth: selectors.QueueDepth) -> list[Gate]:
     return gates
 
 
-def _setter(run: Run) -> Setter | None:
+def _setter(run: Run) -> LimitSetter | None:
     changed = RunEvent.objects.filter(
         run=run,
         kind="settings_changed",
@@ -127,7 +100,9 @@ def _setter(run: Run) -> Setter | None:
     found = event or RunEvent.objects.filter(run=run, kind="created").order_by("id").first()
     if found is None:
         return None
-    return Setter(actor=found.actor, at=found.at, reason=found.reason, was_created_so=event is None)
+    return LimitSetter(
+        actor=found.actor, at=found.at, reason=found.reason, was_created_so=event is None
+    )
 
 
 def _trained_per_second(run_id: int, *, now: datetime) -> float | None:
@@ -143,7 +118,7 @@ def _trained_per_second(run_id: int, *, now: datetime) -> float | None:
     return sum(sequences for _, sequences in taken) / max(1.0, (now - began).total_seconds())
 
 
-def _environments(run: Run) -> list[EnvironmentQueue]:
+def _environments(run: Run) -> list[EnvironmentQueueRow]:
     kind = kind_of(run)
     queued: Counter[tuple[int, str]] = Counter()
     sequences: Counter[tuple[int, str]] = Counter()
@@ -167,7 +142,7 @@ def _environments(run: Run) -> list[EnvironmentQueue]:
             continue
         name, group_size = registered.get(env_id, ("without an environment", None))
         found.append(
-            EnvironmentQueue(
+            EnvironmentQueueRow(
                 env_id=None if env_id == NO_ENVIRONMENT else env_id,
                 name=environment or name,
                 queued=queued[env_id, environment],

@@ -16,6 +16,7 @@ from buffer.services.expiry import drop_useless
 from buffer.services.group_batches import by_name
 from buffer.services.locks import lock_run
 from buffer.services.planning import group_ids, plan_next, read_queues
+from buffer.wire.queues import EnvironmentMixing
 from runs.models import Environment, Run
 
 UNREGISTERED: Final = "unregistered"
@@ -56,23 +57,6 @@ class Preview:
     composition: dict[str, int] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
     groups: GroupsSeen = field(default_factory=GroupsSeen)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mixing:
-    """One environment's claims and what it got; sizes count sequences."""
-
-    env_id: int | None
-    name: str | None
-    connected: bool
-    weight: float
-    minimum: float
-    target: float
-    realised: float
-    sequences: int
-    debt: float
-    queued_sequences: int
-    blocks_since: datetime | None
 
 
 @transaction.atomic
@@ -149,7 +133,7 @@ def _about(which: str, values: list[Any]) -> GroupsSeen:
     )
 
 
-def mixing(run_id: int) -> list[Mixing]:
+def mixing(run_id: int) -> list[EnvironmentMixing]:
     """Return every environment that takes part in a run's batches or ever did, by `env_id`."""
     queues = {queue.env_id: queue for queue in read_queues(run_id)}
     shares = {share.env_id: share for share in MixingShare.objects.filter(run_id=run_id)}
@@ -178,8 +162,8 @@ def _row(
     *,
     target: float,
     total: int,
-) -> Mixing:
-    return Mixing(
+) -> EnvironmentMixing:
+    return EnvironmentMixing(
         env_id=None if queue.env_id == NO_ENVIRONMENT else queue.env_id,
         name=environment.wandb_name if environment else None,
         connected=queue.connected,
