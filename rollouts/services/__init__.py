@@ -1,11 +1,7 @@
 """Change what the platform remembers about fleets."""
 
 from rollouts.services.cluster_looks import note_cluster
-from rollouts.services.evaluation_requests import (
-    NothingToEvaluate,
-    forget_outcomes,
-    request_evaluations,
-)
+from rollouts.services.evaluation_requests import NothingToEvaluate, request_evaluations
 from rollouts.services.evaluations import (
     EvaluationLeaseLost,
     EvaluationNotFound,
@@ -35,6 +31,7 @@ from rollouts.services.metrics import (
     record_metrics,
 )
 from rollouts.services.orphans import end_orphans
+from rollouts.services.outcome_retention import forget_outcomes
 from rollouts.services.reconciliation import reconcile
 from rollouts.services.recordings import (
     InvalidRecording,

@@ -1,17 +1,15 @@
-"""Have lessons evaluated because a person asks, and forget what was told long ago."""
+"""Have lessons evaluated because a person asks."""
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models import Max
 
 from rollouts.core.curriculum import LessonStatus
-from rollouts.models import Curriculum, Evaluation, Lesson, LessonOutcome
+from rollouts.models import Lesson
 from rollouts.selectors.curricula import curriculum_of
-from rollouts.services.evaluations import LessonNotFound
+from rollouts.services.evaluations import LessonNotFound, open_evaluations
 from rollouts.services.lesson_rows import begin
 from runs.core.lifecycle import RunStatus
 from runs.core.versions import NO_POLICY_STEP
@@ -19,8 +17,6 @@ from runs.live import announce
 from runs.models import Run
 from runs.services.events import record_event
 
-TOLD_AGAIN_WITHIN: Final = timedelta(hours=1)
-"""Outcomes are kept so long in any case: one that is told again must not count twice."""
 _EVALUATES: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
 
 
@@ -65,7 +61,7 @@ def request_evaluations(
     chosen = (
         found.filter(name__in=lessons) if lessons else found.exclude(status=LessonStatus.LOCKED)
     )
-    _open(row, run, chosen.values_list("name", "position"), now=now)
+    open_evaluations(row, run, chosen.values_list("name", "position"), now=now)
     names = sorted(lessons) or ["all unlocked lessons"]
     record_event(
         run_id=run_id,
@@ -78,41 +74,3 @@ def request_evaluations(
     )
     announce(run_id, "curriculum")
     return row.round
-
-
-def _open(
-    row: Curriculum, run: Run, lessons: Collection[tuple[str, int]], *, now: datetime
-) -> None:
-    Evaluation.objects.bulk_create(
-        [
-            Evaluation(
-                run_id=run.pk,
-                lesson=name,
-                position=position,
-                round=row.round,
-                epoch=run.epoch,
-                due_step=run.policy_step,
-                created_at=now,
-            )
-            for name, position in lessons
-        ],
-        ignore_conflicts=True,
-    )
-
-
-def forget_outcomes(*, now: datetime) -> int:
-    """Delete outcomes that are too old, or more than are kept of all runs; return how many.
-
-    What lessons have learnt from them stays.
-    """
-    settled = LessonOutcome.objects.filter(at__lt=now - TOLD_AGAIN_WITHIN)
-    forgotten = 0
-    if settings.ROLLDECK_OUTCOME_SECONDS:
-        oldest = now - timedelta(seconds=settings.ROLLDECK_OUTCOME_SECONDS)
-        forgotten += settled.filter(at__lt=oldest).delete()[0]
-    newest = LessonOutcome.objects.aggregate(newest=Max("pk"))["newest"]
-    if settings.ROLLDECK_OUTCOME_ROWS and newest is not None:
-        # Numbers rise by one for each row, so nothing has to be counted.
-        last = newest - settings.ROLLDECK_OUTCOME_ROWS
-        forgotten += settled.filter(pk__lte=last).delete()[0]
-    return forgotten

@@ -1,5 +1,6 @@
 """Have lessons evaluated: rounds of them, leased to whichever worker asks first."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -48,16 +49,8 @@ def open_round(row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: dat
     row.round += 1
     row.round_epoch, row.round_step = run.epoch, run.policy_step
     unlocked = Lesson.objects.filter(run_id=run.pk).exclude(status=LessonStatus.LOCKED)
-    wanted = [
-        Evaluation(
-            run_id=run.pk,
-            lesson=name,
-            position=position,
-            round=row.round,
-            epoch=run.epoch,
-            due_step=run.policy_step,
-            created_at=now,
-        )
+    due = [
+        (name, position)
         for name, position, status in unlocked.values_list("name", "position", "status")
         if is_in_round(
             position=position,
@@ -65,8 +58,36 @@ def open_round(row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: dat
             is_graduated=status == LessonStatus.GRADUATED,
         )
     ]
-    Evaluation.objects.bulk_create(wanted, ignore_conflicts=True)
+    open_evaluations(row, run, due, now=now)
     announce(run.pk, "curriculum")
+
+
+def open_evaluations(
+    row: Curriculum, run: Run, lessons: Iterable[tuple[str, int]], *, now: datetime
+) -> None:
+    """Queue an evaluation of each lesson at the run's version, in the round of `row`.
+
+    Args:
+        row: Locked, its round already counted.
+        run: Whose version is evaluated.
+        lessons: Names and positions; those whose last evaluation is still open are left out.
+        now: The time.
+    """
+    Evaluation.objects.bulk_create(
+        [
+            Evaluation(
+                run_id=run.pk,
+                lesson=name,
+                position=position,
+                round=row.round,
+                epoch=run.epoch,
+                due_step=run.policy_step,
+                created_at=now,
+            )
+            for name, position in lessons
+        ],
+        ignore_conflicts=True,
+    )
 
 
 def lease_evaluation(
