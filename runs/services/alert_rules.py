@@ -10,6 +10,7 @@ from runs.core.run_filter import InvalidFilter, parse
 from runs.models import AlertRule
 from runs.selectors import RunNotFound, run_id_named
 from runs.selectors.alert_rules import RuleNotFound
+from runs.services.changed_fields import set_fields
 from runs.services.events import ACTOR_LENGTH, record_event
 from runs.wire.alert_rules import SetAlertRule
 
@@ -55,19 +56,15 @@ def change_rule(*, rule_id: int, wanted: SetAlertRule, actor: str, now: datetime
     """
     values = _checked(wanted)
     rule = _locked(rule_id)
-    before = {name: getattr(rule, name) for name in _PARTS}
-    changed = {name: value for name, value in values.items() if value != before[name]}
+    changed = set_fields(rule, values)
     if not changed:
         return rule
-    for name, value in changed.items():
-        setattr(rule, name, value)
     rule.changed_at, rule.changed_by = now, actor[:ACTOR_LENGTH]
     rule.save()
     verb = "changed"
     if set(changed) == {"is_enabled"}:
         verb = "enabled" if rule.is_enabled else "disabled"
-    details = {name: {"before": before[name], "after": changed[name]} for name in changed}
-    _audit(rule, verb, details=details, actor=actor, reason=wanted.reason, now=now)
+    _audit(rule, verb, details=changed, actor=actor, reason=wanted.reason, now=now)
     return rule
 
 

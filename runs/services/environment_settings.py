@@ -7,6 +7,7 @@ from django.db import transaction
 
 from runs import live
 from runs.models import Environment
+from runs.services.changed_fields import in_words, set_fields
 from runs.services.events import record_event
 
 CHANGEABLE: Final = frozenset({"weight", "min_batch_allocation", "connected", "muted"})
@@ -40,24 +41,17 @@ def change_environment(
     found = Environment.objects.select_for_update().filter(run_id=run_id, env_id=env_id).first()
     if found is None:
         raise EnvironmentNotFound(f"this run has no environment {env_id}")
-    before = {name: getattr(found, name) for name in changes}
-    changed = {name: value for name, value in changes.items() if value != before[name]}
+    changed = set_fields(found, changes)
     if not changed:
         return found
-    for name, value in changed.items():
-        setattr(found, name, value)
     found.save(update_fields=list(changed))
-    told = ", ".join(f"{name} {before[name]} → {changed[name]}" for name in sorted(changed))
     record_event(
         run_id=run_id,
         kind="environment_changed",
-        message=f"{found.wandb_name}: {told}",
+        message=f"{found.wandb_name}: {in_words(changed)}",
         actor=actor,
         reason=reason,
-        details={
-            "env_id": env_id,
-            **{name: {"before": before[name], "after": changed[name]} for name in changed},
-        },
+        details={"env_id": env_id, **changed},
         now=now,
     )
     live.announce(run_id, "run", "queue")

@@ -9,6 +9,7 @@ from runs import live
 from runs.core.lifecycle import TERMINAL
 from runs.models import Run
 from runs.selectors import RunNotFound
+from runs.services.changed_fields import in_words, set_fields
 from runs.services.events import record_event
 from runs.services.registry import RunIsOver
 
@@ -53,20 +54,17 @@ def change_settings(
         raise NoFleet(f"{run.name} is an outside run: its environments come on their own")
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: its settings are history")
-    before = {name: getattr(run, name) for name in changes}
-    changed = {name: value for name, value in changes.items() if value != before[name]}
+    changed = set_fields(run, changes)
     if not changed:
         return run
-    for name, value in changed.items():
-        setattr(run, name, value)
     run.save(update_fields=list(changed))
     record_event(
         run_id=run.pk,
         kind="settings_changed",
-        message=", ".join(f"{name} {before[name]} → {changed[name]}" for name in sorted(changed)),
+        message=in_words(changed),
         actor=actor,
         reason=reason,
-        details={name: {"before": before[name], "after": changed[name]} for name in changed},
+        details=changed,
         now=now,
     )
     live.announce(run.pk, "run", "queue")

@@ -1,0 +1,30 @@
+"""Set fields of a row, and say what that changed as its event keeps it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import Model
+
+Changes = dict[str, dict[str, Any]]
+"""By field: what it was `before`, and what it is `after`."""
+
+
+def set_fields(row: Model, wanted: Mapping[str, Any]) -> Changes:
+    """Set fields to what is wanted, and return those that were not so already.
+
+    The caller has locked the row, and saves it.
+    """
+    changes: Changes = {}
+    for name, value in wanted.items():
+        before = getattr(row, name)
+        if value != before:
+            setattr(row, name, value)
+            changes[name] = {"before": before, "after": value}
+    return changes
+
+
+def in_words(changes: Changes) -> str:
+    """Return changes as one line, by name: ``connected True → False, weight 1.0 → 2.0``."""
+    return ", ".join(
+        f"{name} {change['before']} → {change['after']}" for name, change in sorted(changes.items())
+    )
