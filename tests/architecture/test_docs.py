@@ -105,6 +105,20 @@ def test_every_page_is_in_the_index() -> None:
     assert missing == []
 
 
+def test_every_picture_is_shown_and_every_one_shown_is_there() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    shown = {
+        (page.parent / (tagged or linked)).resolve()
+        for page in pages
+        for tagged, linked in re.findall(
+            r'src(?:set)?="([^":]+)"|!\[[^\]]*\]\(([^):]+)\)', page.read_text(encoding="utf-8")
+        )
+    }
+    kept = {path.resolve() for path in (ROOT / "docs/images").iterdir()}
+
+    assert sorted(path.name for path in kept ^ shown) == []
+
+
 def test_every_decision_is_in_its_index_under_its_title() -> None:
     index = read("docs/adr/README.md")
     titles = {
