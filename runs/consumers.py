@@ -18,7 +18,8 @@ from runs import selectors, services
 from runs.core.credentials import MalformedCredentials, token_in
 from runs.core.rights import Caller, may_read
 from runs.live.deck_topics import DECK_TOPICS, key_of, rule_of, told_as
-from runs.live.hub import Hub, Socket, hub
+from runs.live.hub import Hub, hub
+from runs.live.outgoing import Socket
 from runs.live.shared_looks import SharedLooks
 from runs.live.topics import CONTROL_PREFIX, RUN_PREFIX
 from runs.wire.live import (
@@ -134,7 +135,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
         """Send what the hub queues."""
         try:
             while True:
-                await self.send(text_data=await self.page.frames.get())
+                await self.page.send_next(self.send)
         except (OSError, RuntimeError) as error:
             # The other side went away in the middle of a frame.
             logger.debug("socket closed while sending: %s", error)

@@ -9,13 +9,14 @@ every socket with the same window, and are made once.
 from functools import lru_cache
 from typing import Any, Final
 
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.extensions.permessage_deflate import (
     PerMessageDeflate,
     ServerPerMessageDeflateFactory,
 )
 from websockets.frames import Frame, Opcode
 from websockets.protocol import State
+
+from config.patient_sockets import PatientSockets
 
 PACKED_FROM_BYTES: Final = 2048
 """What is shorter fits into two packets as it is."""
@@ -36,7 +37,7 @@ def framed(text: str, window_bits: int | None) -> bytes:
     return frame.serialize(mask=False, extensions=[packing])
 
 
-class SharedFrames(WebSocketsSansIOProtocol):
+class SharedFrames(PatientSockets):
     """uvicorn's websocket, but for how it sends text."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -12,6 +12,8 @@ from typing import Final
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
+from config.patient_sockets import PATIENCE_SECONDS, PING_SECONDS
+
 GRACE_SECONDS: Final = 2
 BACKLOG: Final = 2048
 # Live pages send a few words; trainers and fleets use HTTP.
@@ -27,7 +29,8 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         log_level="warning",
         lifespan="off",
         ws_max_size=MAX_SOCKET_MESSAGE_BYTES,
-        ws_ping_interval=20.0,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PATIENCE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         http="config.http_protocol:BoundedHttp",
         ws="config.shared_frames:SharedFrames",

@@ -17,6 +17,7 @@ from channels.db import database_sync_to_async
 from runs.live import wakeups
 from runs.live.announcements import Nudge
 from runs.live.deck_topics import rule_of
+from runs.live.outgoing import Socket
 from runs.live.topics import Change, RunTopic, topic_named
 
 logger = logging.getLogger(__name__)
@@ -25,35 +26,8 @@ logger = logging.getLogger(__name__)
 FRAME_SECONDS: Final = 0.25
 # Looking without being nudged is what keeps pages right while Redis is away.
 POLL_SECONDS: Final = 2.0
-QUEUE_FRAMES: Final = 32
 # One change often nudges several parts; waiting this long puts them into one frame.
 GATHER_SECONDS: Final = 0.02
-
-
-class Socket:
-    """One connected page: a bounded queue of frames, and what it has been sent.
-
-    `sequences` holds, for each of its topics, the number of the last frame that was queued, or
-    None when a snapshot is due.
-    """
-
-    def __init__(self) -> None:
-        self.frames: asyncio.Queue[str] = asyncio.Queue(maxsize=QUEUE_FRAMES)
-        self.visible = True
-        self.sequences: dict[str, int | None] = {}
-
-    def offer(self, frame: str) -> bool:
-        """Queue `frame`; return False when the socket does not keep up."""
-        try:
-            self.frames.put_nowait(frame)
-        except asyncio.QueueFull:
-            return False
-        return True
-
-    @property
-    def has_room(self) -> bool:
-        """Whether a snapshot is worth building for it."""
-        return self.frames.qsize() < QUEUE_FRAMES // 2
 
 
 class Watched:
@@ -104,6 +78,11 @@ class Hub:
         self._watched: dict[str, Watched] = {}
         self._now = now
         self._subscriber = wakeups.subscriber()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether there is any page."""
+        return bool(self._watched)
 
     def subscribe(self, socket: Socket, name: str) -> None:
         """Send `socket` a snapshot of the topic, then its deltas."""

@@ -9,7 +9,8 @@ from asgiref.sync import sync_to_async
 from runs import live, services
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.live import parts
-from runs.live.hub import FRAME_SECONDS, QUEUE_FRAMES, Socket, hub
+from runs.live.hub import FRAME_SECONDS, hub
+from runs.live.outgoing import QUEUE_FRAMES, Socket
 from runs.models import Run
 from tests.factories import NOON, make_run, make_token
 from tests.live_sockets import (

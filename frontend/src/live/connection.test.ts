@@ -129,6 +129,19 @@ describe("a lost connection", () => {
     expect(live.readStatus().mode).toBe("live");
   });
 
+  it("comes back as well when the server let go of a page that did not read", () => {
+    live.watch("run:a", () => {});
+    last().accept();
+    last().frame(snapshot);
+    last().close(4408);
+    vi.advanceTimersByTime(400);
+    last().accept();
+    expect(last().sent).toEqual([{ type: "subscribe", topic: "run:a" }]);
+    last().frame({ ...snapshot, sequence: 9, parts: { run: 9 } });
+    expect(live.read("run:a").parts).toEqual({ run: 9 });
+    expect(live.readStatus().mode).toBe("live");
+  });
+
   it("is noticed when the server falls silent", () => {
     last().accept();
     vi.advanceTimersByTime(9_000);

@@ -1,0 +1,139 @@
+"""Pages over real sockets that stop reading."""
+
+import asyncio
+from base64 import b64encode
+from random import Random
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+
+from config.patient_sockets import (
+    KERNEL_BYTES,
+    NOT_READING,
+    PATIENCE_SECONDS,
+    PING_SECONDS,
+    PatientSockets,
+)
+from config.shared_frames import SharedFrames
+from tests.lazy_pages import PATIENCE, PING, lazy, rest_of, served
+
+# No packing makes it much smaller.
+PIECE = b64encode(Random(7).randbytes(45_000)).decode()
+MEGABYTE = 1024 * 1024
+
+
+class Speaker:
+    """An application that says as much as it is let, and what became of it."""
+
+    def __init__(self, pieces: int) -> None:
+        self._pieces = pieces
+        self.said = 0
+        self.heard: list[Any] = []
+        self.failed: OSError | None = None
+        self.ended = asyncio.Event()
+
+    async def __call__(self, _: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        try:
+            for _ in range(self._pieces):
+                await send({"type": "websocket.send", "text": PIECE})
+                self.said += 1
+        except OSError as error:
+            self.failed = error
+        while (heard := await receive())["type"] != "websocket.disconnect":
+            self.heard.append(heard)
+        self.heard.append(heard)
+        self.ended.set()
+
+
+class Hasty(PatientSockets):
+    """Throws away sooner."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.close_timeout = 0.3
+
+
+@pytest.mark.parametrize("ws", [PatientSockets, SharedFrames])
+async def test_who_does_not_read_is_parted_from_and_whoever_sends_goes_on(ws: Any) -> None:
+    app = Speaker(pieces=1000)
+    async with asyncio.timeout(30), served(app, ws=ws) as server, lazy(server) as page:
+        began = asyncio.get_running_loop().time()
+
+        await app.ended.wait()
+
+        assert asyncio.get_running_loop().time() - began < PING + PATIENCE + 1
+        assert app.failed is not None
+        assert app.heard[-1]["code"] == NOT_READING
+        assert app.said * len(PIECE) < MEGABYTE
+        await read_to_the_end(page, app)
+
+
+async def read_to_the_end(page: ClientConnection, app: Speaker) -> None:
+    """Read again, a little too late: all that was sent is there, and then why no more comes."""
+    read, code = await rest_of(page)
+    assert read == [PIECE] * app.said
+    assert code == NOT_READING
+
+
+async def test_what_is_not_taken_soon_after_is_thrown_away() -> None:
+    app = Speaker(pieces=1000)
+    async with asyncio.timeout(30), served(app, ws=Hasty) as server, lazy(server) as page:
+        await app.ended.wait()
+        assert server.server_state.connections
+
+        while server.server_state.connections:  # noqa: ASYNC110 uvicorn has no event for it
+            await asyncio.sleep(0.02)
+
+        assert (await rest_of(page))[1] is None
+
+
+async def test_one_that_is_told_little_and_reads_nothing_hears_why_it_was_parted_from() -> None:
+    app = Speaker(pieces=2)
+    async with asyncio.timeout(30), served(app) as server, lazy(server) as page:
+        await app.ended.wait()
+        assert app.failed is None
+        await read_to_the_end(page, app)
+
+
+async def test_who_reads_stays_however_much_it_is_told() -> None:
+    app = Speaker(pieces=300)
+    async with asyncio.timeout(60), served(app) as server, lazy(server) as page:
+        for _ in range(300):
+            assert await page.recv() == PIECE
+        with pytest.raises(TimeoutError):
+            # Pings go on being answered.
+            await asyncio.wait_for(page.recv(), 2 * (PING + PATIENCE))
+        assert not app.ended.is_set()
+
+
+async def test_pings_of_one_that_reads_nothing_are_not_answered_for_ever() -> None:
+    app = Speaker(pieces=1000)
+    async with asyncio.timeout(30), served(app, ws=PatientSockets) as server, lazy(server) as page:
+        (connection,) = server.server_state.connections
+        assert isinstance(connection, PatientSockets)
+        before = await stuck(connection)
+
+        for number in range(200):
+            await page.ping(f"{number:0125}")
+        await asyncio.sleep(0.05)
+
+        assert connection.transport.get_write_buffer_size() < before + 1000
+        await app.ended.wait()
+
+
+async def stuck(connection: PatientSockets) -> int:
+    """Wait until nothing moves any more, and return how many bytes wait."""
+    sizes = [0]
+    while not sizes[-1] or len(sizes) < 6 or len(set(sizes[-6:])) > 1:
+        await asyncio.sleep(0.01)
+        sizes.append(connection.transport.get_write_buffer_size())
+    assert not connection.writable.is_set()
+    return sizes[-1]
+
+
+def test_a_deck_waits_half_a_minute_and_its_kernel_keeps_little() -> None:
+    assert PING_SECONDS + PATIENCE_SECONDS == 30
+    assert KERNEL_BYTES < MEGABYTE / 4
