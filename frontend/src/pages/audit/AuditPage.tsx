@@ -5,6 +5,7 @@ import { auditQuery, type AuditRow, type Asked } from "@/api/audit";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { LongText } from "@/components/LongText";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
@@ -41,7 +42,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
         {row.run ? <Link to="/runs/$name" params={{ name: row.run }} className="strong run-name" data-open>{row.run}</Link> : <span className="faint">the deck</span>}
       </td>
       <td className={`anywhere ${css.what}`}>
-        <span className={row.level === "error" ? "bad" : undefined}>{visible(row.message)}</span>
+        <span className={row.level === "error" ? "bad" : undefined}><LongText text={row.message} /></span>
         {row.reason && <div className="soft small">“{visible(row.reason)}”</div>}
         {changes.length > 0 && (
           <details className="small">

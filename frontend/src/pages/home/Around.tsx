@@ -4,6 +4,7 @@ import type { AuditRow } from "@/api/audit";
 import type { Cluster } from "@/api/deck";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
+import { LongText } from "@/components/LongText";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, number, visible } from "@/format";
@@ -63,7 +64,7 @@ function ChangeLine({ row }: { row: AuditRow }) {
       <b className="anywhere">{visible(row.actor_name)}</b>
       <span className="anywhere">
         {row.run && <><Link to="/runs/$name" params={{ name: row.run }}>{row.run}</Link> <span className="faint">·</span> </>}
-        {visible(row.message)}
+        <LongText text={row.message} />
         {row.reason && <span className="soft"> “{visible(row.reason)}”</span>}
       </span>
       <span className="soft nowrap"><Age at={row.at} suffix=" ago" /></span>

@@ -78,7 +78,7 @@ export function Finished({ runs }: { runs: ShownRun[] }) {
           <thead>
             <tr>
               <th scope="col">Run</th>
-              <th scope="col">Ended</th>
+              <th scope="col" className="wide-only">Ended</th>
               <th scope="col" className="num wide-only">Train steps</th>
               <th scope="col" className="num wide-only">Return</th>
               <th scope="col" className="wide-only">Trend</th>
@@ -88,8 +88,11 @@ export function Finished({ runs }: { runs: ShownRun[] }) {
           <tbody>
             {runs.map((run) => (
               <tr key={run.id} data-row className="opens">
-                <td><Link to="/runs/$name" params={{ name: run.name }} className="strong run-name" data-open>{run.name}</Link></td>
-                <td><RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /></td>
+                <td>
+                  <Link to="/runs/$name" params={{ name: run.name }} className="strong run-name" data-open>{run.name}</Link>
+                  <div className="narrow-only"><RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /></div>
+                </td>
+                <td className="wide-only"><RunChip run={run} observedAt={run.observed_at} reason={run.fleet_reason} /></td>
                 <td className="num wide-only">{number(run.served_steps)}</td>
                 <td className="num wide-only">{number(run.return_mean)}</td>
                 <td className="wide-only">{run.returns && <Spark values={run.returns} label={`Return of ${run.name} over time`} />}</td>

@@ -1,5 +1,5 @@
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import type { RunDetail } from "@/api/types";
 import { tabsOf } from "@/pages/run/tabs";
 import { useShortcuts } from "@/shell/keyboard";
@@ -12,6 +12,12 @@ export function RunTabs({ run }: { run: RunDetail }) {
   const navigate = useNavigate();
   const { name } = run;
   useEffect(() => remember(`run:${name}`), [name]);
+  const bar = useRef<HTMLElement>(null);
+  // On a phone the part that is shown may stand beside what fits.
+  useEffect(() => {
+    const shown = bar.current?.querySelector<HTMLElement>("[aria-current=page], [data-within]");
+    if (bar.current && shown) bar.current.scrollLeft = shown.offsetLeft - (bar.current.clientWidth - shown.offsetWidth) / 2;
+  }, [pathname]);
   useCommands(
     tabsOf(run.kind).map(({ to, label, key }) => ({
       id: `tab:${name}:${label}`,
@@ -29,7 +35,7 @@ export function RunTabs({ run }: { run: RunDetail }) {
     ),
   );
   return (
-    <nav className="tabs" aria-label={`Parts of ${run.name}`}>
+    <nav ref={bar} className="tabs" aria-label={`Parts of ${run.name}`}>
       {tabsOf(run.kind).map(({ to, label, holds }) => (
         <Link
           key={to}

@@ -2,6 +2,7 @@ import { Tooltip } from "@mantine/core";
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { RunEvent } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
+import { LongText } from "@/components/LongText";
 import { Panel } from "@/components/Panel";
 import { clock, utc, visible } from "@/format";
 import { type Folded, fold } from "@/pages/run/logs/folding";
@@ -25,7 +26,7 @@ function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boo
         {SIGNS[event.level] ?? "·"}
       </span>
       <span className="anywhere">
-        {visible(event.message)} <span className="faint small">{visible(event.actor)}</span>
+        <LongText text={event.message} /> <span className="faint small">{visible(event.actor)}</span>
         {times > 1 && (
           <span className="faint small">
             {" "}

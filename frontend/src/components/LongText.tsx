@@ -1,0 +1,16 @@
+import { useState } from "react";
+import { number, visible } from "@/format";
+import { beginningOf } from "@/components/beginning";
+
+/** Words of strangers, who may send pages of them: the beginning, and the rest when somebody asks. */
+export function LongText({ text }: { text: string }) {
+  const [isWhole, setWhole] = useState(false);
+  const words = visible(text);
+  const beginning = beginningOf(words);
+  if (isWhole || beginning === words) return <>{words}</>;
+  return (
+    <>
+      {beginning}… <button type="button" className="link-button small" onClick={() => setWhole(true)}>Show all {number(words.length)} characters</button>
+    </>
+  );
+}
