@@ -43,7 +43,7 @@ function Line({ row, onAsk }: { row: AuditRow; onAsk: (asked: Asked) => void }) 
       </td>
       <td className={`anywhere ${css.what}`}>
         <span className={row.level === "error" ? "bad" : undefined}><LongText text={row.message} /></span>
-        {row.reason && <div className="soft small">“{visible(row.reason)}”</div>}
+        {row.reason && <div className="soft small">“<LongText text={row.reason} />”</div>}
         {changes.length > 0 && (
           <details className="small">
             <summary className="faint">before and after</summary>

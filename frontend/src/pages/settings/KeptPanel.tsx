@@ -16,7 +16,7 @@ function Row({ kept }: { kept: Kept }) {
   const settings = keptSettings(kept);
   return (
     <tr data-kept={kept.what}>
-      <td>
+      <td className="anywhere">
         {KEPT_NAMES[kept.what]}
         <div className="faint small">
           {keptWords(kept)}
