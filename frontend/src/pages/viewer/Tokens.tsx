@@ -16,6 +16,7 @@ import { useShortcuts } from "@/shell/keyboard";
 /** Tokens that are laid out together: small enough to be drawn at once, large enough for few of them. */
 const CHUNK = 256;
 const ROUGH_CHUNK_PX = 260;
+const BORDERS_PX = 2;
 
 type Props = {
   run: string;
@@ -115,6 +116,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
       <div
         ref={scroller}
         className={styles.scroller}
+        style={{ height: `min(${virtual.getTotalSize() + BORDERS_PX}px, 62vh, 44rem)` }}
         tabIndex={0}
         role="region"
         aria-label={`Tokens of sequence ${sequence.index}, ${sequence.tokens}`}
