@@ -241,8 +241,3 @@ def latencies(url: str, request: bytes, *, count: int, every_seconds: float = 0.
             taken.append(time.perf_counter() - began)
             time.sleep(max(0.0, every_seconds - taken[-1]))
     return taken
-
-
-def monotonic_seconds() -> float:
-    """Return the clock that all processes of a machine share."""
-    return time.clock_gettime(time.CLOCK_MONOTONIC)

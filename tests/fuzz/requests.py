@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -190,9 +189,3 @@ NAMES: Final = tuple(
 def request_named(name: str, *, report: Mapping[str, Any], lease: Mapping[str, Any]) -> Request:
     """Return a valid request."""
     return next(one for one in [*PUSHES, *_calls(report, lease)] if one.name == name)
-
-
-def manifest_of(body: bytes) -> bytes:
-    """Return the manifest inside a multipart body."""
-    found = re.search(rb'name="manifest"\r\n\r\n(.*?)\r\n--', body, re.DOTALL)
-    return found[1] if found else b""
