@@ -1,4 +1,4 @@
-import { Button, Kbd, Tooltip } from "@mantine/core";
+import { Button, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Pin, Plus, StickyNote, X } from "lucide-react";
 import { useState } from "react";
@@ -6,6 +6,7 @@ import { type MarkWords, markWordsQuery, useChangeSet, useMark } from "@/api/mar
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
+import { KeyHint } from "@/components/KeyHint";
 import { AddToSet } from "@/marks/AddToSet";
 import { LabelNames } from "@/marks/LabelNames";
 import { LabelSign, MarkBadge, nameIn } from "@/marks/MarkBadge";
@@ -72,7 +73,7 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
   const pin = () => marking.mutate({ groups: [group], is_pinned: !mark?.is_pinned });
   const named = mark?.label ? plain(nameIn(words)(mark.label)) : "";
   const error = marking.error ?? placing.error;
-  const key = (name: string) => isKeyed && <Kbd size="xs" className="wide-only">{name}</Kbd>;
+  const key = (name: string) => isKeyed && <KeyHint>{name}</KeyHint>;
   return (
     <div className={styles.editor}>
       {isKeyed && <Keys onLabel={label} onPin={pin} onOpen={setOpen} />}

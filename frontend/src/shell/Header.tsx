@@ -1,6 +1,7 @@
-import { ActionIcon, Button, Kbd, Menu, useMantineColorScheme } from "@mantine/core";
+import { ActionIcon, Button, Menu, useMantineColorScheme } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { Menu as MenuIcon, Search } from "lucide-react";
+import { KeyHint } from "@/components/KeyHint";
 import { useSession, useSignOut } from "@/api/session";
 import { AlertsBell } from "@/shell/AlertsBell";
 import { LiveIndicator } from "@/shell/LiveIndicator";
@@ -88,7 +89,7 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
       <button type="button" className="seek" aria-label={`Go to, or do… ${PALETTE_KEYS}`} aria-keyshortcuts="Control+K Meta+K" onClick={onPalette}>
         <Search size={16} aria-hidden="true" />
         <span className="wide-only">Go to, or do…</span>{" "}
-        <Kbd size="xs" className="wide-only">{PALETTE_KEYS}</Kbd>
+        <KeyHint>{PALETTE_KEYS}</KeyHint>
       </button>
       <AlertsBell />
       <LiveIndicator />

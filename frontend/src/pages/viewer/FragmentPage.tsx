@@ -1,10 +1,11 @@
-import { Button, Kbd } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronLeft, ChevronRight } from "lucide-react";
 import { type FragmentContent, type FragmentDetail, fragmentQuery } from "@/api/fragments";
 import { Chart } from "@/charts/Chart";
 import { ErrorState } from "@/components/ErrorState";
+import { KeyHint } from "@/components/KeyHint";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, number } from "@/format";
@@ -60,7 +61,7 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
               disabled={before === null}
               onClick={() => open(before)}
               leftSection={<ChevronLeft size={14} />}
-              rightSection={<Kbd size="xs" className="wide-only">[</Kbd>}
+              rightSection={<KeyHint>[</KeyHint>}
             >
               Before in its slot
             </Button>
@@ -70,7 +71,7 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
               disabled={after === null}
               onClick={() => open(after)}
               leftSection={<ChevronRight size={14} />}
-              rightSection={<Kbd size="xs" className="wide-only">]</Kbd>}
+              rightSection={<KeyHint>]</KeyHint>}
             >
               After
             </Button>
@@ -95,7 +96,7 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
                   variant="default"
                   disabled={end(-1) === null}
                   onClick={() => choose(end(-1))}
-                  rightSection={<Kbd size="xs" className="wide-only">p</Kbd>}
+                  rightSection={<KeyHint>p</KeyHint>}
                 >
                   Previous end
                 </Button>
@@ -104,7 +105,7 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
                   variant="default"
                   disabled={end(1) === null}
                   onClick={() => choose(end(1))}
-                  rightSection={<Kbd size="xs" className="wide-only">n</Kbd>}
+                  rightSection={<KeyHint>n</KeyHint>}
                 >
                   Next end
                 </Button>

@@ -1,9 +1,10 @@
-import { Button, Kbd } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, type MouseEvent, useEffect, useRef, useState } from "react";
 import { type SequenceSummary, type SequenceWindow, WINDOW_TOKENS, windowQuery } from "@/api/groups";
 import { ErrorState } from "@/components/ErrorState";
+import { KeyHint } from "@/components/KeyHint";
 import { number } from "@/format";
 import { neighbour } from "@/pages/viewer/alignment";
 import { ChannelPicker } from "@/pages/viewer/ChannelPicker";
@@ -97,7 +98,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
             variant="default"
             disabled={sequence.surprises.length === 0}
             onClick={() => surprise(-1)}
-            rightSection={<Kbd size="xs" className="wide-only">p</Kbd>}
+            rightSection={<KeyHint>p</KeyHint>}
           >
             Previous surprise
           </Button>
@@ -106,7 +107,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
             variant="default"
             disabled={sequence.surprises.length === 0}
             onClick={() => surprise(1)}
-            rightSection={<Kbd size="xs" className="wide-only">n</Kbd>}
+            rightSection={<KeyHint>n</KeyHint>}
           >
             Next of {number(sequence.surprises.length)}
           </Button>

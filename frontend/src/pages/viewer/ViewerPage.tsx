@@ -1,4 +1,4 @@
-import { Button, Kbd } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronDown, ChevronUp, Download, Trash2 } from "lucide-react";
@@ -7,6 +7,7 @@ import { contentUrl, type GroupDetail, type GroupSummary, groupQuery, groupsQuer
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { KeyHint } from "@/components/KeyHint";
 import { Skeletons } from "@/components/Skeletons";
 import { listSearch, placeOf } from "@/pages/run/trajectories/search";
 import { nextChannel } from "@/pages/viewer/channels";
@@ -95,7 +96,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
               disabled={neighbours.before === undefined}
               onClick={() => open(neighbours.before)}
               leftSection={<ChevronUp size={14} />}
-              rightSection={<Kbd size="xs" className="wide-only">k</Kbd>}
+              rightSection={<KeyHint>k</KeyHint>}
             >
               Previous
             </Button>
@@ -105,7 +106,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
               disabled={neighbours.after === undefined}
               onClick={() => open(neighbours.after)}
               leftSection={<ChevronDown size={14} />}
-              rightSection={<Kbd size="xs" className="wide-only">j</Kbd>}
+              rightSection={<KeyHint>j</KeyHint>}
             >
               Next
             </Button>
@@ -119,7 +120,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
             disabled={!group.has_bytes}
             aria-disabled={!group.has_bytes || undefined}
             leftSection={<Download size={14} />}
-            rightSection={<Kbd size="xs" className="wide-only">x</Kbd>}
+            rightSection={<KeyHint>x</KeyHint>}
           >
             Export
           </Button>
