@@ -1,6 +1,6 @@
 /** What a person chose for this browser: read when something is drawn, kept in it and nowhere else. */
 
-export type Preferences = {
+type Preferences = {
   /** In which zone times of day are written. */
   time: "local" | "utc";
   density: "comfortable" | "dense";

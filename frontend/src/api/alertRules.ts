@@ -7,10 +7,9 @@ import type { components } from "@/api/schema";
 type Schemas = components["schemas"];
 export type AlertRule = Schemas["AlertRuleRow"];
 export type SetAlertRule = Schemas["SetAlertRuleRequest"];
-export type RulePreview = Schemas["RulePreview"];
 export type PreviewedRun = Schemas["PreviewedRun"];
 export type Silence = Schemas["SilenceRow"];
-export type NewSilence = Schemas["NewSilenceRequest"];
+type NewSilence = Schemas["NewSilenceRequest"];
 export type Comparator = AlertRule["comparator"];
 
 /** What a rule compares a number with, as people say it; the type holds this to the server's list. */

@@ -6,9 +6,8 @@ import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 export type Annotation = Schemas["AnnotationRow"];
-export type ChartEvent = Schemas["ChartEvent"];
 export type Annotations = Schemas["Annotations"];
-export type NewAnnotation = Schemas["NewAnnotationRequest"];
+type NewAnnotation = Schemas["NewAnnotationRequest"];
 
 const REREAD_MS = 15_000;
 

@@ -20,7 +20,7 @@ export type NodeWorkers = Schemas["NodeWorkers"];
 export type Kept = Schemas["Kept"];
 export type Growth = Schemas["Growth"];
 export type Notice = Schemas["Notice"];
-export type NoticeWanted = Schemas["NoticeWantedRequest"];
+type NoticeWanted = Schemas["NoticeWantedRequest"];
 
 export const deckQuery = queryOptions({
   queryKey: ["deck"],

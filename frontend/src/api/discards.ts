@@ -4,8 +4,8 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
-export type DiscardOutcome = components["schemas"]["DiscardOutcome"];
-export type AskedDiscard = { groups: number[]; reason: string };
+type DiscardOutcome = components["schemas"]["DiscardOutcome"];
+type AskedDiscard = { groups: number[]; reason: string };
 
 /** Discard groups that are queued or wait; the answer says of each that could not be why. */
 export function useDiscardGroups(run: string) {

@@ -10,8 +10,8 @@ export type KnownEnvironments = Schemas["KnownEnvironments"];
 export type KnownEnvironmentDetail = Schemas["KnownEnvironmentDetail"];
 export type EnvironmentRun = Schemas["EnvironmentRun"];
 export type TriedEnvironment = Schemas["TriedEnvironment"];
-export type TryEnvironment = Schemas["TryEnvironmentRequest"];
-export type EnvironmentVerdict = Schemas["EnvironmentVerdictRequest"];
+type TryEnvironment = Schemas["TryEnvironmentRequest"];
+type EnvironmentVerdict = Schemas["EnvironmentVerdictRequest"];
 export type EnvironmentKind = KnownEnvironment["kind"];
 
 export const ENVIRONMENT_KINDS = ["outside", "steps", "tokens"] as const;

@@ -24,8 +24,8 @@ export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolea
 export type EpisodeSpread = Schemas["EpisodeSpread"];
 export type EpisodeOutliers = Schemas["EpisodeOutliers"];
 export type EpisodeFind = Schemas["EpisodeFind"];
-export type Measure = EpisodeSpread["of"];
-export type AskedSpread = { of: Measure; task?: string; mode?: "train" | "eval" };
+type Measure = EpisodeSpread["of"];
+type AskedSpread = { of: Measure; task?: string; mode?: "train" | "eval" };
 
 /** How returns or lengths are spread over the life of a run. */
 export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: boolean) {

@@ -13,7 +13,7 @@ export type EpisodePart = Schemas["EpisodePart"];
 export type StepWindow = Schemas["StepWindow"];
 
 /** What a list of fragments is asked by, of all that an address may say. */
-export type FragmentQuery = Pick<GroupQuery, "worker" | "state" | "version_min" | "version_max" | "batch" | "q">;
+type FragmentQuery = Pick<GroupQuery, "worker" | "state" | "version_min" | "version_max" | "batch" | "q">;
 
 const PAGE_FRAGMENTS = 50;
 export const WINDOW_STEPS = 512;

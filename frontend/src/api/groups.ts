@@ -9,14 +9,12 @@ type Schemas = components["schemas"];
 export type GroupSummary = Schemas["GroupSummary"];
 export type GroupList = Schemas["GroupList"];
 export type GroupFacets = Schemas["GroupFacets"];
-export type FacetValue = Schemas["FacetValue"];
 export type ScoreBins = Schemas["ScoreBins"];
 export type GroupDetail = Schemas["GroupDetail"];
 /** The generated type forgets that a turn is three values: first token, one past the last, own or not. */
 export type SequenceSummary = Omit<Schemas["SequenceSummary"], "turns"> & { turns: [number, number, boolean][] };
 export type SequenceList = Omit<Schemas["SequenceList"], "results"> & { results: SequenceSummary[] };
 export type SequenceWindow = Schemas["SequenceWindow"];
-export type Conversation = Schemas["Conversation"];
 export type MessageView = Schemas["MessageView"];
 export type Picture = Schemas["Picture"];
 

@@ -8,7 +8,7 @@ type Schemas = components["schemas"];
 /** All of what a layout says. */
 export type MetricLook = Schemas["MetricLook"];
 export type MetricLayout = Schemas["MetricLayoutRow"];
-export type SetMetricLayout = Schemas["SetMetricLayoutRequest"];
+type SetMetricLayout = Schemas["SetMetricLayoutRequest"];
 
 export function layoutsQuery(run: string) {
   return queryOptions({

@@ -9,7 +9,6 @@ import { changedBy, type MarkChange, remarked } from "@/marks/marks";
 
 type Schemas = components["schemas"];
 export type MarkWords = Schemas["MarkWords"];
-export type SetOfGroups = Schemas["SetOfGroups"];
 
 const FRESH_MS = 30_000;
 
@@ -49,7 +48,7 @@ function useChange<T>(run: string, ask: (change: T) => Promise<MarkWords>, chang
   });
 }
 
-export type AskedMark = MarkChange & { groups: number[] };
+type AskedMark = MarkChange & { groups: number[] };
 
 /** Label, pin or note groups. */
 export function useMark(run: string) {
@@ -57,7 +56,7 @@ export function useMark(run: string) {
   return useChange(run, ask, ({ groups, ...change }, by) => (group) => (groups.includes(group.id) ? { ...group, mark: remarked(group.mark, change, changedBy(by)) } : group));
 }
 
-export type AskedSet = { set: string; add?: number[]; remove?: number[] };
+type AskedSet = { set: string; add?: number[]; remove?: number[] };
 
 /** Put groups into a set, which is made if there is none of this name, or take them out. */
 export function useChangeSet(run: string) {

@@ -6,7 +6,6 @@ import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 export type Notes = Schemas["Notes"];
-export type NoteRevision = Schemas["NoteRevision"];
 
 export function notesQuery(run: string) {
   return queryOptions({

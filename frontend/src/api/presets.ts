@@ -14,7 +14,7 @@ export const presetsQuery = queryOptions({
   staleTime: 10_000,
 });
 
-export type NewPreset = { name: string; description: string; access: Access; config: Record<string, unknown>; reason: string };
+type NewPreset = { name: string; description: string; access: Access; config: Record<string, unknown>; reason: string };
 
 /** Keep a configuration; `revision` of a preset that there is means that this is to take its place. */
 export function useSavePreset() {

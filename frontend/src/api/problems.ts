@@ -1,6 +1,6 @@
 /** Read what the API says when it says no. */
 
-export type FieldProblem = { field: string; message: string };
+type FieldProblem = { field: string; message: string };
 
 export class ApiProblem extends Error {
   constructor(

@@ -17,7 +17,7 @@ export const schemaQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
-export type NewRun = { name: string; preset: string; config: Record<string, unknown>; start: boolean };
+type NewRun = { name: string; preset: string; config: Record<string, unknown>; start: boolean };
 
 export function useCreateRun() {
   return useMutation({
@@ -42,7 +42,7 @@ export function runQuery(name: string) {
   });
 }
 
-export type NewSize = { workers: number; reason: string };
+type NewSize = { workers: number; reason: string };
 
 /** Ask for so many workers; the run's next state, with the number in it, comes over the live page. */
 export function useResize(name: string) {

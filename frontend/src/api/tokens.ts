@@ -7,7 +7,7 @@ import type { components } from "@/api/schema";
 type Schemas = components["schemas"];
 export type TokenRow = Schemas["TokenRow"];
 export type TokenMinted = Schemas["TokenMinted"];
-export type MintToken = Schemas["MintTokenRequest"];
+type MintToken = Schemas["MintTokenRequest"];
 export type Scope = MintToken["scopes"][number];
 export type ClientRow = Schemas["ClientRow"];
 export type CallRow = Schemas["CallRow"];

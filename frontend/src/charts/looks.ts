@@ -1,7 +1,7 @@
 /** Say how lines that lie in one chart are told apart, never by colour alone. Pure. */
 
-export type Role = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
-export type Marker = "circle" | "square" | "triangle" | "diamond" | "plus" | "cross" | "star";
+type Role = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
+type Marker = "circle" | "square" | "triangle" | "diamond" | "plus" | "cross" | "star";
 export type Look = { role: Role; dash: number[]; marker: Marker };
 
 const ROLES = 8;

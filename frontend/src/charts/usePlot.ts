@@ -9,7 +9,7 @@ import { columnsOf, HEIGHT, MANY_LINES, optionsOf, type Plotted } from "@/charts
 import { isShown, type View } from "@/charts/sheet";
 import type { Tip } from "@/charts/TipBox";
 
-export type Living = {
+type Living = {
   place: RefObject<HTMLDivElement | null>;
   plot: RefObject<uPlot | null>;
   width: number;

@@ -23,7 +23,7 @@ export type JsonSchema = {
   "x-unit"?: string;
 };
 
-export type FieldKind = "integer" | "number" | "text" | "choice" | "switch" | "numbers" | "json";
+type FieldKind = "integer" | "number" | "text" | "choice" | "switch" | "numbers" | "json";
 
 export type Field = {
   /** Dotted path in the configuration: `fleet.num_workers`. */
@@ -253,7 +253,7 @@ export function unknownPaths(sections: Section[], config: unknown, path = ""): s
   return Object.entries(config).flatMap(([key, value]) => unknownPaths(sections, value, path ? `${path}.${key}` : key));
 }
 
-export type Collected = { config: Config; problems: Record<string, string> };
+type Collected = { config: Config; problems: Record<string, string> };
 
 /** Return the configuration that the answers describe, and a problem for each field that has one. */
 export function collect(sections: Section[], answers: Answers): Collected {

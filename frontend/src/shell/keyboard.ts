@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from "react";
 
-export type Shortcuts = Record<string, () => void>;
+type Shortcuts = Record<string, () => void>;
 
 function isTyping(target: EventTarget | null): boolean {
   // A box that is ticked takes no letters.

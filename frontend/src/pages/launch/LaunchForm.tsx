@@ -26,7 +26,7 @@ function launchOf(name: string, config: Config, preset: StartPreset | undefined)
   return overlay ? { name, preset: preset.name, config: overlay } : { name, preset: "", config };
 }
 
-export type LaunchFormProps = { schema: JsonSchema; presets: StartPreset[]; start: Start; preset: StartPreset | undefined; parent: string | undefined };
+type LaunchFormProps = { schema: JsonSchema; presets: StartPreset[]; start: Start; preset: StartPreset | undefined; parent: string | undefined };
 
 export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFormProps) {
   const navigate = useNavigate({ from: "/runs/new" });

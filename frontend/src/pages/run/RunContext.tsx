@@ -5,7 +5,7 @@ import type { Verdict } from "@/api/pipeline";
 import type { useAsk } from "@/api/runs";
 import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail, RunEvent } from "@/api/types";
 
-export type RunParts = {
+type RunParts = {
   run: RunDetail;
   fleet: FleetPart | undefined;
   /** What holds the run up. */

@@ -6,7 +6,7 @@ import { duration, number } from "@/format";
 /** What people may ask of a run: reset is no move of its life, but begins another. */
 export type Verb = RunVerb | "reset";
 
-export type VerbLook = {
+type VerbLook = {
   label: string;
   asking: string;
   does: string;

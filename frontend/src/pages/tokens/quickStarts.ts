@@ -1,6 +1,6 @@
 /** Write the first lines of each kind of client, with this server's address and a token in them. Pure. */
 
-export type QuickStart = { id: string; title: string; scope: string; text: string };
+type QuickStart = { id: string; title: string; scope: string; text: string };
 
 /** Without a token of its own a line reads it from the environment. */
 export function quickStarts(origin: string, token: string | null, run: string): QuickStart[] {

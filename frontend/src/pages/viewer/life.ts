@@ -85,7 +85,7 @@ export function stretchesOf(detail: GroupDetail, sequences: SequenceSummary[], n
   return found.filter(({ from, to }) => to > from);
 }
 
-export type Lane = { span: Span; lane: number };
+type Lane = { span: Span; lane: number };
 
 /** Spans of a sequence on as few lanes as keep them apart, in order of their start. */
 export function lanesOf(spans: Span[]): Lane[] {

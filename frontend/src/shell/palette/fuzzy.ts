@@ -1,6 +1,6 @@
 /** Say how well typed letters fit a title: in their order, not necessarily side by side. Pure. */
 
-export type Fit = {
+type Fit = {
   score: number;
   /** Places of the letters in the title. */
   at: number[];

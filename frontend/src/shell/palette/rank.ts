@@ -61,7 +61,7 @@ export function sections(shown: Shown[]): Section[] {
   return found;
 }
 
-export type Piece = { text: string; isMarked: boolean };
+type Piece = { text: string; isMarked: boolean };
 
 /** A title in pieces, so that the letters that fit can be marked. */
 export function pieces(title: string, at: number[]): Piece[] {

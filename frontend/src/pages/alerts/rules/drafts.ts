@@ -18,7 +18,7 @@ export type RuleForm = {
   isEnabled: boolean;
 };
 
-export const UNITS = { s: 1, min: 60, h: 3600 } as const;
+const UNITS = { s: 1, min: 60, h: 3600 } as const;
 export type Unit = keyof typeof UNITS;
 
 const SHORTEST_SILENCE = 10;
@@ -52,7 +52,7 @@ export function formOf(rule: AlertRule): RuleForm {
   };
 }
 
-export type FormProblems = Partial<Record<"name" | "metric" | "threshold" | "for_seconds" | "run", string>>;
+type FormProblems = Partial<Record<"name" | "metric" | "threshold" | "for_seconds" | "run", string>>;
 
 /** What of a form is no rule yet, by field. */
 export function problemsOf(form: RuleForm): FormProblems {

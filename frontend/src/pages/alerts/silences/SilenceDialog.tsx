@@ -12,7 +12,7 @@ import css from "./silences.module.css";
 const KIND_OPTIONS = Object.entries(KINDS).map(([value, label]) => ({ value, label }));
 const ANY_RULE = "any";
 
-export type SilenceStart = { kind?: AlertKind; rule?: number | null; run?: string | null };
+type SilenceStart = { kind?: AlertKind; rule?: number | null; run?: string | null };
 
 /** Let alerts tell nobody for a while. */
 export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose: () => void }) {

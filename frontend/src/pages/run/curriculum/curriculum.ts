@@ -21,7 +21,7 @@ export function inWords({ estimate, low, high }: Interval): string {
   return `${number(estimate)}, between ${number(low)} and ${number(high)}`;
 }
 
-export type EvaluationColumns = {
+type EvaluationColumns = {
   x: number[];
   isRound: boolean;
   success: Column;
@@ -55,7 +55,7 @@ export function evaluationColumns(rows: EvaluationRow[]): EvaluationColumns {
   };
 }
 
-export type WithMicro = EvaluationColumns & { micro: Column | null };
+type WithMicro = EvaluationColumns & { micro: Column | null };
 
 /**
  * The columns of a lesson's chart with its micro-evaluations as one more, at their versions.

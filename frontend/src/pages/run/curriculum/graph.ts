@@ -6,7 +6,7 @@ import type { LessonRow } from "@/api/types";
 const MOST_DRAWN = 60;
 
 export type GraphNode = { lesson: LessonRow; layer: number; row: number };
-export type GraphEdge = { from: GraphNode; to: GraphNode; isMet: boolean };
+type GraphEdge = { from: GraphNode; to: GraphNode; isMet: boolean };
 export type LessonGraph = { nodes: GraphNode[]; edges: GraphEdge[]; layers: number; rows: number };
 
 /**

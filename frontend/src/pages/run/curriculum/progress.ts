@@ -7,7 +7,7 @@ import type { LessonProgress, LessonRow } from "@/api/types";
 const MOST_LINES = 8;
 
 export type ProgressLine = { lesson: string; share: Column; success: Column };
-export type ProgressColumns = { x: number[]; lines: ProgressLine[] };
+type ProgressColumns = { x: number[]; lines: ProgressLine[] };
 
 /**
  * The lessons that get a line: the one that is looked at, then active ones, then the most sampled.

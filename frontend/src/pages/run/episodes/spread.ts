@@ -1,7 +1,7 @@
 /** Place the percentiles of a measure on a line that several rows share. Pure. */
 
 /** Values by percentile, as the API sends them: "5", "25", "50", "75" and "95". */
-export type Percentiles = Record<string, number>;
+type Percentiles = Record<string, number>;
 export type Spread = { p5: number; p25: number; p50: number; p75: number; p95: number };
 export type Range = { low: number; high: number };
 

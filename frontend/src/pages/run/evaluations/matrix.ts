@@ -20,7 +20,7 @@ export type Cell = {
   change: "better" | "worse" | null;
 };
 
-export type VersionColumn = { key: string; epoch: number; step: number };
+type VersionColumn = { key: string; epoch: number; step: number };
 
 export type Matrix = {
   /** Versions, the oldest first. */

@@ -4,7 +4,7 @@ import type { WorkerRow } from "@/api/types";
 import { ageSeconds, duration, number } from "@/format";
 import { honest, lookOf, type Tone, WORKER_PROOF_SECONDS } from "@/theme/chips";
 
-export type Health = {
+type Health = {
   tone: Tone;
   sign: string;
   /** One word for the legend. */

@@ -2,7 +2,7 @@
 
 import { type Level, LEVELS } from "./levels";
 
-export type LogsSearch = {
+type LogsSearch = {
   /** The log that is open: `manager`, `2`, `2.1`. */
   log?: string;
   /** A moment to look at, in seconds since 1970. */

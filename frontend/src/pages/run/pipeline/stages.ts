@@ -134,8 +134,8 @@ const WAY = {
   under_way: "formed – in the trainer's hands",
   in_hand: "in the trainer's hands – confirmed",
 } as const;
-export type WayPart = keyof typeof WAY;
-export type WayStretch = Omit<Stretch, "part"> & { part: WayPart; words: string; count: number };
+type WayPart = keyof typeof WAY;
+type WayStretch = Omit<Stretch, "part"> & { part: WayPart; words: string; count: number };
 
 /** A batch from its making to its confirmation: means of the last minute in ms, parts of the whole. */
 export function batchWay(times: Pipeline["batches"]): { total: number; stretches: WayStretch[] } {

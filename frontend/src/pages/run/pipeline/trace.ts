@@ -8,7 +8,7 @@
 import type { BatchRow, DeliveryRow, PolicyVersionRow, RunDetail, RunEvent, WorkerRow } from "@/api/types";
 import { PARTS, waterfallOf } from "@/pages/run/pipeline/stages";
 
-export type TraceEvent = {
+type TraceEvent = {
   name: string;
   /** X: a stretch with a duration; i: a moment; M: what a track is called. */
   ph: "X" | "i" | "M";

@@ -2,7 +2,7 @@
 
 import type { BatchRow, EnvironmentRow } from "@/api/types";
 
-export type BatchLook = { tone: string; sign: string; words: string };
+type BatchLook = { tone: string; sign: string; words: string };
 
 const LOOKS: Record<BatchRow["state"], BatchLook> = {
   leased: { tone: "busy", sign: "◷", words: "leased" },

@@ -5,7 +5,7 @@ import type { RunDetail } from "@/api/types";
 
 export type Limits = Pick<RunDetail, "off_policy_tolerance" | "max_staleness" | "lease_seconds">;
 /** As it is typed; an empty staleness is no limit. */
-export type TypedLimits = { [name in keyof Limits]: number | string };
+type TypedLimits = { [name in keyof Limits]: number | string };
 
 export function typedOf({ off_policy_tolerance, max_staleness, lease_seconds }: Limits): TypedLimits {
   return { off_policy_tolerance, max_staleness: max_staleness ?? "", lease_seconds };

@@ -3,7 +3,7 @@
 import type { BatchState } from "@/api/queue";
 import { metricsSearch } from "@/pages/run/metrics/search";
 
-export type QueueSearch = {
+type QueueSearch = {
   /** The batch that is looked into. */
   batch?: string;
   state?: BatchState;
