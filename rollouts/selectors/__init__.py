@@ -6,24 +6,19 @@ from rollouts.selectors.curricula import (
     check_language,
     curriculum_of,
 )
-from rollouts.selectors.fleets import (
-    RECORDINGS_AT_MOST,
+from rollouts.selectors.episode_windows import (
     ROWS_AT_MOST,
     WINDOWS_AT_MOST,
-    NoFilm,
-    control_of,
     episode_series,
     episode_summary,
     episodes,
-    film,
-    film_preview,
+)
+from rollouts.selectors.fleets import (
+    control_of,
     fleet_log,
     fleet_state,
     fleet_view,
     has_launched,
-    recording,
-    recording_row,
-    recordings,
     running_fragments,
     runs_to_reconcile,
     weights_transfers,
@@ -70,6 +65,15 @@ from rollouts.selectors.outlooks import (
 )
 from rollouts.selectors.pipelines import pipeline_of, verdict_of, verdicts
 from rollouts.selectors.places import workers_by_node
+from rollouts.selectors.recordings import (
+    RECORDINGS_AT_MOST,
+    NoFilm,
+    film,
+    film_preview,
+    recording,
+    recording_row,
+    recordings,
+)
 from rollouts.selectors.series import AXES, TIMES, Asked, lines
 from rollouts.selectors.wanted import LOG_WANTED_FOR, LOGS_AT_ONCE
 from rollouts.selectors.worker_stacks import worker_stacks

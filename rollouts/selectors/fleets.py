@@ -1,52 +1,22 @@
 """Read what pages, fleets and the reconciler need to know of fleets."""
 
 from collections import Counter
-from datetime import datetime, timedelta
-from typing import Any, Final
-from uuid import UUID
+from datetime import datetime
+from typing import Any
 
-from django.core.files import File
-from django.core.files.storage import default_storage
 from django.db.models import Sum
 
 from buffer import selectors as buffer_selectors
 from rolldeck.wire import FleetControl
 from rollouts.core import control
-from rollouts.core import episode_summary as episode_rules
 from rollouts.core.proof import UNKNOWN_AFTER, Heard
 from rollouts.core.reconcile import Action, FleetView, decide, desired_of
-from rollouts.models import (
-    EnvSlot,
-    EpisodeWindow,
-    Fleet,
-    FleetWorker,
-    LogRequest,
-    Recording,
-)
+from rollouts.models import EnvSlot, Fleet, FleetWorker, LogRequest
 from rollouts.selectors import wanted
-from rollouts.wire import (
-    EpisodeMeans,
-    EpisodeRow,
-    EpisodeSummary,
-    FleetLog,
-    FleetState,
-    RecordingRow,
-    SlotState,
-    TaskEpisodes,
-    WorkerState,
-)
+from rollouts.wire import FleetLog, FleetState, SlotState, WorkerState
 from runs.core.lifecycle import RunStatus
 from runs.models import Run
 from runs.selectors import weights_orders
-
-ROWS_AT_MOST: Final = 2000
-RECORDINGS_AT_MOST: Final = 100
-WINDOWS_AT_MOST: Final = 20_000
-PREVIEW_BYTES: Final = 8192
-
-
-class NoFilm(LookupError):
-    """The recording is not there, not yet there, or was let go."""
 
 
 def control_of(run_id: int) -> FleetControl:
@@ -78,54 +48,6 @@ def control_of(run_id: int) -> FleetControl:
         stacks=stacks,
         **orders,
     )
-
-
-def recordings(run_id: int) -> list[RecordingRow]:
-    """Return the recordings of a run, newest first."""
-    found = Recording.objects.filter(run_id=run_id).order_by("-requested_at", "pk")
-    return [recording_row(row) for row in found[:RECORDINGS_AT_MOST]]
-
-
-def recording_row(row: Recording) -> RecordingRow:
-    """Return a recording as the API shows it."""
-    names = set(RecordingRow.__struct_fields__) - {"id"}
-    return RecordingRow(id=str(row.pk), **{name: getattr(row, name) for name in names})
-
-
-def recording(run_id: int, recording_id: UUID) -> Recording:
-    """Return a recording whose film is there.
-
-    Raises:
-        NoFilm: If there is none.
-    """
-    found = Recording.objects.filter(run_id=run_id, pk=recording_id, state="ready").first()
-    if found is None:
-        raise NoFilm(f"there is no film of recording {recording_id}")
-    return found
-
-
-def film(row: Recording) -> "File[bytes]":
-    """Return the open film of a recording.
-
-    Raises:
-        NoFilm: If retention let it go just now.
-    """
-    try:
-        return default_storage.open(row.file)
-    except FileNotFoundError as error:
-        raise NoFilm(f"the film of recording {row.pk} is gone") from error
-
-
-def film_preview(row: Recording) -> str:
-    """Return the beginning of a film that is text; empty where it is a video, or gone."""
-    if not row.media_type.startswith("text/"):
-        return ""
-    try:
-        with film(row) as file:
-            begin: bytes = file.read(PREVIEW_BYTES)
-    except NoFilm:
-        return ""
-    return begin.decode(errors="replace")
 
 
 def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:
@@ -245,68 +167,6 @@ def weights_transfers(run_id: int) -> dict[str, float]:
     ):
         total.update(transfers)
     return dict(total)
-
-
-def episodes(run_id: int, *, after: int | None, limit: int) -> list[EpisodeRow]:
-    """Return windows of ended episodes, oldest first.
-
-    The first ones after row `after`, or the newest ones when `after` is None.
-    """
-    found = EpisodeWindow.objects.filter(run_id=run_id)
-    return [_row(EpisodeRow, window) for window in _page(found, after=after, limit=limit)]
-
-
-def episode_summary(
-    run_id: int, *, seconds: int, now: datetime, at_most: int = WINDOWS_AT_MOST
-) -> EpisodeSummary:
-    """Return the episodes of the last seconds by environment and mode, and over environments.
-
-    Of more than `at_most` windows the newest count.
-    """
-    names = episode_rules.Window.__match_args__
-    since = now - timedelta(seconds=seconds)
-    found = EpisodeWindow.objects.filter(run_id=run_id, at__gt=since).order_by("-id")
-    rows = list(found.values_list("at", *names)[:at_most])
-    tasks = episode_rules.tasks(episode_rules.Window(*row) for _, *row in rows)
-    train = [task for task in tasks if task.mode == "train"]
-    evaluated = [task for task in tasks if task.mode == "eval"]
-    return EpisodeSummary(
-        seconds=seconds,
-        since=rows[-1][0] if len(rows) == at_most else None,
-        tasks=[_task_episodes(task) for task in tasks],
-        train_weighted=_means(episode_rules.weighted(train)),
-        train_unweighted=_means(episode_rules.unweighted(train)),
-        eval_weighted=_means(episode_rules.weighted(evaluated)),
-        eval_unweighted=_means(episode_rules.unweighted(evaluated)),
-    )
-
-
-def _task_episodes(task: episode_rules.Task) -> TaskEpisodes:
-    fields: dict[str, Any] = {name: getattr(task, name) for name in task.__match_args__}
-    fields["means"] = EpisodeMeans(**task.means._asdict())
-    for name in ("percentiles", "length_percentiles"):
-        fields[name] = {str(cut): value for cut, value in fields[name].items()}
-    return TaskEpisodes(**fields)
-
-
-def _means(means: episode_rules.Means | None) -> EpisodeMeans | None:
-    return None if means is None else EpisodeMeans(**means._asdict())
-
-
-def episode_series(run_id: int, after: int | None, limit: int) -> list[EpisodeRow]:
-    """Return windows of ended episodes as the live page shows them."""
-    return episodes(run_id, after=after, limit=limit)
-
-
-def _page(found: Any, *, after: int | None, limit: int) -> list[Any]:
-    limit = min(limit, ROWS_AT_MOST)
-    if after is None:
-        return list(found.order_by("-id")[:limit])[::-1]
-    return list(found.filter(id__gt=after).order_by("id")[:limit])
-
-
-def _row(shape: type[Any], row: Any) -> Any:
-    return shape(**{field: getattr(row, field) for field in shape.__struct_fields__})
 
 
 def _status_of(run: Run) -> RunStatus:

@@ -12,7 +12,7 @@ from buffer import storage
 from rollouts.core.figures import written
 from rollouts.core.series import CHUNK_SAMPLES
 from rollouts.models import MetricSample, MetricSeries
-from rollouts.selectors.fleets import ROWS_AT_MOST
+from rollouts.selectors.episode_windows import ROWS_AT_MOST
 from rollouts.wire import MetricKey, MetricKeys, MetricNews, MetricRow, MetricSamples
 from rollouts.wire.metrics import MetricNames
 
