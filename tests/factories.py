@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group, User
 
 from runs import services
 from runs.core.lifecycle import RunStatus
+from runs.core.registration import Registration
 from runs.models import ApiToken, Run, RunKind
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -28,6 +29,21 @@ def make_run(
         drain_target=RunStatus.COMPLETED if status is RunStatus.DRAINING else "",
         **fields,
     )
+    return Run.objects.get(pk=run.pk)
+
+
+def make_outside_run(
+    *, name: str = "words", batch_size: int = 4, trainers: tuple[str, ...] = ("alice",)
+) -> Run:
+    """Make an outside run whose trainers take batches of so many sequences, 64 tokens at most."""
+    run = make_run(name=name, kind=RunKind.OUTSIDE)
+    for identity in trainers:
+        services.register_trainer(
+            run_id=run.pk,
+            identity=identity,
+            registration=Registration(batch_size=batch_size, max_token_len=64),
+            now=NOON,
+        )
     return Run.objects.get(pk=run.pk)
 
 

@@ -9,11 +9,9 @@ from buffer import jobs, selectors, services
 from buffer.models import Batch
 from buffer.services import Lease
 from buffer.wire import decode_group
-from runs import services as runs_services
-from runs.core.registration import Registration
 from runs.models import Run, RunEvent
 from tests.buffer_factories import body, group
-from tests.factories import NOON, make_run
+from tests.factories import NOON, make_outside_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -22,16 +20,7 @@ TRAINERS = ("alice", "bob", "carol", "dave")
 
 @pytest.fixture
 def run() -> Run:
-    run = make_run(name="words", kind="outside")
-    for identity in TRAINERS:
-        runs_services.register_trainer(
-            run_id=run.pk,
-            identity=identity,
-            registration=Registration(batch_size=4, max_token_len=64),
-            now=NOON,
-        )
-    run.refresh_from_db()
-    return run
+    return make_outside_run(trainers=TRAINERS)
 
 
 def push(run: Run, *, groups: int) -> None:

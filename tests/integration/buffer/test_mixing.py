@@ -14,25 +14,16 @@ from buffer.models import Batch, MixingShare, TrajectoryGroup
 from buffer.services import planning
 from buffer.wire import decode_group
 from runs import services as runs_services
-from runs.core.registration import Registration
 from runs.models import Run
 from tests.buffer_factories import body, group
-from tests.factories import NOON, make_run
+from tests.factories import NOON, make_outside_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
 def run() -> Run:
-    run = make_run(name="words", kind="outside")
-    runs_services.register_trainer(
-        run_id=run.pk,
-        identity="alice",
-        registration=Registration(batch_size=4, max_token_len=64),
-        now=NOON,
-    )
-    run.refresh_from_db()
-    return run
+    return make_outside_run()
 
 
 def environment(
@@ -217,13 +208,7 @@ def test_the_oldest_groups_are_found_by_index_whatever_the_length_of_the_queue(r
 def test_a_batch_takes_as_many_statements_from_a_long_queue_as_from_a_short_one(run: Run) -> None:
     statements = {}
     for count in (40, 4_000):
-        other = make_run(name=f"queue-{count}", kind="outside")
-        runs_services.register_trainer(
-            run_id=other.pk,
-            identity="alice",
-            registration=Registration(batch_size=8, max_token_len=64),
-            now=NOON,
-        )
+        other = make_outside_run(name=f"queue-{count}", batch_size=8)
         for _ in range(4):
             environment(other)
         queue_many(other, count, environments=4)

@@ -11,10 +11,9 @@ from buffer.models import Batch, TrajectoryGroup
 from buffer.services import backpressure
 from buffer.wire import decode_group
 from runs import services as runs_services
-from runs.core.registration import Registration
 from runs.models import PolicyVersion, Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
-from tests.factories import NOON, make_run
+from tests.factories import NOON, make_outside_run
 
 pytestmark = pytest.mark.django_db
 
@@ -24,14 +23,7 @@ LONG_AGO, FRESH = datetime(2001, 1, 1, tzinfo=UTC), datetime(2101, 1, 1, tzinfo=
 
 @pytest.fixture
 def run() -> Run:
-    run = make_run(name="words", kind="outside")
-    runs_services.register_trainer(
-        run_id=run.pk,
-        identity="alice",
-        registration=Registration(batch_size=4, max_token_len=64),
-        now=NOON,
-    )
-    return set_up(run)
+    return make_outside_run()
 
 
 def set_up(run: Run, **fields: Any) -> Run:

@@ -16,11 +16,9 @@ from buffer.models import FragmentChunk, Payload, Segment, TrajectoryGroup
 from buffer.services.fragments import decode_push
 from buffer.storage.files import DurableFiles
 from buffer.wire import decode_group
-from runs import services as runs_services
-from runs.core.registration import Registration
 from runs.models import Run
 from tests.buffer_factories import body, fragment, group, push
-from tests.factories import NOON, make_run
+from tests.factories import NOON, make_outside_run, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,15 +32,7 @@ def afresh() -> Iterator[None]:
 
 @pytest.fixture
 def run() -> Run:
-    run = make_run(name="words", kind="outside")
-    runs_services.register_trainer(
-        run_id=run.pk,
-        identity="alice",
-        registration=Registration(batch_size=4, max_token_len=64),
-        now=NOON,
-    )
-    run.refresh_from_db()
-    return run
+    return make_outside_run()
 
 
 def push_groups(run: Run, *tokens: int) -> list[bytes]:

@@ -14,30 +14,16 @@ from buffer.models import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.services.senders import is_alive, this_process
 from buffer.wire import decode_group
 from runs import services as runs_services
-from runs.core.registration import Registration
 from runs.models import Run
 from tests.buffer_factories import body, group
-from tests.factories import NOON, make_run
+from tests.factories import NOON, make_outside_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
 def run() -> Run:
-    run = make_run(name="words", kind="outside")
-    for identity in ("alice", "bob"):
-        register(run, identity)
-    run.refresh_from_db()
-    return run
-
-
-def register(run: Run, identity: str) -> None:
-    runs_services.register_trainer(
-        run_id=run.pk,
-        identity=identity,
-        registration=Registration(batch_size=4, max_token_len=64),
-        now=NOON,
-    )
+    return make_outside_run(trainers=("alice", "bob"))
 
 
 def push(run: Run, *, sequences: int = 2, mark: int = 1) -> None:

@@ -17,11 +17,9 @@ from buffer.core.fates import ItemKind
 from buffer.core.retention import GRACE, RetentionLimits
 from buffer.models import Payload, Segment, TrajectoryGroup
 from buffer.wire import decode_group
-from runs import services as runs_services
-from runs.core.registration import Registration
 from runs.models import Run, RunEvent
 from tests.buffer_factories import body, group
-from tests.factories import NOON, bearer, make_run
+from tests.factories import NOON, bearer, make_outside_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,15 +48,7 @@ def nothing_is_deleted() -> Iterator[None]:
 
 @pytest.fixture
 def run() -> Run:
-    run = make_run(name="words", kind="outside")
-    runs_services.register_trainer(
-        run_id=run.pk,
-        identity="alice",
-        registration=Registration(batch_size=2, max_token_len=64),
-        now=NOON,
-    )
-    run.refresh_from_db()
-    return run
+    return make_outside_run(batch_size=2)
 
 
 def push(run: Run, *, tokens: int = 3, mark: int = 1) -> TrajectoryGroup:

@@ -15,11 +15,9 @@ from buffer.core.retention import GRACE, RetentionLimits
 from buffer.models import Payload, TrajectoryGroup
 from buffer.wire import decode_group
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
-from runs import services as runs_services
-from runs.core.registration import Registration
 from runs.models import Run
 from tests.buffer_factories import body, group
-from tests.factories import NOON, make_run
+from tests.factories import NOON, make_outside_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,15 +53,7 @@ def bucket(
 
 @pytest.fixture
 def run(bucket: Any) -> Run:
-    run = make_run(name="words", kind="outside")
-    runs_services.register_trainer(
-        run_id=run.pk,
-        identity="alice",
-        registration=Registration(batch_size=4, max_token_len=64),
-        now=NOON,
-    )
-    run.refresh_from_db()
-    return run
+    return make_outside_run()
 
 
 def push(run: Run, *tokens: int) -> list[bytes]:
