@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer import jobs, services
-from buffer.api import messages
+from buffer.api import archive_messages as messages
 from buffer.core.archive_window import Window, window
 from buffer.models import ArchiveJob
 from buffer.selectors import payloads

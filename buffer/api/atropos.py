@@ -17,7 +17,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from buffer import selectors, services, storage
-from buffer.api import messages
+from buffer.api import atropos_messages as messages
 from buffer.api.atropos_view import (
     PUSH_REFUSED,
     REFUSED,

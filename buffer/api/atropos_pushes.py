@@ -10,7 +10,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 
 from buffer import selectors, services
-from buffer.api import messages
+from buffer.api import atropos_messages as messages
 from buffer.api.atropos_view import KEY, PUSH_REFUSED, AtroposView, atropos_schema, json_response
 from buffer.api.delivery import delivery_of
 from buffer.wire import BodyProblem, Group, InvalidBody, decode_group, decode_groups

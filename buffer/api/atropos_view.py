@@ -11,7 +11,7 @@ from rest_framework.exceptions import APIException
 from rest_framework.views import APIView
 
 from buffer import services
-from buffer.api import messages
+from buffer.api import atropos_messages as messages
 from buffer.api.callers import AnyAccept, AtroposCallers
 from buffer.storage import PayloadMissing, PayloadStorageDown
 from buffer.wire import InvalidBody

@@ -1,0 +1,122 @@
+"""Shape what the Atropos routes answer, as the reference server does."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """Greeting."""
+
+    message: str
+
+
+class RegisteredTrainer(Struct, frozen=True, kw_only=True):
+    """Answer to ``POST /register``."""
+
+    uuid: int
+
+
+class RegisteredEnvironment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to ``POST /register-env``; only `status` until a trainer has started."""
+
+    status: str
+    env_id: int | None = None
+    wandb_name: str | None = None
+    checkpoint_dir: str | None = None
+    starting_step: int | None = None
+    checkpoint_interval: int | None = None
+    num_steps: int | None = None
+
+
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to ``POST /disconnect-env``."""
+
+    status: Literal["success", "failure"]
+    error: str | None = None
+
+
+class WandbNames(Struct, frozen=True, kw_only=True):
+    """Answer to ``GET /wandb_info``."""
+
+    group: str | None
+    project: str | None
+
+
+class RunSizes(Struct, frozen=True, kw_only=True):
+    """Answer to ``GET /info``: sequences in a batch, tokens in a sequence; -1 before both."""
+
+    batch_size: int
+    max_token_len: int
+
+
+class RunState(Struct, frozen=True, kw_only=True):
+    """Answer to ``GET /status``: batches served, groups queued."""
+
+    current_step: int
+    queue_size: int
+
+
+class EnvironmentState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to ``/status-env``; sizes count groups of the environment's size.
+
+    `paced` is there, and true, while the queue is over its tolerance: then `queue_size` leaves
+    as much room as this environment has of its share.
+    """
+
+    current_step: int
+    queue_size: int
+    unallocated_fraction: float
+    self_queue_size: int
+    max_group_size: int
+    env_weight: float
+    paced: bool = False
+
+
+class PushAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to a push; buffer sizes count sequences that wait for others."""
+
+    status: Literal["received", "buffered"]
+    dropped: dict[str, int] | None = None
+    """Groups that came too late or too early to train on, by reason."""
+    buffer_size: int | None = None
+    groups_processed: int | None = None
+    buffered: int | None = None
+    last_buffer_size: int | None = None
+
+
+class ScoredData(Struct, frozen=True, kw_only=True):
+    """One trajectory group; S sequences of T tokens."""
+
+    tokens: list[list[int]]
+    masks: list[list[int]]
+    scores: list[float]
+    advantages: list[list[float]] | None = None
+    ref_logprobs: list[list[float]] | None = None
+    messages: list[list[dict[str, Any]]] | None = None
+    generation_params: dict[str, Any] | None = None
+    inference_logprobs: list[list[float]] | None = None
+    overrides: list[dict[str, Any]] | None = None
+    group_overrides: dict[str, Any] | None = None
+    images: Any = None
+    env_id: int | None = None
+    distill_token_ids: list[list[list[int]]] | None = None
+    distill_logprobs: list[list[list[float]]] | None = None
+
+
+class StockBatch(Struct, frozen=True, kw_only=True):
+    """Answer to ``GET /batch``."""
+
+    batch: list[ScoredData] | None
+
+
+class HTTPValidationError(Struct, frozen=True, kw_only=True):
+    """FastAPI's 422: what is wrong and where."""
+
+    detail: list[dict[str, Any]]
+
+
+class Detail(Struct, frozen=True, kw_only=True):
+    """FastAPI's other errors."""
+
+    detail: str
