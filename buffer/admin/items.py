@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from buffer.models import Batch, FragmentChunk, TrajectoryGroup
-from buffer.selectors import fragment_preview, group_preview
+from buffer.selectors.previews import fragment_preview, group_preview
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written, link_to_row
 
 

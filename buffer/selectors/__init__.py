@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from django.conf import settings
 from django.db.models import Count, Sum
 
@@ -44,15 +43,8 @@ from buffer.selectors.trainer_pace import TrainerPace as TrainerPace
 from buffer.selectors.trainer_pace import trainer_pace as trainer_pace
 from buffer.selectors.trainer_pace import trainers_waited as trainers_waited
 from buffer.wire.ledgers import KindLedger, LedgerPart
-from rolldeck.group_encoding import to_json
-from rolldeck.groups import InvalidGroup, read_msgpack
 from rolldeck.pacing import PauseRule
-from rolldeck.wire import Fragment
 from runs.models import Environment, Run
-
-PREVIEW_BYTES: Final = 4096
-DECODED_BYTES: Final = 1 << 20
-
 
 _BATCH_IN_SIGHT: Final = """
     SELECT t.id IS NULL OR r.trainer_started_at IS NULL
@@ -310,40 +302,6 @@ def batches(*, run_id: int, limit: int, before: int | None = None, state: str = 
     if state:
         rows = rows.filter(state=state)
     return list(rows[:limit])
-
-
-def group_preview(group_id: int) -> str:
-    """Return the first part of a group as JSON."""
-    try:
-        content = storage.content_head(ItemKind.GROUPS, group_id, PREVIEW_BYTES)
-        if content and content[:1] != b"{":  # no message in msgpack begins with a brace
-            content = _shown_as_json(storage.content_head(ItemKind.GROUPS, group_id, DECODED_BYTES))
-    except storage.PayloadMissing as missing:
-        return str(missing)
-    text = content[:PREVIEW_BYTES].decode(errors="replace")
-    return text + (" …" if len(content) >= PREVIEW_BYTES else "")
-
-
-def _shown_as_json(content: bytes) -> bytes:
-    try:
-        return to_json(read_msgpack(content))
-    except InvalidGroup:
-        return f"{len(content)} bytes or more".encode()
-
-
-def fragment_preview(fragment_id: int) -> str:
-    """Return the arrays of a fragment by name, dtype and shape."""
-    try:
-        content = storage.content_head(ItemKind.FRAGMENTS, fragment_id, DECODED_BYTES)
-    except storage.PayloadMissing as missing:
-        return str(missing)
-    try:
-        fragment = msgspec.msgpack.decode(content, type=Fragment)
-    except msgspec.MsgspecError:
-        return f"{len(content)} bytes" if content else "no bytes: it was dropped when it came in"
-    return "; ".join(
-        f"{name}: {array.dtype} {list(array.shape)}" for name, array in fragment.arrays.items()
-    )
 
 
 def limits() -> Limits:

@@ -14,6 +14,7 @@ from django.test import Client
 
 from buffer import selectors
 from buffer.models import TrajectoryGroup
+from buffer.selectors import previews
 from buffer.wire import decode_push
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
@@ -140,7 +141,7 @@ def test_the_latest_example_and_the_preview_are_json(deck: Deck) -> None:
     latest = deck.http.get("/atropos/demo/latest_example", headers={"Authorization": deck.env})
 
     assert latest.json() == with_nulls(group(mark=3))
-    assert json.loads(selectors.group_preview(TrajectoryGroup.objects.get().pk)) == latest.json()
+    assert json.loads(previews.group_preview(TrajectoryGroup.objects.get().pk)) == latest.json()
 
 
 def test_groups_wait_for_their_environments_size(deck: Deck) -> None:

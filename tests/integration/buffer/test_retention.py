@@ -16,6 +16,7 @@ from buffer import jobs, selectors, services, storage
 from buffer.core.fates import ItemKind
 from buffer.core.retention import GRACE, RetentionLimits
 from buffer.models import Payload, Segment, TrajectoryGroup
+from buffer.selectors import previews
 from buffer.wire import decode_group
 from runs.models import Run, RunEvent
 from tests.buffer_factories import body, group
@@ -133,7 +134,7 @@ def test_items_of_a_dropped_segment_are_known_and_say_that_their_bytes_expired(r
         assert (item.state, item.segment) == ("served", number)
         with pytest.raises(storage.PayloadExpired, match=f"item {item.pk} .*retention"):
             storage.content_head(ItemKind.GROUPS, item.pk, 10)
-    assert "retention" in selectors.group_preview(small.pk)
+    assert "retention" in previews.group_preview(small.pk)
     event = RunEvent.objects.get(kind="payloads_expired")
     assert event.details == {"segment": number, "items": 2}
 
