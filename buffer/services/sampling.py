@@ -42,8 +42,10 @@ class ChunksMoved(RuntimeError):
 def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
     """Return a batch of `count` sampled fragments, leased, or None when there are too few.
 
-    The caller holds the run's lock. The same state of a run always gives
-    the same batch.
+    The caller holds the run's lock. The same state of a run always gives the same batch.
+
+    Raises:
+        ChunksMoved: If somebody did not take that lock.
     """
     replay = replay_of(run.config)
     changes = Changes(run.pk, ItemKind.FRAGMENTS)

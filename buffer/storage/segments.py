@@ -97,8 +97,10 @@ def make_partition(number: int) -> None:
 def remove_segment(number: int) -> None:
     """Remove the partition and the objects of a segment; what is gone already is fine.
 
-    The partition is detached first, without a lock that others would wait for: so this must not
-    run inside a transaction.
+    The partition is detached first, without a lock that others would wait for.
+
+    Raises:
+        TransactionManagementError: If called inside a transaction, which such a detachment forbids.
     """
     if connection.in_atomic_block:
         raise transaction.TransactionManagementError("partitions go outside of transactions")

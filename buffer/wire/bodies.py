@@ -116,7 +116,11 @@ def problem_from(violation: Violation, loc: Loc) -> BodyProblem:
 
 
 def parts_of(content: bytes, loc: Loc) -> dict[str, Raw]:
-    """Return the fields of an object, not decoded yet."""
+    """Return the fields of an object, not decoded yet.
+
+    Raises:
+        InvalidBody: At `loc`, if it is no object or no JSON.
+    """
     try:
         content.decode()
         return _decode_object(content)

@@ -165,7 +165,12 @@ class RolloutHandler(Closing):
         self.disconnect()
 
     def register(self) -> Registration | None:
-        """Register the environment, waiting for a trainer to start; None if stopped before."""
+        """Register the environment, waiting for a trainer to start; None if stopped before.
+
+        Raises:
+            InvalidAnswer: If what the server answers is no registration.
+            RolldeckError: Another subclass for what it refuses, or when it cannot be reached.
+        """
         offer = self.offer
         body = {
             "desired_name": offer.desired_name,

@@ -145,7 +145,11 @@ class StepColumns:
         return [episode for at, episode in self._episodes[slot] if at < steps]
 
     def arrays(self, slot: int, steps: int) -> dict[str, Array]:
-        """Return the first `steps` steps as a fragment carries them, padded to its length."""
+        """Return the first `steps` steps as a fragment carries them, padded to its length.
+
+        Raises:
+            ValueError: Before the first step, when no shape is known yet.
+        """
         if self._obs is None or self._action is None:
             raise ValueError("there are no steps yet")
         own = slice(slot * self._length, slot * self._length + steps)
