@@ -23,7 +23,9 @@ from runs.live.outgoing import Socket
 from runs.live.shared_looks import SharedLooks
 from runs.live.topics import CONTROL_PREFIX, RUN_PREFIX
 from runs.wire.live import (
+    AskClock,
     BeatFrame,
+    ClockFrame,
     ErrorFrame,
     PageFrame,
     PageMessage,
@@ -210,6 +212,8 @@ class LiveConsumer(SocketConsumer):
                 self.hub.unsubscribe(self.page, key_of(topic, self.caller))
             case Resync(topic=topic):
                 await self._resync(topic)
+            case AskClock():
+                await self._say(ClockFrame(at=datetime.now(UTC)))
 
     @staticmethod
     def _decoded(text: str | None) -> PageMessage:

@@ -42,6 +42,8 @@ class Nudge(msgspec.Struct, frozen=True):
     run: int
     parts: list[str]
     origin: str = ""
+    committed_at: float | None = None
+    """When the newest of it was committed, in seconds since 1970, as who committed it knows."""
 
 
 class Publisher:
@@ -80,7 +82,7 @@ class Outbox:
     def __init__(self, publisher: Publisher, *, origin: str) -> None:
         self._publisher = publisher
         self._origin = origin
-        self._waiting: dict[int, set[str]] = {}
+        self._waiting: dict[int, dict[str, float | None]] = {}
         self._lock = threading.Lock()
         self._filled = threading.Event()
         threading.Thread(target=self._publish_for_ever, name="rolldeck-nudges", daemon=True).start()
@@ -88,7 +90,8 @@ class Outbox:
     def add(self, nudge: Nudge) -> None:
         """Publish soon; never wait, never raise."""
         with self._lock:
-            self._waiting.setdefault(nudge.run, set()).update(nudge.parts)
+            waiting = self._waiting.setdefault(nudge.run, {})
+            waiting.update(dict.fromkeys(nudge.parts, nudge.committed_at))
         self._filled.set()
 
     def _publish_for_ever(self) -> None:
@@ -99,7 +102,12 @@ class Outbox:
                 waiting, self._waiting = self._waiting, {}
             listening = 0
             for run_id, parts in waiting.items():
-                nudge = Nudge(run=run_id, parts=sorted(parts), origin=self._origin)
+                nudge = Nudge(
+                    run=run_id,
+                    parts=sorted(parts),
+                    origin=self._origin,
+                    committed_at=max(filter(None, parts.values()), default=None),
+                )
                 listening = self._publisher.publish(nudge)
             others_listen = listening > own_subscriptions.count
             time.sleep(GATHER_SECONDS if others_listen else UNHEARD_SECONDS)
@@ -151,10 +159,11 @@ def _outbox(url: str, pid: int) -> Outbox:
 
 def announce(run_id: int, *parts: str) -> None:
     """Tell whoever watches the run to look again at `parts`, once the change is committed."""
-    transaction.on_commit(partial(_send, Nudge(run=run_id, parts=list(parts))), robust=True)
+    transaction.on_commit(partial(_send, run_id, list(parts)), robust=True)
 
 
-def _send(nudge: Nudge) -> None:
+def _send(run_id: int, parts: list[str]) -> None:
+    nudge = Nudge(run=run_id, parts=parts, committed_at=time.time())
     for listener in _here:
         listener(nudge)
     if settings.REDIS_URL:

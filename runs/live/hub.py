@@ -18,7 +18,7 @@ from runs.live import wakeups
 from runs.live.announcements import Nudge
 from runs.live.deck_topics import rule_of
 from runs.live.outgoing import Socket
-from runs.live.topics import Change, RunTopic, topic_named
+from runs.live.topics import ANY, Change, RunTopic, topic_named
 
 logger = logging.getLogger(__name__)
 
@@ -39,15 +39,18 @@ class Watched:
         self.sockets: set[Socket] = set()
         self.nudged = asyncio.Event()
         self.names: set[str] = set()
+        self.commits: dict[str, float] = {}
         self.look_at_all = True
         self.task: asyncio.Task[None] | None = None
 
-    def nudge(self, names: set[str] | None) -> None:
-        """Remember what to look at (None: everything) and wake the task."""
+    def nudge(self, names: set[str] | None, committed_at: float | None = None) -> None:
+        """Remember what to look at (None: everything), since when it is so, and wake the task."""
         if names is None:
             self.look_at_all = True
         else:
             self.names |= names
+        if committed_at is not None:
+            self.commits.update(dict.fromkeys(names or {ANY}, committed_at))
         self.nudged.set()
 
     def hears(self, nudge: Nudge) -> bool:
@@ -63,11 +66,11 @@ class Watched:
         key = self.topic.name
         return not any(one.visible or one.sequences.get(key) is None for one in self.sockets)
 
-    def taken_names(self) -> set[str] | None:
-        """Return what to look at now, and forget it."""
-        names = None if self.look_at_all else self.names
-        self.look_at_all, self.names = False, set()
-        return names
+    def taken_names(self) -> tuple[set[str] | None, dict[str, float]]:
+        """Return what to look at now, and when that was committed; and forget both."""
+        names, commits = None if self.look_at_all else self.names, self.commits
+        self.look_at_all, self.names, self.commits = False, set(), {}
+        return names, commits
 
 
 class Hub:
@@ -139,9 +142,9 @@ class Hub:
     def _nudged(self, nudge: Nudge | None) -> None:
         for watched in self._watched.values():
             if nudge is None or watched.hears(nudge):
-                watched.nudge(None)
+                watched.nudge(None, nudge.committed_at if nudge else None)
             elif watched.topic.run_id == nudge.run:
-                watched.nudge(set(nudge.parts))
+                watched.nudge(set(nudge.parts), nudge.committed_at)
 
     async def _tend(self, watched: Watched) -> None:
         """Look, send, rest; until nobody watches any more."""
@@ -175,7 +178,7 @@ class Hub:
         if watched.is_asleep:
             watched.look_at_all = True
             return
-        names = watched.taken_names()
+        names, commits = watched.taken_names()
         try:
             look = database_sync_to_async(watched.topic.look, thread_sensitive=False)
             change = await look(names)
@@ -185,6 +188,8 @@ class Hub:
             watched.look_at_all = True
             return
         if change is not None:
+            change.commits = commits
+            watched.topic.committed_at = change.committed_at
             self._send_deltas(watched, change)
         self._send_snapshots(watched)
         if watched.topic.late:

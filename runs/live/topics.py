@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -32,6 +32,8 @@ CONTROL_PREFIX: Final = "control:"
 # What a hidden tab still gets.
 HIDDEN_PARTS: Final = frozenset({"run", "alerts", "session", "notice"})
 HIDDEN_SERIES: Final = frozenset({"events"})
+# In place of a part's name: a change that was announced may be of any.
+ANY: Final = ""
 
 
 @dataclass(slots=True)
@@ -41,11 +43,22 @@ class Change:
     sequence: int
     parts: dict[str, bytes] = field(default_factory=dict)
     series: dict[str, list[bytes]] = field(default_factory=dict)
+    commits: Mapping[str, float] = field(default_factory=dict)
+    """When what was announced was committed, by part or series; :data:`ANY` for all of them."""
+
+    @property
+    def committed_at(self) -> datetime | None:
+        """When the newest of it was committed; None for what was found without being announced."""
+        known = [
+            self.commits[name] for name in (*self.parts, *self.series, ANY) if name in self.commits
+        ]
+        return datetime.fromtimestamp(max(known), UTC) if known else None
 
     def for_hidden(self) -> "Change | None":
         """Return what of this a hidden tab gets, or None."""
         kept = Change(
             sequence=self.sequence,
+            commits=self.commits,
             parts={name: text for name, text in self.parts.items() if name in HIDDEN_PARTS},
             series={name: rows for name, rows in self.series.items() if name in HIDDEN_SERIES},
         )
@@ -59,6 +72,8 @@ class RunTopic:
         self.name = name
         self.run_id: int | None = None
         self.sequence = 0
+        self.committed_at: datetime | None = None
+        """When the newest change that is shown was committed, if that is known."""
         self._shown = Topic()
         self._read_at: dict[str, float] = {}
         self.late: set[str] = set()
@@ -133,6 +148,7 @@ class RunTopic:
             topic=told_as(self.name),
             sequence=self.sequence,
             at=at,
+            committed_at=_no_later(self.committed_at, at),
             parts=_raw_parts(self._shown.parts),
             series=_raw_series(self._shown.window()),
         )
@@ -145,6 +161,7 @@ class RunTopic:
             previous=previous,
             sequence=change.sequence,
             at=at,
+            committed_at=_no_later(change.committed_at, at),
             parts=_raw_parts(change.parts),
             series=_raw_series(change.series),
         )
@@ -224,6 +241,11 @@ def topic_named(name: str) -> RunTopic:
     if rule_of(name) is not None:
         return OwnTopic(name) if name.startswith(f"{ME}:") else DeckTopic(name)
     return ControlTopic(name) if name.startswith(CONTROL_PREFIX) else RunTopic(name)
+
+
+def _no_later(committed_at: datetime | None, at: datetime) -> datetime | None:
+    """Clocks of machines differ: nothing is told before it was committed."""
+    return None if committed_at is None else min(committed_at, at)
 
 
 def _raw_parts(parts: Mapping[str, bytes]) -> dict[str, Raw]:

@@ -41,7 +41,11 @@ class Visible(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     visible: bool
 
 
-PageMessage = Subscribe | Unsubscribe | Resync | Visible
+class AskClock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="clock"):
+    """A page wants to know the server's time, to tell its own clock's difference."""
+
+
+PageMessage = Subscribe | Unsubscribe | Resync | Visible | AskClock
 """What a page says."""
 
 
@@ -52,6 +56,8 @@ class SnapshotFrame(Struct, frozen=True, kw_only=True, tag="snapshot"):
     sequence: int
     """Number of this frame; it rises over all topics and processes, with gaps."""
     at: datetime
+    committed_at: datetime | None
+    """When the newest change in it was committed; null where nobody announced that."""
     parts: dict[str, Raw]
     """Small values by name; the latest wins."""
     series: dict[str, list[Raw]]
@@ -66,6 +72,7 @@ class DeltaFrame(Struct, frozen=True, kw_only=True, tag="delta"):
     """Number of the topic's frame before it; a page that has another one has lost a frame."""
     sequence: int
     at: datetime
+    committed_at: datetime | None
     parts: dict[str, Raw]
     series: dict[str, list[Raw]]
 
@@ -79,6 +86,12 @@ class BeatFrame(Struct, frozen=True, kw_only=True, tag="beat"):
     on their way. A page that has less than that has lost a frame."""
 
 
+class ClockFrame(Struct, frozen=True, kw_only=True, tag="clock"):
+    """The server's time, as soon as it was asked for."""
+
+    at: datetime
+
+
 class ErrorFrame(Struct, frozen=True, kw_only=True, tag="error"):
     """Why a message of the page was not followed."""
 
@@ -90,7 +103,7 @@ class ErrorFrame(Struct, frozen=True, kw_only=True, tag="error"):
     detail: str
 
 
-PageFrame = SnapshotFrame | DeltaFrame | BeatFrame | ErrorFrame
+PageFrame = SnapshotFrame | DeltaFrame | BeatFrame | ClockFrame | ErrorFrame
 """What a page is told."""
 
 

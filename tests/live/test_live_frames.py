@@ -1,6 +1,7 @@
 """Every frame is what the protocol says: whatever is sent decodes as its Struct, whole."""
 
 import json
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -112,6 +113,21 @@ def test_a_run_of_the_live_list_has_the_whole_outlook() -> None:
     added = set(DeckRun.__struct_fields__) - set(RunRow.__struct_fields__)
 
     assert added == set(Outlook.__struct_fields__)
+
+
+def test_a_frame_is_as_new_as_the_newest_of_its_parts_and_no_newer_than_itself() -> None:
+    noon, topic = NOON.timestamp(), topic_named("run:alpha")
+    commits = {"run": noon - 9, "queue": noon - 3, "fleet": noon - 1}
+    change = Change(sequence=3, parts={"run": b"null", "queue": b"null"}, commits=commits)
+    assert change.committed_at == NOON - timedelta(seconds=3)
+    hidden = change.for_hidden()
+    assert hidden is not None
+    assert hidden.committed_at == NOON - timedelta(seconds=9)
+
+    change.commits = {"run": noon + 40}
+    frame, *_ = read(topic.delta(change, previous=1, at=NOON))
+
+    assert frame.committed_at == NOON
 
 
 def test_a_hidden_page_is_told_a_part_of_it() -> None:

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -66,6 +67,61 @@ async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
         assert following["previous"] == delta["sequence"]
         assert "run" not in following["parts"]
         assert following["series"]["events"][-1]["message"] == "hello"
+
+
+async def test_a_frame_says_when_its_newest_change_was_committed() -> None:
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch("run:alpha")
+        assert snapshot["committed_at"] is None
+
+        before = datetime.now(UTC)
+        await note(run, "first")
+        await note(run, "second")
+        after = datetime.now(UTC)
+        delta = await page.hear("delta")
+        while delta["series"]["events"][-1]["message"] != "second":
+            delta = await page.hear("delta")
+
+        committed_at = datetime.fromisoformat(delta["committed_at"])
+        assert before < committed_at < after
+        assert committed_at <= datetime.fromisoformat(delta["at"])
+        await page.say(type="resync", topic="run:alpha")
+        assert (await page.hear("snapshot"))["committed_at"] == delta["committed_at"]
+
+
+async def test_what_nobody_announced_has_no_time_of_commit() -> None:
+    state = {"value": 0}
+    live.register_part("test_silent", lambda _: dict(state))
+    await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.watch("run:alpha")
+        state["value"] = 1
+
+        delta = await page.hear_parts()
+
+        assert delta["parts"] == {"test_silent": {"value": 1}}
+        assert delta["committed_at"] is None
+    forget_part("test_silent")
+
+
+async def test_lists_of_the_deck_say_when_they_changed_too() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.watch("runs")
+        before = datetime.now(UTC)
+
+        await in_database(make_run)()
+
+        assert datetime.fromisoformat((await page.hear("delta"))["committed_at"]) > before
+
+
+async def test_a_page_is_told_the_servers_time() -> None:
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        before = datetime.now(UTC)
+        await page.say(type="clock")
+        frame = await page.hear("clock")
+
+        assert before < datetime.fromisoformat(frame["at"]) < datetime.now(UTC)
 
 
 async def test_a_page_that_lost_a_frame_asks_again_and_gets_everything() -> None:

@@ -171,6 +171,22 @@ def shortest_pause(*, listeners: int) -> float:
     return min(later - earlier for (earlier, _), (later, _) in pairwise(broker.told))
 
 
+def test_nudges_that_wait_together_say_when_the_newest_was_committed() -> None:
+    broker = Broker(own_subscriptions.count)
+    outbox = Outbox(broker, origin="here")
+    for _ in range(2):
+        for committed_at, part in ((31.0, "queue"), (32.5, "run")):
+            outbox.add(Nudge(run=16, parts=[part], committed_at=committed_at))
+        time.sleep(0.01)
+    until = time.monotonic() + 20
+    together: list[Nudge] = []
+    while not together and time.monotonic() < until:
+        time.sleep(0.01)
+        together = [nudge for _, nudge in broker.told if len(nudge.parts) > 1]
+
+    assert [nudge.committed_at for nudge in together[:1]] == [32.5]
+
+
 def test_nudges_are_rarer_while_no_other_process_listens() -> None:
     own = own_subscriptions.count
 

@@ -3498,6 +3498,14 @@ export interface components {
             env_ids: number[] | null;
         };
         /**
+         * AskClock
+         * @description A page wants to know the server's time, to tell its own clock's difference.
+         */
+        AskClock: {
+            /** @enum {unknown} */
+            type: "clock";
+        };
+        /**
          * Ask
          * @description Why a run is asked to move.
          */
@@ -3940,6 +3948,15 @@ export interface components {
             replayed: number;
         };
         /**
+         * ClockFrame
+         * @description The server's time, as soon as it was asked for.
+         */
+        ClockFrame: {
+            /** @enum {unknown} */
+            type: "clock";
+            at: string;
+        };
+        /**
          * Cluster
          * @description Everything that the deck is made of.
          */
@@ -4257,6 +4274,7 @@ export interface components {
             previous: number;
             sequence: number;
             at: string;
+            committed_at: string | null;
             parts: {
                 [key: string]: unknown;
             };
@@ -6016,8 +6034,8 @@ export interface components {
                 [key: string]: components["schemas"]["Outlook"];
             };
         };
-        PageFrame: components["schemas"]["SnapshotFrame"] | components["schemas"]["DeltaFrame"] | components["schemas"]["BeatFrame"] | components["schemas"]["ErrorFrame"];
-        PageMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"] | components["schemas"]["Resync"] | components["schemas"]["Visible"];
+        PageFrame: components["schemas"]["SnapshotFrame"] | components["schemas"]["DeltaFrame"] | components["schemas"]["BeatFrame"] | components["schemas"]["ClockFrame"] | components["schemas"]["ErrorFrame"];
+        PageMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"] | components["schemas"]["Resync"] | components["schemas"]["Visible"] | components["schemas"]["AskClock"];
         /**
          * Part
          * @description How a part was found when it was last looked at.
@@ -7225,6 +7243,7 @@ export interface components {
             topic: string;
             sequence: number;
             at: string;
+            committed_at: string | null;
             parts: {
                 [key: string]: unknown;
             };

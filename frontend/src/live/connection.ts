@@ -1,6 +1,8 @@
 /** Hold the tab's one socket: subscribe, resync, reconnect, and poll when it cannot open. */
 
+import { ServerClock } from "@/live/clock";
 import { type Frame, type Message, type Parts, parseFrame, type Row, type SeriesRows } from "@/live/frames";
+import { type Painted, Painting } from "@/live/painting";
 import {
   applyDelta,
   applyError,
@@ -41,6 +43,8 @@ export type Outside = {
   poll: (topic: string, shown: TopicState) => Promise<PollAnswer>;
   now: () => number;
   random: () => number;
+  /** Act when what was changed now has been painted. */
+  afterPaint: (act: () => void) => void;
   isHidden: () => boolean;
   onSignedOut: () => void;
 };
@@ -65,12 +69,14 @@ export class LiveConnection {
   private polledAt = 0;
   private polling = false;
   private isHeld = false;
-  private offsets: number[] = [];
+  private readonly clock = new ServerClock();
+  private readonly painting: Painting;
   private statusListeners = new Set<() => void>();
   private status: LiveStatus = { mode: "connecting", silentMs: 0 };
 
   constructor(private readonly outside: Outside) {
     this.lostAt = outside.now();
+    this.painting = new Painting(this.clock, outside.now, outside.afterPaint);
   }
 
   start(): void {
@@ -136,11 +142,17 @@ export class LiveConnection {
 
   /** The server's time now, so that ages are right on a machine whose clock is not. */
   serverNow(): number {
-    return this.outside.now() + (this.offsets.length > 0 ? Math.max(...this.offsets) : 0);
+    return this.outside.now() + this.clock.offset;
+  }
+
+  /** How long after its commit the newest change was painted that was measured. */
+  readPainted(): Painted | null {
+    return this.painting.read();
   }
 
   setVisible(visible: boolean): void {
     this.send({ type: "visible", visible });
+    this.painting.forget();
     if (visible) this.tick();
   }
 
@@ -173,6 +185,8 @@ export class LiveConnection {
         if (topic.watchers > 0) this.subscribe(name, topic);
       }
       if (this.outside.isHidden()) this.send({ type: "visible", visible: false });
+      this.clock.forget();
+      this.askClock();
       this.tick();
     };
     socket.onmessage = (event) => {
@@ -204,15 +218,19 @@ export class LiveConnection {
     this.heardAt = now;
     // Only a server that speaks is well; one that accepts and hangs up is not asked at once again.
     this.attempts = 0;
-    if ("at" in frame) this.learnOffset(Date.parse(frame.at) - now);
+    if ("at" in frame) this.clock.hear(Date.parse(frame.at), now);
+    if (frame.type === "clock") this.clock.answer(Date.parse(frame.at), now);
     if (frame.type === "beat") this.compare(frame.sequences);
-    if (frame.type === "beat" || !frame.topic) {
+    if (frame.type === "beat" && this.clock.isDue(now)) this.askClock();
+    if (frame.type === "beat" || frame.type === "clock" || !frame.topic) {
       this.tick();
       return;
     }
     const topic = this.topic(frame.topic);
     const step = this.step(topic.state, frame);
+    const isNews = frame.type === "delta" && step.state.sequence === frame.sequence && topic.state !== step.state;
     this.set(topic, step.state);
+    if (isNews && !topic.held && !this.outside.isHidden()) this.painting.shows(frame.committed_at);
     const waiting = frame.type === "delta" && topic.state.sequence === null;
     if (step.resync || (waiting && now - topic.askedAt > RESYNC_AGAIN_MS)) {
       topic.askedAt = now;
@@ -221,7 +239,7 @@ export class LiveConnection {
     if (this.status.mode !== "live") this.tick();
   }
 
-  private step(state: TopicState, frame: Exclude<Frame, { type: "beat" }>): Step {
+  private step(state: TopicState, frame: Exclude<Frame, { type: "beat" | "clock" }>): Step {
     if (frame.type === "snapshot") return applySnapshot(state, frame);
     return frame.type === "delta" ? applyDelta(state, frame) : applyError(state, frame);
   }
@@ -259,10 +277,9 @@ export class LiveConnection {
     for (const listener of topic.listeners) listener();
   }
 
-  private learnOffset(offset: number): void {
-    if (!Number.isFinite(offset)) return;
-    // The least delayed of the last frames is nearest the truth.
-    this.offsets = [...this.offsets, offset].slice(-12);
+  private askClock(): void {
+    this.clock.ask(this.outside.now());
+    this.send({ type: "clock" });
   }
 
   private send(message: Message): void {

@@ -23,8 +23,9 @@ type Told = { parts: Parts; series: SeriesRows };
 export type SnapshotFrame = Omit<Schemas["SnapshotFrame"], keyof Told> & Told;
 export type DeltaFrame = Omit<Schemas["DeltaFrame"], keyof Told> & Told;
 export type BeatFrame = Schemas["BeatFrame"];
+export type ClockFrame = Schemas["ClockFrame"];
 export type ErrorFrame = Schemas["ErrorFrame"];
-export type Frame = SnapshotFrame | DeltaFrame | BeatFrame | ErrorFrame;
+export type Frame = SnapshotFrame | DeltaFrame | BeatFrame | ClockFrame | ErrorFrame;
 export type Message = Schemas["PageMessage"];
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -43,6 +44,7 @@ export function parseFrame(text: string): Frame | null {
     const sequences = isObject(raw.sequences) ? (raw.sequences as Record<string, number | null>) : {};
     return { type: "beat", at: raw.at, sequences };
   }
+  if (raw.type === "clock") return { type: "clock", at: String(raw.at) };
   if (raw.type === "error") {
     return {
       type: "error",
@@ -54,7 +56,8 @@ export function parseFrame(text: string): Frame | null {
   if (typeof raw.topic !== "string" || typeof raw.sequence !== "number") return null;
   const parts = isObject(raw.parts) ? raw.parts : {};
   const series = isObject(raw.series) ? (raw.series as SeriesRows) : {};
-  const common = { topic: raw.topic, sequence: raw.sequence, at: String(raw.at), parts, series };
+  const committed_at = typeof raw.committed_at === "string" ? raw.committed_at : null;
+  const common = { topic: raw.topic, sequence: raw.sequence, at: String(raw.at), committed_at, parts, series };
   if (raw.type === "snapshot") return { type: "snapshot", ...common };
   if (raw.type === "delta" && typeof raw.previous === "number") {
     return { type: "delta", previous: raw.previous, ...common };

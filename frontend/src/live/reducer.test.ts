@@ -20,6 +20,7 @@ const snapshot = (sequence: number, parts = {}, rows: Row[] = []): SnapshotFrame
   topic: "run:a",
   sequence,
   at: "2026-01-01T00:00:00Z",
+  committed_at: null,
   parts,
   series: { episodes: rows },
 });

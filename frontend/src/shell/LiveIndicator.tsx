@@ -1,7 +1,9 @@
 import { Tooltip } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import type { LiveStatus } from "@/live/connection";
-import { holdLive, useLiveStatus } from "@/live/live";
+import { holdLive, live, useLiveStatus } from "@/live/live";
+import type { Painted } from "@/live/painting";
+import { paintedText } from "@/shell/painted";
 import { useShortcuts } from "@/shell/keyboard";
 
 type Look = { sign: string; text: string; tone: string; meaning: string };
@@ -20,6 +22,18 @@ function lookOf({ mode, silentMs }: LiveStatus): Look {
     default:
       return { sign: "○", text: "reconnecting", tone: "quiet", meaning: "The live socket is opening; numbers stay as they were." };
   }
+}
+
+const LOOK_EVERY_MS = 2_000;
+
+/** How soon the newest change was painted: read while somebody looks, every two seconds. */
+function NewestPainted() {
+  const [painted, setPainted] = useState<Painted | null>(() => live.readPainted());
+  useEffect(() => {
+    const timer = setInterval(() => setPainted(live.readPainted()), LOOK_EVERY_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return painted && <div data-painted={Math.round(painted.ms)}>{paintedText(painted)}</div>;
 }
 
 /** Say a change of mode to screen readers, at most every ten seconds. */
@@ -47,7 +61,15 @@ export function LiveIndicator() {
   useShortcuts({ l: toggle });
   return (
     <>
-      <Tooltip label={look.meaning} events={{ hover: true, focus: true, touch: true }}>
+      <Tooltip
+        label={
+          <>
+            {look.meaning}
+            {status.mode === "live" && <NewestPainted />}
+          </>
+        }
+        events={{ hover: true, focus: true, touch: true }}
+      >
         <button type="button" className={`chip chip-button tone-${look.tone}`} aria-pressed={isHeld} aria-keyshortcuts="l" data-live={status.mode} onClick={toggle}>
           <span className="chip-sign" aria-hidden="true">
             {look.sign}
