@@ -13,8 +13,11 @@ from buffer import selectors, services
 from buffer.api import atropos_messages as messages
 from buffer.api.atropos_view import KEY, PUSH_REFUSED, AtroposView, atropos_schema, json_response
 from buffer.api.delivery import delivery_of
+from buffer.api.refusals import named_environments, reason_of
 from buffer.wire import BodyProblem, Group, InvalidBody, decode_group, decode_groups
 from runs.api.identity import identity_of
+from runs.api.refusals import note_refused_push
+from runs.core.call_digest import RefusedPush
 from runs.models import Run
 
 
@@ -22,6 +25,7 @@ class PushView(AtroposView):
     """Takes groups in, each push once."""
 
     _entrance: services.Entrance | None = None
+    _groups: list[Group] | None = None
 
     def rules(self) -> dict[str, Any]:
         """Return by what groups are judged, and completed."""
@@ -35,6 +39,7 @@ class PushView(AtroposView):
     def accept(self, request: Request, groups: list[Group], *, many: bool) -> HttpResponse:
         """Store the groups of one push and answer, or answer as the first time."""
         run = self.find_run()
+        self._groups = groups
         body = request.body
         key = services.PushKey.of(request.headers.get("Idempotency-Key"), body)
         identity, now = identity_of(request), timezone.now()
@@ -71,6 +76,18 @@ class PushView(AtroposView):
         response = json_response(answer.content)
         if answer.replayed:
             response["Idempotent-Replayed"] = "true"
+        return response
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
+        """Answer, and have the refusal counted for the environments that the push names."""
+        response = super().handle_exception(exc)
+        if self._found is not None and (
+            env_ids := named_environments(self._groups, self.request.body)
+        ):
+            push = RefusedPush(
+                run_id=self._found.pk, env_ids=env_ids, reason=reason_of(exc), said=str(exc)
+            )
+            note_refused_push(self.request, push)
         return response
 
 

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from buffer.api.atropos_urls import NAMES as ATROPOS_NAMES
+from runs.api.refusals import refused_push_of
 from runs.core.call_digest import Call
 from runs.live.calls import book
 from runs.models import ApiToken
@@ -59,6 +60,7 @@ class CallRecording:
                 duration_ms=(time.perf_counter() - began) * 1e3,
                 replayed="Idempotent-Replayed" in response.headers,
                 content=_refusal(response),
+                refused_push=refused_push_of(request),
             )
         )
 

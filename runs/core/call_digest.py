@@ -11,6 +11,18 @@ CLIENTS_KEPT: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedPush:
+    """A push that named its environments and was refused."""
+
+    run_id: int
+    env_ids: tuple[int, ...]
+    reason: str
+    """One of few words."""
+    said: str
+    """The refusal in full, as the environment was told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One call of the API as it was answered; `at` in seconds since 1970."""
 
@@ -25,6 +37,14 @@ class Call:
     content: bytes = b""
     """The answer, if it is a refusal."""
     stands_for: int = 1
+    refused_push: RefusedPush | None = None
+
+    @property
+    def likeness(self) -> object:
+        """What calls have in common that become one."""
+        push = self.refused_push
+        refused = push and (push.run_id, push.env_ids, push.reason)
+        return self.method, self.route, self.status, refused
 
     @property
     def is_telling(self) -> bool:
@@ -45,9 +65,8 @@ def digest(calls: Iterable[Call]) -> list[Call]:
         if mine is None and len(kept) >= CLIENTS_KEPT:
             continue
         mine = kept[call.client]
-        alike = (call.method, call.route, call.status)
         is_alone = call.is_telling and sum(one.is_telling for one in mine.values()) < REFUSALS_KEPT
-        key: object = number if is_alone else alike
+        key: object = number if is_alone else call.likeness
         before = mine.get(key)
         mine[key] = call if before is None else _together(before, call)
     found = [call for mine in kept.values() for call in mine.values()]

@@ -213,6 +213,9 @@ class Environment(models.Model):
     muted = models.BooleanField(
         default=False, db_default=False, help_text="What it pushes is counted and not trained on."
     )
+    refused = models.JSONField(
+        null=True, blank=True, help_text="Its pushes that were refused, counted by reason."
+    )
     registered_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
 

@@ -21,6 +21,7 @@ from runs.wire import (
     EnvironmentRow,
     Event,
     PolicyVersionRow,
+    RefusedPushes,
     RunDetail,
     Session,
     TokenRow,
@@ -117,7 +118,9 @@ def environments(*, run_id: int) -> list[EnvironmentRow]:
 
 def environment_row(row: Environment) -> EnvironmentRow:
     """Return an environment as the API shows it."""
-    return EnvironmentRow(**{f: getattr(row, f) for f in EnvironmentRow.__struct_fields__})
+    fields = {f: getattr(row, f) for f in EnvironmentRow.__struct_fields__}
+    refused = msgspec.convert(row.refused or {}, dict[str, RefusedPushes])
+    return EnvironmentRow(**fields | {"refused": refused})
 
 
 def trainers(*, run_id: int) -> list[TrainerRow]:

@@ -8,7 +8,9 @@ import msgspec
 from django.db import connection, transaction
 
 from runs.core.call_digest import Call
+from runs.core.storable_text import storable
 from runs.models import ApiCall
+from runs.services.refused_pushes import count_refused_pushes
 
 FORGOTTEN_AFTER: Final = timedelta(days=7)
 LONGEST_PATH: Final = 500
@@ -24,6 +26,7 @@ _FORGET: Final = """
 def keep_calls(calls: Sequence[Call], *, kept_of_each: int) -> None:
     """Add calls, and forget all but the last `kept_of_each` of their clients."""
     ApiCall.objects.bulk_create(_row(call) for call in calls)
+    count_refused_pushes(calls)
     clients = {call.client for call in calls}
     with connection.cursor() as cursor:
         cursor.executemany(_FORGET, [(client, client, kept_of_each) for client in clients])
@@ -39,7 +42,7 @@ def _row(call: Call) -> ApiCall:
         client=call.client[:200],
         at=datetime.fromtimestamp(call.at, UTC),
         method=call.method[:8],
-        path=_storable(call.path[:LONGEST_PATH]),
+        path=storable(call.path[:LONGEST_PATH]),
         route=call.route[:200],
         status=call.status,
         duration_ms=call.duration_ms,
@@ -56,22 +59,17 @@ def _problem(content: bytes) -> dict[str, Any]:
     try:
         said = msgspec.json.decode(content, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return {"detail": _storable(content[:LONGEST_TEXT].decode(errors="replace"))}
+        return {"detail": storable(content[:LONGEST_TEXT].decode(errors="replace"))}
     errors = said.get("errors")
     fields = [each for each in errors if isinstance(each, dict)] if isinstance(errors, list) else []
     return {
-        "code": _storable(str(said.get("code", ""))),
-        "detail": _storable(str(said.get("detail", said.get("message", "")))[:LONGEST_TEXT]),
+        "code": storable(str(said.get("code", ""))),
+        "detail": storable(str(said.get("detail", said.get("message", "")))[:LONGEST_TEXT]),
         "errors": [
             {
-                name: _storable(str(each.get(name, ""))[:LONGEST_TEXT])
+                name: storable(str(each.get(name, ""))[:LONGEST_TEXT])
                 for name in ("field", "message")
             }
             for each in fields[:MOST_FIELDS]
         ],
     }
-
-
-def _storable(text: str) -> str:
-    """Return text that PostgreSQL takes: no NUL, no half of a character."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

@@ -209,6 +209,15 @@ class EventList(Struct, frozen=True, kw_only=True):
     results: list[Event]
 
 
+class RefusedPushes(Struct, frozen=True, kw_only=True):
+    """Pushes of an environment that were refused for one reason."""
+
+    pushes: int
+    newest_at: datetime
+    said: str
+    """What the newest of them was told."""
+
+
 class EnvironmentRow(Struct, frozen=True, kw_only=True):
     """A registered producer of data."""
 
@@ -223,6 +232,8 @@ class EnvironmentRow(Struct, frozen=True, kw_only=True):
     connected: bool
     muted: bool
     """What it pushes is counted as dropped, and no batch waits for it."""
+    refused: dict[str, RefusedPushes]
+    """Pushes that named it and were not taken at all, by reason; counted within seconds."""
     registered_at: datetime
     last_seen_at: datetime
 

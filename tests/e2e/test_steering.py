@@ -1,11 +1,12 @@
 """A run is paused, resumed, drained and killed; batches and weights are looked into."""
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
+from tests.deck import Deck, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -122,6 +123,27 @@ def test_an_environment_gets_another_weight_and_one_is_muted(
     dialog.get_by_label("Reason").fill("it rewards nonsense")
     dialog.get_by_role("button", name="Mute").click()
     expect(gone).to_contain_text("muted")
+
+
+def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_deck: Deck) -> None:
+    def environment() -> Any:
+        rows = seeded_deck.get("/api/runs/seed-atropos-mix/environments")["results"]
+        return next(one for one in rows if one["wandb_name"] == "gsm8k_0")
+
+    before = environment()
+    broken = {"env_id": before["env_id"], "masks": [[1]], "scores": [1.0]}
+    answer = seeded_deck.http.post("/atropos/seed-atropos-mix/scored_data", json=broken)
+    assert answer.status_code == 422
+    wait_until(
+        lambda: environment()["refused"] != before["refused"],
+        seconds=30,
+        what="the refusal is counted",
+    )
+
+    signed_in.goto("/runs/seed-atropos-mix/environments")
+    row = signed_in.locator("[data-environment=gsm8k_0]")
+    expect(row).to_contain_text(re.compile(r"refused \d+ missing \d+"))
+    expect(row).to_contain_text("body.tokens: Field required")
 
 
 def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_deck: Deck) -> None:

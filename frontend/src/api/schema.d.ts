@@ -4441,6 +4441,9 @@ export interface components {
             min_batch_allocation: number | null;
             connected: boolean;
             muted: boolean;
+            refused: {
+                [key: string]: components["schemas"]["RefusedPushes"];
+            };
             registered_at: string;
             last_seen_at: string;
         };
@@ -6515,6 +6518,15 @@ export interface components {
          */
         Recordings: {
             results: components["schemas"]["RecordingRow"][];
+        };
+        /**
+         * RefusedPushes
+         * @description Pushes of an environment that were refused for one reason.
+         */
+        RefusedPushes: {
+            pushes: number;
+            newest_at: string;
+            said: string;
         };
         /**
          * RegisterEnv

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.core.call_digest import CLIENTS_KEPT, REFUSALS_KEPT, Call, digest
+from runs.core.call_digest import CLIENTS_KEPT, REFUSALS_KEPT, Call, RefusedPush, digest
 
 CALL = Call(
     client="token:1",
@@ -38,6 +38,19 @@ def test_a_storm_of_refusals_ends_in_one_row_that_counts_the_rest() -> None:
 
     assert len(kept) == REFUSALS_KEPT + 1
     assert max(call.stands_for for call in kept) == 7
+
+
+def test_a_storm_of_refused_pushes_still_tells_environments_and_reasons_apart() -> None:
+    refused = replace(CALL, status=422)
+    math = RefusedPush(run_id=1, env_ids=(0,), reason="missing", said="tokens")
+    pushes = [math, replace(math, env_ids=(1,)), replace(math, reason="queue_full")]
+    calls = [replace(refused, refused_push=push) for push in pushes for _ in range(100)]
+
+    counts = Counter[RefusedPush | None]()
+    for call in digest(calls):
+        counts[call.refused_push] += call.stands_for
+
+    assert counts == dict.fromkeys(pushes, 100)
 
 
 def test_strangers_do_not_fill_the_table() -> None:

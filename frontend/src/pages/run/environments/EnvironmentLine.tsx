@@ -42,6 +42,26 @@ function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
   );
 }
 
+/** Pushes that were not taken at all, and why; what the newest of each kind was told stands behind it. */
+function Refusals({ view }: { view: EnvironmentView }) {
+  if (view.refused === 0) return null;
+  return (
+    <div className="small" data-refused={view.refused}>
+      refused {number(view.refused)}{" "}
+      <span className="faint">
+        {view.refusals.slice(0, SHOWN_REASONS).map(([reason, { pushes, newest_at, said }], i) => (
+          <span key={reason} title={visible(said)}>
+            {i > 0 && ", "}
+            {words(reason)} {number(pushes)} · <Age at={newest_at} suffix=" ago" />
+          </span>
+        ))}
+        {view.refusals.length > SHOWN_REASONS && `, ${view.refusals.length - SHOWN_REASONS} more`}
+      </span>
+      <div className="faint anywhere">{visible(view.refusals[0]?.[1].said ?? "")}</div>
+    </div>
+  );
+}
+
 /** The choice of a list of trajectories that shows this environment only. */
 function ofEnvironment(view: EnvironmentView) {
   return { env: [view.environment ? String(view.environment.env_id) : "none"] };
@@ -159,7 +179,7 @@ export function EnvironmentLine(props: Props) {
       </td>
       <td className="num">{number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span></td>
       <td className="num">{number(view.served)}</td>
-      <td><Drops run={run} view={view} /></td>
+      <td><Drops run={run} view={view} /><Refusals view={view} /></td>
       <Actions {...props} />
     </tr>
   );

@@ -14,6 +14,16 @@ it("joins registration, mixing and ledger by the environment's id", () => {
     { key: "id:0", name: "math_0", mixing: { debt: -3 }, queueShare: 0.5, dropped: 2, dropShare: 0.2, perSecond: 0.5, reasons: [["poison", 2]] },
   ]);
 });
+it("counts what was refused of an environment, the latest reason first", () => {
+  const at = (minute: number) => `2026-03-01T12:0${minute}:00Z`;
+  const refused = {
+    missing: { pushes: 7, newest_at: at(1), said: "body.tokens: Field required" },
+    queue_full: { pushes: 2, newest_at: at(5), said: "words holds 10 groups" },
+  };
+  const [view, other] = environmentViews([{ ...math, refused }, { env_id: 1, refused: {} } as EnvironmentRow], [], [], []);
+  expect([view?.refused, view?.refusals.map(([reason]) => reason)]).toEqual([9, ["queue_full", "missing"]]);
+  expect([other?.refused, other?.refusals]).toEqual([0, []]);
+});
 it("knows the environments of fleets by their names, and those that never registered", () => {
   const ledgers = [ledger({ kind: "fragments", env_id: null, environment: "gymnasium:CartPole-v1", accepted: 3 }), ledger({ env_id: null, accepted: 1 })];
   expect(environmentViews([], [], ledgers, [{ env_id: null, environment: "gymnasium:CartPole-v1", per_second: 2, newest_at: "2026-03-01T12:00:00Z" }]).map(({ name, perSecond }) => [name, perSecond])).toEqual([

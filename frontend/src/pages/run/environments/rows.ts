@@ -2,6 +2,8 @@
 
 import type { EnvironmentArrivals, EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
 
+type Refusals = EnvironmentRow["refused"][string];
+
 export type EnvironmentView = {
   key: string;
   name: string;
@@ -21,6 +23,10 @@ export type EnvironmentView = {
   pushedAt: string | null;
   /** Why, the most frequent first. */
   reasons: [string, number][];
+  /** Pushes that were not taken at all. */
+  refused: number;
+  /** Of these, by reason, the latest first. */
+  refusals: [string, Refusals][];
 };
 
 type Ledgers = LedgerAnswer["environments"];
@@ -31,6 +37,7 @@ export function environmentViews(environments: EnvironmentRow[], mixing: Environ
   const view = (key: string, name: string, ledger: Ledgers[number] | undefined, environment?: EnvironmentRow): EnvironmentView => {
     const reasons = Object.entries(ledger?.dropped ?? {}).filter(([, items]) => items > 0).sort(([, a], [, b]) => b - a);
     const dropped = reasons.reduce((sum, [, items]) => sum + items, 0);
+    const refusals = Object.entries(environment?.refused ?? {}).sort(([, a], [, b]) => Date.parse(b.newest_at) - Date.parse(a.newest_at));
     const accepted = ledger?.accepted ?? 0;
     const pushed = arrivals.find(({ env_id, environment: named }) =>
       environment ? env_id === environment.env_id : ledger && env_id === ledger.env_id && named === ledger.environment,
@@ -49,6 +56,8 @@ export function environmentViews(environments: EnvironmentRow[], mixing: Environ
       perSecond: pushed?.per_second ?? null,
       pushedAt: pushed?.newest_at ?? null,
       reasons,
+      refused: refusals.reduce((sum, [, { pushes }]) => sum + pushes, 0),
+      refusals,
     };
   };
   const registered = environments.map((each) =>

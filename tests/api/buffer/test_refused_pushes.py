@@ -1,0 +1,123 @@
+"""Pushes that were refused are counted with the environment that they name, and why."""
+
+from typing import Any
+
+import pytest
+from django.urls import resolve
+from rest_framework.test import APIRequestFactory
+
+from config.call_recording import CallRecording
+from runs.core.call_digest import Call, digest
+from runs.models import Environment
+from runs.services import keep_calls
+from runs.services.refused_pushes import FURTHER, REASONS_KEPT
+from tests.api.buffer.words_deck import Deck, make_deck
+from tests.buffer_factories import ENVIRONMENT, body, group
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def deck() -> Deck:
+    """A run with two environments."""
+    deck = make_deck()
+    deck.next()
+    for name in ("math", "code"):
+        joined = deck.post("/atropos/words/register-env", ENVIRONMENT | {"desired_name": name})
+        assert joined.status_code == 200
+    return deck
+
+
+@pytest.fixture
+def noted() -> list[Call]:
+    return []
+
+
+def push(noted: list[Call], content: Any, status: int, **headers: str) -> None:
+    """Push through the middleware that notes calls."""
+    path = f"/atropos/words/scored_data{'_list' if isinstance(content, list) else ''}"
+    sent = content if isinstance(content, bytes) else body(content)
+
+    def answer(request: Any) -> Any:
+        request.resolver_match = match = resolve(path)
+        return match.func(request, *match.args, **match.kwargs)
+
+    request = APIRequestFactory().generic("POST", path, sent, "application/json", headers=headers)
+    assert CallRecording(answer, add=noted.append)(request).status_code == status
+
+
+def refused(deck: Deck, noted: list[Call]) -> dict[int, dict[str, Any]]:
+    """Return what the page shows, once the calls so far were written down."""
+    keep_calls(digest(noted), kept_of_each=50)
+    noted.clear()
+    rows = deck.get("environments")["results"]
+    return {row["env_id"]: row["refused"] for row in rows}
+
+
+def test_refusals_are_added_up_by_environment_and_reason(deck: Deck, noted: list[Call]) -> None:
+    push(noted, group(env_id=0), 200)
+    push(noted, group(env_id=0) | {"scores": [1.0]}, 422)
+    push(noted, {"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
+    push(noted, {"env_id": 0, "tokens": [[1]], "scores": [1.0]}, 422)
+    found = refused(deck, noted)
+
+    assert found[1] == {}
+    assert found[0].keys() == {"missing", "length_mismatch"}
+    assert found[0]["missing"]["pushes"] == 2
+    assert found[0]["missing"]["said"] == "body.masks: Field required"
+
+    push(noted, {"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
+    again = refused(deck, noted)[0]["missing"]
+    assert (again["pushes"], again["said"]) == (3, "body.tokens: Field required")
+    assert again["newest_at"] > found[0]["missing"]["newest_at"]
+
+
+def test_a_push_of_several_counts_for_each_environment_that_it_names(
+    deck: Deck, noted: list[Call]
+) -> None:
+    broken = group(env_id=1) | {"scores": [1.0]}
+    push(noted, [group(env_id=0), broken, broken], 422)
+
+    found = refused(deck, noted)
+    assert [[one["pushes"] for one in found[env].values()] for env in (0, 1)] == [[1], [1]]
+
+
+def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
+    deck: Deck, noted: list[Call], settings: Any
+) -> None:
+    settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
+    push(noted, group(env_id=1), 503)
+    settings.ROLLDECK_MAX_QUEUED_GROUPS = 100
+    deck.operator.post("/api/runs/words/kill", content_type="application/json")
+    push(noted, group(env_id=1), 409)
+
+    found = refused(deck, noted)[1]
+    assert {reason: one["pushes"] for reason, one in found.items()} == {
+        "queue_full": 1,
+        "run_takes_nothing": 1,
+    }
+
+
+def test_who_names_no_environment_of_the_run_is_counted_for_none(
+    deck: Deck, noted: list[Call]
+) -> None:
+    for content in (group(env_id=7), group(env_id=-1), b"{", b"", {"env_id": "0"}):
+        push(noted, content, 422)
+    push(noted, group(env_id=0) | {"scores": []}, 401, Authorization="Bearer nobody")
+
+    assert refused(deck, noted) == {0: {}, 1: {}}
+
+
+def test_one_environment_has_few_reasons(deck: Deck, noted: list[Call]) -> None:
+    Environment.objects.filter(env_id=0).update(
+        refused={
+            f"reason_{n}": {"pushes": 1, "newest_at": "2026-03-01T12:00:00Z", "said": ""}
+            for n in range(REASONS_KEPT)
+        }
+    )
+    for _ in range(2):
+        push(noted, {"env_id": 0}, 422)
+        found = refused(deck, noted)[0]
+
+    assert len(found) == REASONS_KEPT + 1
+    assert found[FURTHER]["pushes"] == 2
