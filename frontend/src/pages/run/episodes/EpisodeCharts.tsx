@@ -32,80 +32,83 @@ type EpisodeProps = { columns: EpisodeColumns; axis: Axis; words: Words; run: Ru
 /** The same axes as charts of metrics call them, on which marks have their places. */
 const METRIC_AXES: Record<Axis, MetricAxis> = { time: "time", env_steps: "amount", served_steps: "step" };
 
-/** What stands upon a chart of episodes, and the rule that its menu begins: of what the deck measures of the same. */
-function useUpon(run: RunDetail, axis: Axis, name: string, values: Column) {
+/** What all charts of episodes have in common. */
+const placed = ({ columns, axis, words }: EpisodeProps) => ({
+  x: columns.x,
+  isTime: axis === "time",
+  xLabel: xLabel(axis, words),
+  sync: "run",
+  empty: WAITING,
+});
+
+function useEpisodeMarks(run: RunDetail, axis: Axis) {
   const marks = useMarks(run, METRIC_AXES[axis]);
-  const valueAt = (index: number | null) => (index === null ? values.findLast((one) => typeof one === "number") : values[index]);
-  const { deeds, dialog } = useAlertWhen([{ metric: OWN + name, run: run.name, valueAt }]);
   // Tokens that were handed out, which marks count of other runs, are no env steps.
-  return { marks: axis === "env_steps" && run.kind !== "fleet" ? [] : marks, deeds, dialog };
+  return axis === "env_steps" && run.kind !== "fleet" ? [] : marks;
 }
 
-function ReturnChart({ columns, axis, words, run, aside, rows }: EpisodeProps & { aside: ReactNode; rows: number }) {
+/** What stands upon a chart of episodes, and the rule that its menu begins: of what the deck measures of the same. */
+function useUpon(run: RunDetail, axis: Axis, name: string, values: Column) {
+  const valueAt = (index: number | null) => (index === null ? values.findLast((one) => typeof one === "number") : values[index]);
+  const { deeds, dialog } = useAlertWhen([{ metric: OWN + name, run: run.name, valueAt }]);
+  return { marks: useEpisodeMarks(run, axis), deeds, dialog };
+}
+
+function ReturnChart({ aside, rows, ...props }: EpisodeProps & { aside: ReactNode; rows: number }) {
+  const { columns, axis, run } = props;
   const { marks, deeds, dialog } = useUpon(run, axis, "reward/mean", columns.recent);
   return (
     <Panel title="Return" note={rows > PAST_ROWS - 1 ? `per episode, newest ${number(rows)} reports` : "per episode"} aside={aside} className="span-12">
       <Chart
         name="Return per episode"
-        x={columns.x}
-        isTime={axis === "time"}
-        xLabel={xLabel(axis, words)}
+        {...placed(props)}
         lines={[
           { label: "mean of a report", values: columns.mean, role: 1, thin: true },
           { label: "mean of the last 20 episodes", values: columns.recent, role: 2 },
         ]}
         band={{ low: columns.min, high: columns.max, label: "least – greatest" }}
         height={268}
-        sync="run"
         marks={marks}
         deeds={deeds}
-        empty={WAITING}
       />
       {dialog}
     </Panel>
   );
 }
 
-function LengthChart({ columns, axis, words, run }: EpisodeProps) {
+function LengthChart(props: EpisodeProps) {
+  const { columns, axis, words, run } = props;
   const { marks, deeds, dialog } = useUpon(run, axis, "length/mean", columns.length);
   return (
     <Panel title="Episode length" note={words.length} className="span-4">
       <Chart
         name={`Episode length in ${words.length}`}
-        x={columns.x}
-        isTime={axis === "time"}
-        xLabel={xLabel(axis, words)}
+        {...placed(props)}
         lines={[
           { label: "longest", values: columns.lengthMax, role: 4, thin: true },
           { label: "mean", values: columns.length, role: 1 },
         ]}
         height={156}
         floor={0}
-        sync="run"
         marks={marks}
         deeds={deeds}
-        empty={WAITING}
       />
       {dialog}
     </Panel>
   );
 }
 
-function VersionChart({ columns, axis, words, run }: EpisodeProps) {
-  const { marks } = useUpon(run, axis, "reward/mean", columns.version);
+function VersionChart(props: EpisodeProps) {
+  const marks = useEpisodeMarks(props.run, props.axis);
   return (
     <Panel title="Policy version" note="that acted" className="span-4">
       <Chart
         name="Policy version that acted"
-        x={columns.x}
-        isTime={axis === "time"}
-        xLabel={xLabel(axis, words)}
-        lines={[{ label: "version", values: columns.version, role: 3 }]}
+        {...placed(props)}
+        lines={[{ label: "version", values: props.columns.version, role: 3 }]}
         height={156}
-        sync="run"
         marks={marks}
         steps
-        empty={WAITING}
       />
     </Panel>
   );
