@@ -2,6 +2,7 @@ import { Box, Button, Group, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { KEPT_IN_AUDIT } from "@/components/keptIn";
 
 type Props = {
   title: string;
@@ -29,7 +30,7 @@ export function ReasonDialog({
   asking,
   refused,
   submit,
-  keptIn = "Kept with your name in the audit.",
+  keptIn = KEPT_IN_AUDIT,
   isReady: isFit = true,
   needsReason,
   destroys,

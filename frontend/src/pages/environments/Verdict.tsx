@@ -4,6 +4,7 @@ import { type KnownEnvironment, useJudgeEnvironment } from "@/api/environments";
 import { useSession } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_AUDIT } from "@/components/keptIn";
 import { visible } from "@/format";
 
 function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose: () => void }) {
@@ -16,7 +17,7 @@ function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose:
       asking={judge}
       refused="It was not changed"
       submit={isAllowed ? "Allow it" : "Deny it"}
-      keptIn={isAllowed ? "Kept with your name in the audit." : "Whoever asks for it is told; kept with your name in the audit."}
+      keptIn={isAllowed ? KEPT_IN_AUDIT : "Whoever asks for it is told; kept with your name in the audit."}
       destroys={!isAllowed}
       onSubmit={(reason) => judge.mutate({ spec: environment.name, is_allowed: isAllowed, reason }, { onSuccess: onClose })}
       onClose={onClose}

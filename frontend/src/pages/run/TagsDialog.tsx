@@ -5,6 +5,7 @@ import { useSetTags } from "@/api/runs";
 import { valuesQuery } from "@/api/runLists";
 import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 
 const TAGS_AT_MOST = 20;
 
@@ -19,7 +20,7 @@ export default function TagsDialog({ run, onClose }: { run: RunDetail; onClose: 
       title={`Tags of ${run.name}`}
       asking={set}
       refused="The tags stay as they are"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit="Save"
       isReady={[...tags].sort().join(" ") !== [...run.tags].sort().join(" ")}
       onSubmit={(reason) => set.mutate({ tags, reason }, { onSuccess: onClose })}

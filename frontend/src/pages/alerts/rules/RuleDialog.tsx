@@ -6,6 +6,7 @@ import { ApiProblem } from "@/api/problems";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { KEPT_IN_AUDIT } from "@/components/keptIn";
 import { draftOf, emptyForm, formOf, levelWord, problemsOf, type RuleForm, ruleOf, type RuleStart } from "./drafts";
 import { Preview } from "./Preview";
 import { RuleFields, type Said } from "./RuleFields";
@@ -67,7 +68,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
         <Textarea
           mt="md"
           label="Reason"
-          description="Kept with your name in the audit."
+          description={KEPT_IN_AUDIT}
           autosize
           minRows={1}
           maxLength={2000}

@@ -1,6 +1,7 @@
 import { useChangeRun } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { visible } from "@/format";
 import type { PutBack } from "@/pages/run/config/revisions";
 
@@ -14,7 +15,7 @@ export function RestoreDialog({ run, back, onClose }: Props) {
       title="Restore these settings?"
       asking={change}
       refused="The settings stay as they are"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit="Restore"
       onSubmit={(reason) => change.mutate({ ...back.changes, reason }, { onSuccess: onClose })}
       onClose={onClose}

@@ -1,5 +1,6 @@
 /** Say what steering a lesson would do, and what was done. Pure. */
 
+import { TAKES_OPERATOR } from "@/api/session";
 import type { LessonRow, RunSummary } from "@/api/types";
 import { number, percent } from "@/format";
 
@@ -12,7 +13,7 @@ const OVER: RunSummary["status"][] = ["completed", "stopped", "failed"];
 /** Why lessons cannot be steered now, in a sentence; empty when they can. */
 export function whyNotSteer(run: Pick<RunSummary, "status">, mayOperate: boolean): string {
   if (OVER.includes(run.status)) return `The run is ${run.status}: its lessons are history.`;
-  return mayOperate ? "" : "You may look; this takes an operator.";
+  return mayOperate ? "" : TAKES_OPERATOR;
 }
 
 /** Whether a person has overruled the curriculum about a lesson. */

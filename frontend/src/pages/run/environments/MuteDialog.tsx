@@ -1,6 +1,7 @@
 import { useMute } from "@/api/queue";
 import type { EnvironmentRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { visible } from "@/format";
 
 type Props = { run: string; environment: EnvironmentRow; onClose: () => void };
@@ -14,7 +15,7 @@ export function MuteDialog({ run, environment, onClose }: Props) {
       title={`${isMuted ? "Unmute" : "Mute"} ${visible(environment.wandb_name)}`}
       asking={mute}
       refused="The environment stays as it is"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit={isMuted ? "Unmute" : "Mute"}
       onSubmit={(reason) => mute.mutate({ envId: environment.env_id, muted: !isMuted, reason }, { onSuccess: onClose })}
       onClose={onClose}

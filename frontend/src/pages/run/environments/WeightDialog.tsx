@@ -3,6 +3,7 @@ import { useState } from "react";
 import { useReweigh } from "@/api/queue";
 import type { EnvironmentRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 
 type Props = { run: string; environment: EnvironmentRow; onClose: () => void };
 
@@ -16,7 +17,7 @@ export function WeightDialog({ run, environment, onClose }: Props) {
       title={`Weight of ${environment.wandb_name}`}
       asking={reweigh}
       refused="The weight stays as it is"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit="Change"
       isReady={isReady}
       onSubmit={(reason) => typeof weight === "number" && reweigh.mutate({ envId: environment.env_id, weight, reason }, { onSuccess: onClose })}

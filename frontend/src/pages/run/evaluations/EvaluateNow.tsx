@@ -4,6 +4,7 @@ import { useRequestEvaluations } from "@/api/lessons";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { whyNotNow } from "@/pages/run/evaluations/asking";
 
 type Props = {
@@ -49,7 +50,7 @@ function Ask({ run, lessons, about, onClose }: { run: string; lessons: string[];
       title={about ? `Evaluate ${about} now?` : "Evaluate lessons now?"}
       asking={ask}
       refused="Nothing is evaluated"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit="Evaluate"
       onSubmit={(reason) => ask.mutate({ lessons: chosen, reason }, { onSuccess: onClose })}
       onClose={onClose}

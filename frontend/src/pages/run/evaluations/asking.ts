@@ -1,5 +1,6 @@
 /** Say whether lessons can be evaluated now. Pure. */
 
+import { TAKES_OPERATOR } from "@/api/session";
 import type { RunStatus, RunSummary } from "@/api/types";
 
 /** Where there are workers that would take an evaluation, or will be. */
@@ -9,7 +10,7 @@ const NO_WEIGHTS = -2;
 
 /** Why nothing can be evaluated now, in a sentence; empty when it can. */
 export function whyNotNow(run: Pick<RunSummary, "status" | "policy_step" | "allowed_verbs">, mayOperate: boolean): string {
-  if (!mayOperate) return "You may look; this takes an operator.";
+  if (!mayOperate) return TAKES_OPERATOR;
   if (!EVALUATES.includes(run.status)) {
     const way = run.allowed_verbs.includes("start") ? " Start it first." : "";
     return `The run is ${run.status}: no worker would take it.${way}`;

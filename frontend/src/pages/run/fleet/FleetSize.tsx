@@ -4,6 +4,7 @@ import { useResize } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
 
 type ResizeProps = { name: string; now: number; onClose: () => void };
@@ -16,7 +17,7 @@ function Resize({ name, now, onClose }: ResizeProps) {
       title={`Workers of ${name}`}
       asking={resize}
       refused="The fleet stays as it is"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit="Resize"
       isReady={wanted !== now}
       onSubmit={(reason) => resize.mutate({ workers: wanted, reason }, { onSuccess: onClose })}

@@ -11,6 +11,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { StateChip } from "@/components/StateChip";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { bytes, number, policyStep, visible } from "@/format";
 import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/filming";
 
@@ -30,7 +31,7 @@ function Ask({ run, workers, onClose }: AskProps) {
       title={`Record episodes of ${run.name}`}
       asking={ask}
       refused="Nothing is recorded"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit="Record"
       onSubmit={(reason) => ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })}
       onClose={onClose}

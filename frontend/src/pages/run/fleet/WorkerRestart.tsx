@@ -4,6 +4,7 @@ import { useRestartWorker } from "@/api/fleet";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 
 const GONE = new Set(["stopped", "respawning"]);
 
@@ -15,7 +16,7 @@ function Dialog({ worker, restart, onClose }: DialogProps) {
       title={`Replace worker ${worker.index}`}
       asking={restart}
       refused="The worker stays"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit="Replace it"
       onSubmit={(reason) => restart.mutate({ worker: worker.index, incarnation: worker.incarnation, reason }, { onSuccess: onClose })}
       onClose={onClose}

@@ -11,6 +11,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { PlaceLink } from "@/components/PlaceLink";
 import { Skeletons } from "@/components/Skeletons";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { useDraft } from "@/components/useDraft";
 import { bytes, duration, number, percent, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
@@ -146,7 +147,7 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
       <p className="soft small">{does}</p>
       <Textarea
         label="Reason"
-        description="Kept with your name in the run's events."
+        description={KEPT_IN_EVENTS}
         value={reason}
         maxLength={2000}
         required={verb === "discard"}

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { useChangeLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { number } from "@/format";
 import { changesOf, typedOf } from "@/pages/run/queue/limits";
 
@@ -19,7 +20,7 @@ export function LimitsDialog({ run, onClose }: Props) {
       title={`Limits of ${run.name}`}
       asking={change}
       refused="The limits stay as they are"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit="Change"
       isReady={changes !== null}
       onSubmit={(reason) => changes && change.mutate({ ...changes, reason }, { onSuccess: onClose })}

@@ -3,6 +3,7 @@ import { type MarkWords, useDropSet } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { number } from "@/format";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { plain } from "@/pages/viewer/hostile";
@@ -16,7 +17,7 @@ function DropSet({ run, name, groups, onClose, onDropped }: DropProps) {
       title={`End the set ${name}?`}
       asking={dropping}
       refused="The set is still there"
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       submit="End the set"
       destroys
       onSubmit={(reason) => dropping.mutate({ set: name, reason }, { onSuccess: onDropped })}

@@ -3,6 +3,7 @@ import { type ReactNode, useState } from "react";
 import type { PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
 import { type WeightsOrder, useOrderWeights } from "@/api/weights";
 import { ReasonDialog } from "@/components/ReasonDialog";
+import { KEPT_IN_EVENTS } from "@/components/keptIn";
 import { policyStep } from "@/format";
 import { pinEffect, pinnable } from "@/pages/run/weights/orders";
 
@@ -23,7 +24,7 @@ function OrderForm({ run, title, order, verb, onClose, children }: FormProps) {
       asking={give}
       refused="The weights stay as they are"
       submit={verb}
-      keptIn="Kept with your name in the run's events."
+      keptIn={KEPT_IN_EVENTS}
       isReady={order !== null}
       onSubmit={(reason) => order && give.mutate({ ...order, reason }, { onSuccess: onClose })}
       onClose={onClose}

@@ -1,5 +1,6 @@
 /** Say which weights workers are to act with, how far they are, and what a pin would do. Pure. */
 
+import { TAKES_OPERATOR } from "@/api/session";
 import type { PolicyVersionRow, RunSummary, WeightsOrders, WorkerRow } from "@/api/types";
 import { number } from "@/format";
 
@@ -11,7 +12,7 @@ export function whyNotOrder(run: Pick<RunSummary, "status" | "kind" | "policy_st
   if (run.kind === "outside") return "Its environments fetch weights on their own.";
   if (OVER.includes(run.status)) return `The run is ${run.status}: it has no workers any more.`;
   if (run.policy_step < -1) return "No weights are published yet.";
-  return mayOperate ? "" : "You may look; this takes an operator.";
+  return mayOperate ? "" : TAKES_OPERATOR;
 }
 
 type Acting = Pick<WorkerRow, "index" | "state" | "active_step" | "staged_step" | "transfers">;
