@@ -6,16 +6,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from runs.models import Run
-from tests.factories import make_run, make_user
+from tests.factories import make_run
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def operator() -> APIClient:
-    client = APIClient()
-    client.force_login(make_user(username="olga", role="operator"))
-    return client
 
 
 def check(client: APIClient, **body: Any) -> dict[str, Any]:

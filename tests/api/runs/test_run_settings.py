@@ -7,16 +7,9 @@ from rest_framework.test import APIClient
 
 from runs.core.lifecycle import RunStatus
 from runs.models import Run, RunEvent
-from tests.factories import make_run, make_user
+from tests.factories import make_run
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def operator() -> APIClient:
-    client = APIClient()
-    client.force_login(make_user(username="olga", role="operator"))
-    return client
 
 
 def change(operator: APIClient, **body: Any) -> Any:

@@ -17,13 +17,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def operator() -> APIClient:
-    client = APIClient()
-    client.force_login(make_user(username="olga", role="operator"))
-    return client
-
-
-@pytest.fixture
 def admin() -> APIClient:
     client = APIClient()
     client.force_login(make_user(username="ada", role="admin"))

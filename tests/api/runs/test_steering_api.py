@@ -6,16 +6,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from runs.models import Environment, PolicyVersion, Run, RunEvent
-from tests.factories import NOON, make_run, make_user
+from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def operator() -> APIClient:
-    client = APIClient()
-    client.force_login(make_user(username="olga", role="operator"))
-    return client
 
 
 def add_environment(run: Run, **fields: Any) -> Environment:
