@@ -1,7 +1,6 @@
 """Fleets on real clusters, under a platform that is small enough to see through."""
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import psutil
 from rolldeck.wire import FleetReport, WorkerReport
 from rollouts.fleet.settings import FleetSettings
 from runs.core import run_config
+from tests import waiting
 from tests.ray_nodes import Node
 
 sys.path.append(str(Path(__file__).parents[1] / "unit" / "rollouts" / "fleet"))
@@ -24,12 +24,8 @@ SMALL = {"envs_per_worker": 2, "envs_per_process": 2, "inference_batch_size": 2}
 
 
 def eventually(condition: Callable[[], object], seconds: float = 180.0) -> float:
-    """Wait until something is true; return after how many seconds it was."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < seconds, "it never came true"
-        time.sleep(0.05)
-    return time.monotonic() - began
+    """Wait as :func:`tests.waiting.eventually`, but longer and without haste: Ray is slow."""
+    return waiting.eventually(condition, seconds, every=0.05)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from rolldeck.wire import FleetReport, WorkerReport, unpack_array
 from rollouts.fleet.settings import FleetSettings
 from runs.core import run_config
 from tests.processes import is_gone
+from tests.ray.fleets import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
@@ -70,13 +71,6 @@ def launched(connected: str, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     yield start
     for name in names:
         kill(namespace=NAMESPACE, name=name)
-
-
-def eventually(condition: Callable[[], object], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
 
 
 def snapshot(manager: Any) -> FleetReport:

@@ -1,7 +1,5 @@
 """The platform's own job launches a real fleet, hears of it over HTTP, and ends it."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from runs.core.run_config import RunConfig, to_builtins
 from runs.models import Run
 from tests.integration.rollouts.cast import ask, draft, fleet
 from tests.ray_head import RayHead
+from tests.waiting import within
 
 pytestmark = [pytest.mark.ray, pytest.mark.django_db(transaction=True)]
 
@@ -28,15 +27,6 @@ def cluster(ray_head: RayHead, live_server: Any, settings: Any) -> RayCluster:
     settings.RAY_ADDRESS = ray_head.address
     settings.ROLLDECK_PUBLIC_URL = live_server.url
     return RayCluster(ray_head.address)
-
-
-def within(seconds: float, happens: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 def started(**fleet_fields: Any) -> Run:

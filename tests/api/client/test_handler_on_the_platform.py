@@ -1,8 +1,6 @@
 """A rollout handler paces itself by the platform's queue, as by a stock server's."""
 
 import threading
-import time
-from typing import Any
 
 import pytest
 from pytest_django.live_server_helper import LiveServer
@@ -11,6 +9,7 @@ from rolldeck.handler import EnvironmentOffer, HandlerEvent, HandlerState, Pace,
 from rolldeck.http import Call, Connection
 from runs.models import Environment, RunKind
 from tests.factories import make_run, make_token
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -24,13 +23,6 @@ REGISTRATION = {
     "starting_step": 0,
     "num_steps": 100,
 }
-
-
-def eventually(is_so: Any, *, within_seconds: float = 10) -> None:
-    deadline = time.monotonic() + within_seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_it_waits_for_the_trainer_pauses_when_it_lags_and_resumes_when_it_catches_up(
@@ -54,9 +46,9 @@ def test_it_waits_for_the_trainer_pauses_when_it_lags_and_resumes_when_it_catche
         thread.start()
         trainer.json(Call(method="POST", path="/register", json=REGISTRATION))
         trainer.json(batch)
-        eventually(lambda: handler.state is HandlerState.PAUSED)
+        eventually(lambda: handler.state is HandlerState.PAUSED, 10)
         taken = [trainer.json(batch)["batch"] for _ in range(2)]
-        eventually(lambda: "resumed" in [event.kind for event in events])
+        eventually(lambda: "resumed" in [event.kind for event in events], 10)
         handler.stop()
         thread.join(timeout=10)
 

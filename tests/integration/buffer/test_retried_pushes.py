@@ -18,6 +18,7 @@ from buffer.models import TrajectoryGroup, UnansweredPush
 from runs.models import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import bearer
+from tests.waiting import eventually
 from tests.web_process import WebProcess, web_process
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,13 +39,6 @@ def web(tmp_path: Path, hold: Path) -> Iterator[WebProcess]:
     ) as process:
         httpx.post(f"{process.url}/register", json=REGISTRATION, timeout=30).raise_for_status()
         yield process
-
-
-def until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def push(web: WebProcess, content: bytes = PUSH, **headers: str) -> httpx.Response:
@@ -69,7 +63,7 @@ def send_and_hang_up(web: WebProcess) -> None:
             b"POST /scored_data HTTP/1.1\r\nHost: localhost\r\n"
             b"Content-Length: %d\r\n\r\n" % len(PUSH) + PUSH
         )
-        until(lambda: stored() > before)
+        eventually(lambda: stored() > before, 20)
     time.sleep(0.1)  # until the server's loop has seen the hang-up
 
 
@@ -100,7 +94,7 @@ def test_a_push_whose_server_was_killed_before_the_answer_is_stored_once(
 ) -> None:
     hold.touch()
     thread, answers = in_background(lambda: push(web))
-    until(lambda: stored() == 1)
+    eventually(lambda: stored() == 1, 20)
     web.kill()
     thread.join()
     assert answers == []
@@ -142,7 +136,7 @@ def test_a_retry_that_overtakes_its_first_answer_is_stored_once(
 ) -> None:
     hold.touch()
     threads = [in_background(lambda: push(web)) for _ in range(3)]
-    until(lambda: hold.stat().st_size == 3)
+    eventually(lambda: hold.stat().st_size == 3, 20)
     hold.unlink()
     for thread, _ in threads:
         thread.join()
@@ -187,7 +181,7 @@ def test_answered_pushes_leave_nothing_behind(web: WebProcess) -> None:
     push(web)
     push(web, body(group(mark=2)))
 
-    until(lambda: not UnansweredPush.objects.exists())
+    eventually(lambda: not UnansweredPush.objects.exists(), 20)
 
 
 def test_lost_answers_are_forgotten_with_age(web: WebProcess, hold: Path) -> None:
@@ -206,7 +200,7 @@ def test_a_key_outlives_the_server_that_was_killed_before_the_answer(
 ) -> None:
     hold.touch()
     thread, answers = in_background(lambda: push(web, **KEYED))
-    until(lambda: stored() == 1)
+    eventually(lambda: stored() == 1, 20)
     web.kill()
     thread.join()
     assert answers == []

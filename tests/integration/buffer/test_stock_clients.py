@@ -22,6 +22,7 @@ from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, fragment, group, push
 from tests.factories import bearer, make_run
 from tests.live_server import serving
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,13 +32,6 @@ def url() -> Iterator[str]:
     with serving() as base:
         yield base
     connection.close()
-
-
-def wait_until(is_so: Any, *, seconds: float = 5) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 async def roll_out(url: str, groups: list[dict[str, Any]]) -> dict[str, Any]:
@@ -81,7 +75,7 @@ def test_a_stock_environment_and_a_stock_trainer_meet(url: str) -> None:
 
     trainer = threading.Thread(target=train)
     trainer.start()
-    wait_until(lambda: requests.get(f"{url}/info", timeout=5).json()["batch_size"] == 4)
+    eventually(lambda: requests.get(f"{url}/info", timeout=5).json()["batch_size"] == 4, 5)
     status = asyncio.run(roll_out(url, groups))
     trainer.join(20)
 
@@ -110,7 +104,7 @@ def test_an_answer_cut_on_the_way_comes_again_with_the_same_bytes(url: str) -> N
         assert requests.post(f"{url}/scored_data", json=one, timeout=30).status_code == 200
 
     head = start_reading_a_batch(url, 100_000)
-    wait_until(lambda: Batch.objects.get().sending_since is None)
+    eventually(lambda: Batch.objects.get().sending_since is None, 5)
     answer = requests.get(f"{url}/batch", headers={"Accept-Encoding": "identity"}, timeout=30)
 
     first_chunk = head.partition(b"\r\n\r\n")[2].partition(b"\r\n")[2]

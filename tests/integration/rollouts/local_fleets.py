@@ -1,8 +1,6 @@
 """A real fleet, in threads of the test, on the real web side."""
 
 import hashlib
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -49,15 +47,6 @@ def slots_run(pids: set[int | None] | None = None) -> bool:
     return found is not None and any(
         slot.pid not in {None, *(pids or ())} for slot in found.slots.all()
     )
-
-
-def within(seconds: float, happens: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 def local_fleet(platform: Platform, order: LaunchOrder, folder: Path) -> LocalFleet:

@@ -22,11 +22,12 @@ from runs.models import Run, RunEvent
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import ask, draft, look
-from tests.integration.rollouts.local_fleets import Platform, local_fleet, within
+from tests.integration.rollouts.local_fleets import Platform, local_fleet
 from tests.live_server import serving
 from tests.unit.rollouts.fleet.groups import odd_token_environments
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
 from tests.unit.rollouts.fleet.language.small_models import small_model
+from tests.waiting import within
 
 SECONDS = 180
 GOOD = {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}

@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,9 @@ from rollouts import jobs
 from runs.core.lifecycle import RunVerb
 from runs.models import Run
 from tests.integration.rollouts.cast import ask, draft
+from tests.waiting import within
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def within(seconds: float, happens: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def trouble(run: Run) -> str:

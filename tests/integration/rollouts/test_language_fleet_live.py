@@ -16,9 +16,10 @@ from runs.models import RunEvent
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import ask, draft, look
-from tests.integration.rollouts.local_fleets import Platform, local_fleet, within
+from tests.integration.rollouts.local_fleets import Platform, local_fleet
 from tests.live_server import serving
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
+from tests.waiting import within
 
 CONFIG: dict[str, Any] = {
     "language": {

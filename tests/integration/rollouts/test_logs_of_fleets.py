@@ -20,8 +20,9 @@ from runs.models import Run
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, accept, draft, later, launched, report, worker
-from tests.integration.rollouts.local_fleets import Platform, local_fleet, slots_run, within
+from tests.integration.rollouts.local_fleets import Platform, local_fleet, slots_run
 from tests.live_server import serving
+from tests.waiting import within
 
 REQUEST = uuid.UUID(int=7)
 

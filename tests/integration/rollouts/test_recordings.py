@@ -21,8 +21,9 @@ from runs.models import Run, RunEvent
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON, ask, draft, later, launched
-from tests.integration.rollouts.local_fleets import Platform, local_fleet, publish, within
+from tests.integration.rollouts.local_fleets import Platform, local_fleet, publish
 from tests.live_server import serving
+from tests.waiting import within
 
 FILMED = Filmed(media_type="video/webm", frames=11, frames_per_second=30.0, width=60, height=40)
 

@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -28,6 +28,7 @@ from tests.integration.rollouts.serve_processes import (
     started,
     write_checkpoint,
 )
+from tests.waiting import eventually
 
 CONTEXT = 2048
 BOUND_SECONDS = 10
@@ -113,13 +114,6 @@ def deaf(server: Server) -> socket.socket:
     return connected(server, method="POST", path="completions", body=body, length=len(body))
 
 
-def wait_until(happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def stopped(server: Server, stopper: signal.Signals = signal.SIGTERM) -> float:
     """Return how long the process takes to end by itself, and well."""
     server.process.send_signal(stopper)
@@ -142,10 +136,10 @@ def test_everybody_is_told_while_weights_change_and_many_wait(
         reloading(server),
     ):
         streams = [Reader(server, stream=True, n=4) for _ in range(STREAMS)]
-        wait_until(lambda: all(one.lines for one in streams))
+        eventually(lambda: all(one.lines for one in streams))
         queued = Reader(server, n=1024)
-        wait_until(lambda: server.health()["waiting"] > 500)
-        wait_until(lambda: server.health()["policy_version"] > [1, 2])
+        eventually(lambda: server.health()["waiting"] > 500)
+        eventually(lambda: server.health()["policy_version"] > [1, 2])
 
         took = stopped(server, stopper)
 
@@ -164,7 +158,7 @@ def test_clients_that_neither_read_nor_write_on_hold_nobody_up(checkpoint: Path)
         for _ in range(4):
             parts.enter_context(deaf(server))
         parts.enter_context(half_a_file(server))
-        wait_until(lambda: server.health()["tokens"] > 5000)
+        eventually(lambda: server.health()["tokens"] > 5000)
 
         assert stopped(server) < BOUND_SECONDS
 
@@ -181,7 +175,7 @@ def test_it_ends_while_its_checkpoint_is_read(checkpoint: Path) -> None:
                 writing.append(os.open(checkpoint / "config.json", os.O_WRONLY | os.O_NONBLOCK))
             return bool(writing)
 
-        wait_until(is_read)
+        eventually(is_read)
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(BOUND_SECONDS) == 0

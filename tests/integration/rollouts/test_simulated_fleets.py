@@ -20,7 +20,7 @@ from runs.core import run_config
 from runs.core.run_config import InvalidRunConfig
 from runs.services.lifecycle import configured
 from tests.factories import bearer, make_token
-from tests.integration.rollouts.local_fleets import within
+from tests.waiting import within
 
 WORKERS = 2000
 SIMULATED = {"environment": {"spec": "simulated:steady"}}

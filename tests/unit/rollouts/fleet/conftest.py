@@ -1,6 +1,5 @@
 """Let env processes find the odd environments, and wait for things to come true."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 
 from rollouts.fleet.settings import FleetSettings, WorkerSettings
 from runs.core import run_config
+from tests import waiting
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -67,10 +67,4 @@ def make_worker_settings(
 
 @pytest.fixture
 def eventually() -> Callable[..., None]:
-    def wait(condition: Callable[[], object], seconds: float = 120.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it never came true"
-            time.sleep(0.01)
-
-    return wait
+    return waiting.eventually
