@@ -33,10 +33,14 @@ def make_run(
 
 
 def make_outside_run(
-    *, name: str = "words", batch_size: int = 4, trainers: tuple[str, ...] = ("alice",)
+    *,
+    name: str = "words",
+    batch_size: int = 4,
+    trainers: tuple[str, ...] = ("alice",),
+    **fields: Any,
 ) -> Run:
     """Make an outside run whose trainers take batches of so many sequences, 64 tokens at most."""
-    run = make_run(name=name, kind=RunKind.OUTSIDE)
+    run = make_run(name=name, kind=RunKind.OUTSIDE, **fields)
     for identity in trainers:
         services.register_trainer(
             run_id=run.pk,

@@ -10,8 +10,7 @@ from buffer.wire import decode_group
 from runs import services as runs_services
 from runs.models import Run
 from tests.buffer_factories import ENVIRONMENT, body, group
-from tests.factories import NOON, bearer, make_run
-from tests.integration.buffer.test_queue_under_load import register
+from tests.factories import NOON, bearer, make_outside_run, make_run
 
 pytestmark = pytest.mark.django_db
 
@@ -20,8 +19,7 @@ LATELY = datetime(2101, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def run() -> Run:
-    run = make_run(name="words", kind="outside")
-    register(run, "alice")
+    run = make_outside_run()
     runs_services.register_environment(
         run_id=run.pk, **{**ENVIRONMENT, "group_size": 2}, min_batch_allocation=None, now=NOON
     )

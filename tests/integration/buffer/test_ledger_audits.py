@@ -16,18 +16,15 @@ from buffer.wire import decode_group
 from runs.models import Run, RunEvent
 from tests.buffer_factories import body, fragment, group
 from tests.buffer_factories import push as push_body
-from tests.factories import NOON, bearer, make_run
-from tests.integration.buffer.test_queue_under_load import in_threads, register
+from tests.factories import NOON, bearer, make_outside_run, make_run
+from tests.integration.buffer.test_queue_under_load import in_threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
 def run() -> Run:
-    run = make_run(name="words", kind="outside", lenient=True)
-    register(run, "alice")
-    run.refresh_from_db()
-    return run
+    return make_outside_run(lenient=True)
 
 
 def push(run: Run, *, count: int = 1, **fields: Any) -> None:

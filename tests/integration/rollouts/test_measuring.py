@@ -17,9 +17,9 @@ from rollouts.services.metrics import SERIES_AT_MOST
 from runs.core.lifecycle import RunStatus
 from runs.models import Run, Trainer
 from tests.buffer_factories import body, group
-from tests.factories import NOON, make_run
+from tests.factories import NOON, make_outside_run, make_run
 from tests.fake_cluster import FakeCluster
-from tests.integration.buffer.test_queue_under_load import in_threads, register
+from tests.integration.buffer.test_queue_under_load import in_threads
 from tests.integration.rollouts import cast
 
 # One transaction for a whole test, whose groups it may see: no other test holds them back.
@@ -34,10 +34,7 @@ def at(seconds: float) -> datetime:
 @pytest.fixture
 def run() -> Run:
     """A run whose batches are of four sequences: two groups."""
-    run = make_run(name="words", kind="outside")
-    register(run, "alice")
-    run.refresh_from_db()
-    return run
+    return make_outside_run()
 
 
 def push(run: Run, *scores: list[float], seconds: float = 0, **fields: Any) -> None:
