@@ -142,7 +142,7 @@ def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_deck
 
     signed_in.goto("/runs/seed-atropos-mix/environments")
     row = signed_in.locator("[data-environment=gsm8k_0]")
-    expect(row).to_contain_text(re.compile(r"refused \d+ missing \d+"))
+    expect(row).to_contain_text(re.compile(r"refused \d+: missing \d+"))
     expect(row).to_contain_text("body.tokens: Field required")
 
 

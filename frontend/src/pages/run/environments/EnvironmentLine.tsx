@@ -47,15 +47,15 @@ function Refusals({ view }: { view: EnvironmentView }) {
   if (view.refused === 0) return null;
   return (
     <div className="small" data-refused={view.refused}>
-      refused {number(view.refused)}{" "}
+      refused {number(view.refused)}:{" "}
       <span className="faint">
-        {view.refusals.slice(0, SHOWN_REASONS).map(([reason, { pushes, newest_at, said }], i) => (
+        {view.refusals.slice(0, SHOWN_REASONS).map(([reason, { pushes, said }], i) => (
           <span key={reason} title={visible(said)}>
             {i > 0 && ", "}
-            {words(reason)} {number(pushes)} · <Age at={newest_at} suffix=" ago" />
+            {words(reason)} {number(pushes)}
           </span>
         ))}
-        {view.refusals.length > SHOWN_REASONS && `, ${view.refusals.length - SHOWN_REASONS} more`}
+        {view.refusals.length > SHOWN_REASONS && `, ${view.refusals.length - SHOWN_REASONS} more`} · <Age at={view.refusals[0]?.[1].newest_at ?? null} suffix=" ago" />
       </span>
       <div className="faint anywhere">{visible(view.refusals[0]?.[1].said ?? "")}</div>
     </div>

@@ -61,7 +61,7 @@ export function EnvironmentsTab() {
                 <th className="num" title={`${run.kind === "fleet" ? "Fragments" : "Groups"} a minute`}>Pushed</th>
                 <th className="num">Queued</th>
                 <th className="num">Served</th>
-                <th>Dropped</th>
+                <th title="Refused: pushes that were not taken at all">Dropped, refused</th>
                 <th><span className="unseen">What may be done</span></th>
               </tr>
             </thead>
