@@ -147,6 +147,7 @@ class RayCluster:
                 incarnation=order.incarnation,
                 run_key=order.run_key,
                 weights_directory=order.weights_directory,
+                closed_nodes=list(order.closed_nodes),
             )
             launch(
                 address=self.address,

@@ -43,6 +43,15 @@ class CordonOrder(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class MachineOrder(Struct, frozen=True, kw_only=True):
+    """Somebody wants a machine of the cluster empty: whoever is there drains, nobody comes."""
+
+    node: str
+    """As Ray calls it."""
+    host: str = ""
+    reason: str = ""
+
+
 class StacksRequest(Struct, frozen=True, kw_only=True):
     """Somebody wants to see what a worker's threads are at; answered as a log is, by its id."""
 

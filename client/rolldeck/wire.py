@@ -14,7 +14,14 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from rolldeck.errands import CordonOrder, LogRequest, RecordingOrder, RestartOrder, StacksRequest
+from rolldeck.errands import (
+    CordonOrder,
+    LogRequest,
+    MachineOrder,
+    RecordingOrder,
+    RestartOrder,
+    StacksRequest,
+)
 from rolldeck.fleet_wire import Count as Count
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
 from rolldeck.fleet_wire import Name as Name
@@ -253,6 +260,8 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     """Workers that people want kept out; each stays here until they let it back in."""
     stacks: list[StacksRequest] = []
     """Workers whose threads people want to see; answered or too old, as `log_requests` are."""
+    machines: list[MachineOrder] = []
+    """Machines that people want empty of workers, of every run; each stays until it is let in."""
 
 
 class WorkerReport(Struct, frozen=True, kw_only=True):
@@ -263,6 +272,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     state: Literal["starting", "running", "paused", "draining", "respawning", "failed", "stopped"]
     reason: Note = ""
     node: Annotated[str, Meta(max_length=200)] = ""
+    node_id: Annotated[str, Meta(max_length=64)] = ""
+    """As Ray calls its node; empty where there is no cluster."""
     pid: LargeCount | None = None
     restarts: Count = 0
     announced_step: Step = -2
@@ -336,6 +347,8 @@ class FleetReport(Struct, frozen=True, kw_only=True):
     reason: Note = ""
     for_good: bool = False
     """It failed, and so would every other fleet of the same configuration."""
+    node_id: Annotated[str, Meta(max_length=64)] = ""
+    """As Ray calls the manager's own node; empty where there is no cluster."""
     workers: Annotated[list[WorkerReport], Meta(max_length=4096)]
     episodes: Annotated[list[EpisodeWindow], Meta(max_length=4096)] = []
     events: Annotated[list[FleetEvent], Meta(max_length=256)] = []

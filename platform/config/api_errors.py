@@ -230,6 +230,8 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     rollout_services.TooManyRecordings: ApiError(
         429, "too_many_requests", "Too many recordings are under way", retry_after_seconds=30
     ),
+    rollout_services.MachineUnknown: ApiError(404, "not_found", "Not found"),
+    rollout_services.InvalidMachineCordon: ApiError(400, "invalid", "Invalid request"),
     rollout_services.WorkerNotFound: ApiError(404, "not_found", "Not found"),
     rollout_services.WorkerNotThere: ApiError(409, "worker_not_there", "Another worker is there"),
     rollout_services.NoSuchLog: ApiError(404, "not_found", "Not found"),

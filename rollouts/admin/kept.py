@@ -1,8 +1,8 @@
-"""Show what people keep and decide beside their runs: layouts, comparisons, verdicts on specs."""
+"""Show what people keep and decide beside their runs: layouts, comparisons, verdicts, cordons."""
 
 from django.contrib import admin
 
-from rollouts.models import Comparison, DeniedEnvironment, MetricLayout
+from rollouts.models import Comparison, DeniedEnvironment, MachineCordon, MetricLayout
 from runs.admin.read_only import RUN_FILTER, ReadOnlyAdmin
 
 
@@ -40,3 +40,15 @@ class DeniedEnvironmentAdmin(ReadOnlyAdmin):
     search_fields: tuple[str, ...] = ("spec", "denied_by")
     search_help_text = "A part of a spec, or of who denied it"
     ordering = ("spec",)
+
+
+@admin.register(MachineCordon)
+class MachineCordonAdmin(ReadOnlyAdmin):
+    """Machines of the cluster that shall be empty; they are cordoned on *Cluster*."""
+
+    dashboard = "/cluster"
+    list_display = ("host", "node", "reason", "cordoned_by", "cordoned_at")
+    list_filter = ("cordoned_at",)
+    search_fields: tuple[str, ...] = ("host", "node", "cordoned_by")
+    search_help_text = "A part of a machine's name or id, or of who cordoned it"
+    ordering = ("node",)

@@ -25,6 +25,8 @@ class LaunchOrder:
     """See :func:`run_key`."""
     weights_directory: str = ""
     """The run's folder of weights; empty where they come from the platform."""
+    closed_nodes: tuple[str, ...] = ()
+    """Ray's ids of the nodes that are cordoned: neither manager nor workers are placed there."""
 
     def __repr__(self) -> str:
         return f"LaunchOrder({self.actor_name!r}, incarnation={self.incarnation!r})"

@@ -22,6 +22,8 @@ class NodeRoom:
 
     total: Resources
     free: Resources
+    node: str = ""
+    """As Ray calls it."""
 
 
 def obstacle(wanted: Resources, nodes: Sequence[NodeRoom]) -> str:
@@ -64,8 +66,17 @@ def group_obstacle(wanted: Resources, nodes: Sequence[NodeRoom], *, workers: int
     return ""
 
 
+def cordoned_words(count: int) -> str:
+    """Return what is said behind a lack while so many machines are cordoned."""
+    if not count:
+        return ""
+    return "; 1 machine is cordoned" if count == 1 else f"; {count} machines are cordoned"
+
+
 def _never(wanted: Resources, nodes: Sequence[NodeRoom]) -> str:
     """Return why no node takes a worker even when nothing else runs."""
+    if not wanted:
+        return "no machine takes workers"
     for name, amount in wanted.items():
         has = sum(_amounts(name, (node.total for node in nodes)))
         if amount > has + _GRAIN:

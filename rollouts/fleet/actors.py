@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 import ray
+from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rolldeck.errands import LogLines, RecordingOrder
@@ -35,6 +36,7 @@ class WorkerActor:
         from rollouts.fleet.worker_kinds import begin
 
         decoded = msgspec.json.decode(settings, type=WorkerSettings)
+        decoded = replace(decoded, node_id=_own_node())
         take_output(decoded.fleet, worker=decoded.index)
         self._wrapper = begin(decoded, owns_process=True)
 
@@ -88,7 +90,7 @@ class RayHandle:
             num_cpus=fleet.num_cpus_per_worker,
             num_gpus=fleet.num_gpus_per_worker,
             resources=fleet.resources,
-            scheduling_strategy=seats.strategy(settings.index),
+            **seats.placement(settings.index),
             max_restarts=0,
             max_concurrency=CONCURRENCY,
         ).remote(msgspec.json.encode(settings))
@@ -109,7 +111,11 @@ class RayHandle:
 
     def obstacle(self) -> str:
         """Return what the cluster lacks for it, as long as it has no seat."""
-        return "" if is_seated(self._actor) else self._seats.obstacle(self._index)
+        return "" if self.is_seated() else self._seats.obstacle(self._index)
+
+    def is_seated(self) -> bool:
+        """Return whether some node has a process for it."""
+        return is_seated(self._actor)
 
 
 class RayWorkers:
@@ -127,10 +133,14 @@ class RayWorkers:
         self._actors[settings.index].appendleft(handle.actor_id)
         return handle
 
+    def stay_off(self, nodes: frozenset[str]) -> None:
+        """Place no worker on these nodes from now on."""
+        self._seats.stay_off(nodes)
+
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
         """Have the log of a worker that is gone read on its node, by a task pinned to it."""
         nodes = [node for actor_id in self._actors[index] if (node := node_of(actor_id))]
-        if not nodes or nodes[0] == ray.get_runtime_context().get_node_id():
+        if not nodes or nodes[0] == _own_node():
             return None
         future: Future[Any] = Future()
         if not is_living(nodes[0]):
@@ -165,6 +175,10 @@ def workers_for(settings: FleetSettings) -> WorkerSource:
     return SimulatedWorkers(simulation, settings=settings, retire=_end_own_actor)
 
 
+def _own_node() -> str:
+    return str(ray.get_runtime_context().get_node_id())
+
+
 def _end_own_actor() -> None:
     ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
 
@@ -179,7 +193,9 @@ class ManagerActor:
         decoded = msgspec.json.decode(settings, type=FleetSettings)
         self._platform_url = decoded.platform_url
         take_output(decoded, worker=None)
-        self._manager = RolloutManager(decoded, workers_for(decoded), owns_process=True)
+        self._manager = RolloutManager(
+            decoded, workers_for(decoded), owns_process=True, node_id=_own_node()
+        )
 
     def ping(self) -> str:
         """Return the fingerprint of the settings."""

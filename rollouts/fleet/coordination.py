@@ -165,6 +165,7 @@ class Coordination:
             state=state,
             reason=reason[:REASON_CHARACTERS],
             node=socket.gethostname(),
+            node_id=self.settings.node_id,
             pid=os.getpid(),
             announced_step=self.orders.policy_step,
             staged_step=self._in_epoch(self.weights.staged),

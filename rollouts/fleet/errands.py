@@ -115,7 +115,7 @@ class Errands:
             if order.id in self._filming:
                 continue
             for member in self._filmers(order):
-                if member.record(order):
+                if member.ask("record", order) is not None:
                     self._filming[order.id] = (member.index, member.incarnation)
                     break
 
@@ -135,7 +135,7 @@ class Errands:
 
     def _ask(self, request: LogRequest) -> _Reading:
         asked = [
-            member.read_log(request.slot, request.lines)
+            member.ask("read_log", request.slot, request.lines)
             for member in self._roster.members
             if member.index == request.worker
         ]

@@ -29,6 +29,14 @@ class Farewell:
         self._future, self._asked_at = handle.submit("stop"), now
         return self._future
 
+    def has_come(self, handle: WorkerHandle, now: float, *, is_due: bool) -> bool:
+        """Return whether the worker has ended; ask it to once that `is_due`."""
+        if self.is_asked:
+            return self.is_over(now)
+        if is_due:
+            self.ask(handle, now)
+        return False
+
     def is_over(self, now: float) -> bool:
         """Return whether the worker has ended, or had the time to."""
         future = self._future

@@ -9,6 +9,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError
 
 from rollouts.fleet.actors import CONCURRENCY, ManagerActor
+from rollouts.fleet.seats import anywhere_but
 from rollouts.fleet.settings import FleetSettings
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ def launch(*, address: str, namespace: str, name: str, settings: FleetSettings) 
         max_restarts=-1,
         max_concurrency=CONCURRENCY,
         get_if_exists=True,
+        **anywhere_but(settings.closed_nodes),
     ).remote(msgspec.json.encode(settings))
     logger.info("manager %s launched at %s", name, address)
 

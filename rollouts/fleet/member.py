@@ -1,12 +1,13 @@
 """Keep one rollout worker of a fleet alive, and pass it orders and weights."""
 
 import secrets
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from rolldeck.errands import CordonOrder, RecordingOrder, RestartOrder
+from rolldeck.errands import CordonOrder, MachineOrder, RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.core import admission
 from rollouts.core.reports import NEVER_SPAWNED
@@ -52,7 +53,7 @@ class Member:
         self._source = source
         self._events = events
         self._succession = Succession()
-        self._cordon = Cordon()
+        self._cordon = Cordon(index, events)
         self._handle: WorkerHandle | None = None
         self._incarnation = NEVER_SPAWNED
         self._spawned_at = 0.0
@@ -188,7 +189,7 @@ class Member:
             return self._restart_reason if self._farewell.is_over(now) else ""
         if self._cordon.is_draining:
             is_overdue = self._cordon.is_overdue(now)
-            return "it was cordoned" if self._has_wound_down(now, is_overdue=is_overdue) else ""
+            return self._cordon.why if self._has_wound_down(now, is_overdue=is_overdue) else ""
         return ""
 
     def restart(self, order: RestartOrder, now: float) -> None:
@@ -206,12 +207,23 @@ class Member:
 
     def cordon(self, order: CordonOrder | None, now: float) -> None:
         """Keep the worker out from now on, or (None) let one in again: with another chance."""
-        if not self._cordon.heed(order, now, has_worker=self._handle is not None):
-            return
-        if self._handle is None:
+        is_news = self._cordon.heed(order, now, has_worker=self._handle is not None)
+        if is_news and self._handle is None:
             self._succession.another_chance(now)
-        text = f"Worker {self.index} is kept out: {self._cordon.reason}"
-        self._events.add("worker_cordoned", text, worker=self.index)
+
+    def leave_machine(self, orders: Mapping[str, MachineOrder], now: float) -> None:
+        """Drain the worker if people want its machine empty; another one comes elsewhere then."""
+        is_ending = self.is_leaving or self._restart_reason is not None
+        if self._state is not None and self._handle is not None and not is_ending:
+            self._cordon.vacate(orders.get(self._state.report.node_id), now)
+
+    def seek_another_seat(self, now: float) -> None:
+        """Let go of a worker that waits for a seat, and ask for another one: the choice is new."""
+        if self._handle is None or self._state is not None or self._handle.is_seated():
+            return
+        self._handle.kill()
+        self._handle = self._exchange = None
+        self._succession.another_chance(now)
 
     def leave(self, now: float) -> None:
         """Send what the worker has, then end it; until then turns go on. There is no way back."""
@@ -231,22 +243,11 @@ class Member:
         if self._handle is not None:
             self._delivery.offer(offer, self._handle, now)
 
-    def record(self, order: RecordingOrder) -> bool:
-        """Pass an order for a recording on; False when there is nobody to take it."""
-        if self._handle is None or self._state is None:
-            return False
-        self._handle.submit("record", order)
-        return True
-
-    def read_log(self, slot: int | None, lines: int) -> Future[Any] | None:
-        """Ask the worker for the end of its log or a slot's; None when there is nobody to ask."""
-        if self._handle is None or self._state is None:
+    def ask(self, method: str, *arguments: object, may_start: bool = False) -> Future[Any] | None:
+        """Ask the worker aside; None if nobody is there who has answered or `may_start`."""
+        if self._handle is None or (self._state is None and not may_start):
             return None
-        return self._handle.submit("read_log", slot, lines)
-
-    def read_stacks(self) -> Future[Any] | None:
-        """Ask the worker what its threads are at; None when there is nobody to ask."""
-        return None if self._handle is None else self._handle.submit("read_stacks")
+        return self._handle.submit(method, *arguments)
 
     def stop(self, now: float) -> Future[Any] | None:
         """Ask the worker to end; it is not spawned again."""
@@ -294,14 +295,11 @@ class Member:
 
     def _has_wound_down(self, now: float, *, is_overdue: bool) -> bool:
         """Ask a worker that has nothing left, or had the time, to end; return whether it has."""
-        if self._handle is None:
-            return False
-        if self._farewell.is_asked:
-            return self._farewell.is_over(now)
         # One that has never answered has nothing to send.
-        if self._state is None or self._has_nothing_left or is_overdue:
-            self._farewell.ask(self._handle, now)
-        return False
+        is_due = self._state is None or self._has_nothing_left or is_overdue
+        return self._handle is not None and self._farewell.has_come(
+            self._handle, now, is_due=is_due
+        )
 
     def _take_farewell(self) -> None:
         last = self._farewell.take()

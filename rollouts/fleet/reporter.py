@@ -23,11 +23,12 @@ class Reporter:
     state of the fleet and its workers is always that of now.
     """
 
-    def __init__(self, incarnation: str) -> None:
+    def __init__(self, incarnation: str, *, node_id: str = "") -> None:
         """Begin behind every number that an earlier process of the incarnation can have used."""
         self.episodes: deque[EpisodeWindow] = deque(maxlen=EPISODES_KEPT)
         self.events: deque[FleetEvent] = deque(maxlen=EVENTS_KEPT)
         self._incarnation = incarnation
+        self._node_id = node_id
         # The cluster may restart a manager with the settings it had: a counter would go back.
         self._sequence = int(time.time() * 1000)
         self._under_way: tuple[list[EpisodeWindow], list[FleetEvent]] | None = None
@@ -52,6 +53,7 @@ class Reporter:
             state=state,
             reason=reason,
             for_good=for_good,
+            node_id=self._node_id,
             workers=workers,
             episodes=episodes,
             events=events,

@@ -53,6 +53,7 @@ class RolloutManager:
         source: WorkerSource,
         *,
         owns_process: bool = False,
+        node_id: str = "",
         loop_rule: RestartRule = LOOP_RULE,
     ) -> None:
         """Start all loops.
@@ -61,6 +62,7 @@ class RolloutManager:
             settings: Of the fleet.
             source: Where workers come from.
             owns_process: Whether whatever the process logs belongs to this manager.
+            node_id: As Ray calls the node where this is.
             loop_rule: How often a loop may crash before the fleet counts as failed.
         """
         self._settings = settings
@@ -82,7 +84,7 @@ class RolloutManager:
         self._wake_conduct = threading.Event()
         self._wake_weights = threading.Event()
         self._wake_report = threading.Event()
-        self._reporter = Reporter(settings.incarnation)
+        self._reporter = Reporter(settings.incarnation, node_id=node_id)
         turns: dict[str, Callable[[], None]] = {
             "conduct": self._conduct,
             "control": self._listen,
@@ -142,6 +144,7 @@ class RolloutManager:
             self._roster.resize(self._control.num_workers, now)
         if self._control is not None:
             self._roster.cordon(self._control.cordons, now)
+            self._roster.vacate(self._control.machines, now)
             self._roster.restart(self._control.restarts, now)
         self._roster.tend(now)
         self._order(now)

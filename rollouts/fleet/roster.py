@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rolldeck.errands import CordonOrder, RestartOrder
+from rolldeck.errands import CordonOrder, MachineOrder, RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.fleet.loops import EventLog
 from rollouts.fleet.member import Member
@@ -26,6 +26,8 @@ class Roster:
         self.members: list[Member] = []
         """By index, those that are leaving included."""
         self._left: list[WorkerReport] = []
+        self._closed = frozenset(settings.closed_nodes)
+        source.stay_off(self._closed)
         self._accepted_of_the_left = 0
         self._episodes_of_the_left: list[EpisodeWindow] = []
         self.resize(settings.config.fleet.num_workers, 0.0)
@@ -69,6 +71,17 @@ class Roster:
         by_index = {order.worker: order for order in orders}
         for member in self.members:
             member.cordon(by_index.get(member.index), now)
+
+    def vacate(self, orders: Iterable[MachineOrder], now: float) -> None:
+        """Have workers leave the machines that people want empty, and seek seats on all others."""
+        by_node = {order.node: order for order in orders}
+        if by_node.keys() != self._closed:
+            self._closed = frozenset(by_node)
+            self._source.stay_off(self._closed)
+            for member in self.members:
+                member.seek_another_seat(now)
+        for member in self.members:
+            member.leave_machine(by_node, now)
 
     def tend(self, now: float) -> None:
         """Give every worker its turn, and part with those that have left."""

@@ -6,6 +6,7 @@ cluster hold this module to it.
 """
 
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 import ray
@@ -19,10 +20,12 @@ from ray.util.placement_group import (
 )
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from rollouts.core.placement import NodeRoom, group_obstacle, obstacle
+from rollouts.core.placement import NodeRoom, cordoned_words, group_obstacle, obstacle
 from rollouts.fleet.settings import FleetSettings
 
 LOOK_AGAIN_AFTER_SECONDS: Final = 1.0
+NODE_ID_LABEL: Final = "ray.io/node-id"
+"""What Ray labels every node with by itself."""
 _STRATEGIES: Final = {"spread": "SPREAD", "pack": "PACK"}
 
 
@@ -41,29 +44,47 @@ class Seats:
         self._kind = _STRATEGIES.get(fleet.placement)
         self._name = f"rolldeck {settings.run} {settings.incarnation}"
         self._group: PlacementGroup | None = None
+        self._closed: frozenset[str] = frozenset()
+        self._outside: set[int] = set()
+        """Workers whose room is where nobody is to be seated."""
         self._rooms: list[NodeRoom] = []
         self._looked_at = -LOOK_AGAIN_AFTER_SECONDS
 
-    def strategy(self, index: int) -> Any:
-        """Return how Ray shall schedule a worker; never waits for room.
+    def stay_off(self, nodes: frozenset[str]) -> None:
+        """Seat nobody on these nodes from now on.
 
-        A worker beyond those that room was reserved for goes where there is some.
+        A reservation that still waits for room is given back: the next worker makes another one.
         """
-        if self._kind is None or index >= self._workers:
-            return "DEFAULT"
-        return PlacementGroupSchedulingStrategy(
-            placement_group=self._reserved(self._kind), placement_group_bundle_index=index
-        )
+        self._closed = nodes
+        if self._group is not None and self._told_of(self._group).get("state") == "PENDING":
+            self.close()
+
+    def placement(self, index: int) -> dict[str, Any]:
+        """Return Ray's options for where a worker shall go; never waits for room.
+
+        A worker beyond those that room was reserved for goes where there is some, and so does
+        one whose room is on a node where nobody is to be seated.
+        """
+        self._outside.discard(index)
+        if self._kind is not None and index < self._workers:
+            group = self._reserved(self._kind)
+            if self._bundle_node(group, index) not in self._closed:
+                strategy = PlacementGroupSchedulingStrategy(
+                    placement_group=group, placement_group_bundle_index=index
+                )
+                return {"scheduling_strategy": strategy}
+            self._outside.add(index)
+        return {"scheduling_strategy": "DEFAULT", **anywhere_but(self._closed)}
 
     def obstacle(self, index: int) -> str:
         """Return what the cluster lacks for a worker that has no node yet."""
-        if self._group is None or index >= self._workers:
-            return obstacle(self._wanted, self._look())
-        found = placement_group_table(self._group).get("state")
+        if self._group is None or index >= self._workers or index in self._outside:
+            return self._lack(obstacle(self._wanted, self._look()))
+        found = self._told_of(self._group).get("state")
         if found == "PENDING":
-            return group_obstacle(self._wanted, self._look(), workers=self._workers)
+            return self._lack(group_obstacle(self._wanted, self._look(), workers=self._workers))
         # A node died: Ray looks for another one for its bundles, the others stay.
-        return obstacle(self._wanted, self._look()) if found == "RESCHEDULING" else ""
+        return self._lack(obstacle(self._wanted, self._look())) if found == "RESCHEDULING" else ""
 
     def close(self) -> None:
         """Give the reserved room back."""
@@ -78,21 +99,52 @@ class Seats:
                 self._group = get_placement_group(self._name)
             except ValueError:
                 bundles = [dict(self._wanted) for _ in range(self._workers)]
-                self._group = placement_group(bundles, strategy=kind, name=self._name)
+                labels = [anywhere_but(self._closed).get("label_selector", {}) for _ in bundles]
+                self._group = placement_group(
+                    bundles,
+                    strategy=kind,
+                    name=self._name,
+                    bundle_label_selector=labels if self._closed else None,
+                )
         return self._group
+
+    def _told_of(self, group: PlacementGroup) -> dict[str, Any]:
+        found: dict[str, Any] = placement_group_table(group)
+        return found
+
+    def _bundle_node(self, group: PlacementGroup, index: int) -> str:
+        """Return where a worker's room is; empty while it has none, and when nobody asks."""
+        if not self._closed:
+            return ""
+        return str(self._told_of(group).get("bundles_to_node_id", {}).get(index) or "")
+
+    def _lack(self, said: str) -> str:
+        """Return what is lacking with what the cordon of machines has to do with it."""
+        return said and said + cordoned_words(self._closed_living)
 
     def _look(self) -> list[NodeRoom]:
         now = time.monotonic()
         if now - self._looked_at >= LOOK_AGAIN_AFTER_SECONDS:
             self._looked_at, self._rooms = now, rooms()
-        return self._rooms
+        return [room for room in self._rooms if room.node not in self._closed]
+
+    @property
+    def _closed_living(self) -> int:
+        return sum(room.node in self._closed for room in self._rooms)
+
+
+def anywhere_but(nodes: Iterable[str]) -> dict[str, Any]:
+    """Return Ray's option that keeps an actor off some nodes; none where there is no such node."""
+    # Ray takes a space behind a comma for a part of the next id, which is then nobody's.
+    closed = ",".join(sorted(nodes))
+    return {"label_selector": {NODE_ID_LABEL: f"!in({closed})"}} if closed else {}
 
 
 def rooms() -> list[NodeRoom]:
     """Return what each living node has, and what of it is free."""
     free = ray_state.available_resources_per_node()
     return [
-        NodeRoom(total=node["Resources"], free=free.get(node["NodeID"], {}))
+        NodeRoom(node=node["NodeID"], total=node["Resources"], free=free.get(node["NodeID"], {}))
         for node in ray.nodes()
         if node["Alive"]
     ]

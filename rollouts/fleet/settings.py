@@ -29,6 +29,8 @@ class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Unlike its name, never that of another run, of whichever platform; empty for the name."""
     log_root: str = ""
     """Where every node keeps the logs of its actors; empty for the temporary folder."""
+    closed_nodes: list[str] = []
+    """Ids of nodes that were cordoned when the manager was launched; the platform says more."""
 
     @property
     def config(self) -> RunConfig:
@@ -54,6 +56,8 @@ class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     index: int
     incarnation: str
     """Unique among the workers that the run ever had."""
+    node_id: str = ""
+    """As Ray calls the node where it is; it finds out itself."""
 
     @property
     def name(self) -> str:

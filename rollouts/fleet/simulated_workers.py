@@ -202,6 +202,10 @@ class SimulatedHandle:
         """Return nothing: objects always start."""
         return ""
 
+    def is_seated(self) -> bool:
+        """Return True: it is where its manager is."""
+        return True
+
 
 class SimulatedWorkers:
     """Starts simulated workers; takes the place of a cluster under a manager."""
@@ -235,6 +239,9 @@ class SimulatedWorkers:
         """Return a worker that is there at once."""
         worker = SimulatedWorker(settings, self._simulation, clock=self._clock, output=self._output)
         return SimulatedHandle(worker)
+
+    def stay_off(self, nodes: frozenset[str]) -> None:
+        """Do nothing: all workers are where their manager is."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return the record itself."""

@@ -65,7 +65,7 @@ class StackErrands:
     def _ask(self, request: StacksRequest) -> Future[Any] | None:
         for member in self._roster.members:
             if (member.index, member.incarnation) == (request.worker, request.incarnation):
-                return member.read_stacks()
+                return member.ask("read_stacks", may_start=True)
         return None
 
     def _answer(self, request_id: str, read: LogLines) -> None:

@@ -19,12 +19,18 @@ class WorkerHandle(Protocol):
     def obstacle(self) -> str:
         """Return why the worker cannot start at present; empty if nothing is in the way."""
 
+    def is_seated(self) -> bool:
+        """Return whether it has got its place; it may still be starting there."""
+
 
 class WorkerSource(Protocol):
     """Starts workers."""
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         """Start a worker; it may take a while until its first answer."""
+
+    def stay_off(self, nodes: frozenset[str]) -> None:
+        """Place workers that are spawned from now on anywhere but on these nodes, by Ray's ids."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return what to pass to `update_weights`, the same for every worker."""
@@ -70,6 +76,10 @@ class LocalHandle:
         """Return nothing: threads always start."""
         return ""
 
+    def is_seated(self) -> bool:
+        """Return True: it is here."""
+        return True
+
 
 class LocalWorkers:
     """Starts workers in this process."""
@@ -77,6 +87,9 @@ class LocalWorkers:
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         """Start a worker's loops."""
         return LocalHandle(settings)
+
+    def stay_off(self, nodes: frozenset[str]) -> None:
+        """Do nothing: all workers are here."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
         """Return the record itself."""

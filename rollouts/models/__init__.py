@@ -24,6 +24,7 @@ from rollouts.models.lessons import (
     LessonChange,
     LessonOutcome,
 )
+from rollouts.models.machines import MachineCordon
 from rollouts.models.metrics import (
     MeasureCursor,
     MetricChunk,
@@ -51,6 +52,7 @@ __all__ = [
     "LessonChange",
     "LessonOutcome",
     "LogRequest",
+    "MachineCordon",
     "MeasureCursor",
     "MetricChunk",
     "MetricLayout",

@@ -72,6 +72,13 @@ class Fleet(models.Model):
     for_good = models.BooleanField(
         default=False, help_text="It failed, and another fleet of the run would fail alike."
     )
+    node_id = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Ray's id of the node where its manager is.",
+    )
     env_steps_total = models.PositiveBigIntegerField(
         default=0, help_text="Env steps of the run, over every worker that ever was."
     )
@@ -101,6 +108,9 @@ class FleetWorker(models.Model):
     reason = models.TextField(blank=True)
     heartbeat_at = models.DateTimeField()
     node = models.CharField(max_length=200, blank=True)
+    node_id = models.CharField(
+        max_length=64, blank=True, default="", db_default="", help_text="As Ray calls the node."
+    )
     pid = models.BigIntegerField(null=True, blank=True)
     restarts = models.PositiveIntegerField(default=0)
     # Steps of weights versions in the current epoch; -2 for none.

@@ -46,6 +46,7 @@ from rollouts.selectors.lessons import (
     lesson_changes,
     lessons,
 )
+from rollouts.selectors.machines import machine_cordon, machine_cordons, why_no_machine
 from rollouts.selectors.metrics import (
     KEYS_AT_MOST,
     SAMPLES_AT_ONCE,
@@ -124,6 +125,8 @@ __all__ = [
     "lesson_progress",
     "lessons",
     "lines",
+    "machine_cordon",
+    "machine_cordons",
     "metric_keys",
     "metric_part",
     "metrics",
@@ -142,6 +145,7 @@ __all__ = [
     "verdict_of",
     "verdicts",
     "weights_transfers",
+    "why_no_machine",
     "worker_stacks",
     "workers_by_node",
 ]

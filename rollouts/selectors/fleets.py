@@ -12,7 +12,7 @@ from rollouts.core import control
 from rollouts.core.proof import UNKNOWN_AFTER, Heard
 from rollouts.core.reconcile import Action, FleetView, decide, desired_of
 from rollouts.models import EnvSlot, Fleet, FleetWorker, LogRequest
-from rollouts.selectors import wanted
+from rollouts.selectors import machines, wanted
 from rollouts.wire import FleetLog, FleetState, SlotState, WorkerState
 from runs.core.lifecycle import RunStatus
 from runs.models import Run
@@ -23,7 +23,7 @@ def control_of(run_id: int) -> FleetControl:
     """Return what the platform wants of the fleet of a run."""
     logs, films = wanted.logs_wanted(run_id), wanted.films_wanted(run_id)
     restarts, cordons = wanted.restarts_wanted(run_id), wanted.cordons_wanted(run_id)
-    stacks = wanted.stacks_wanted(run_id)
+    stacks, closed = wanted.stacks_wanted(run_id), machines.machines_wanted()
     fields = ("status", "archived_at", "epoch", "policy_step", "num_workers")
     run = Run.objects.only(*fields).get(pk=run_id)
     weights = weights_orders.newest_order(run_id)
@@ -38,6 +38,7 @@ def control_of(run_id: int) -> FleetControl:
     asked = [*(log.id for log in logs), *(film.id for film in films), *(one.id for one in stacks)]
     asked += [restart.incarnation for restart in restarts]
     asked += [f"cordon {cordon.worker}" for cordon in cordons]
+    asked += [f"machine {machine.node}" for machine in closed]
     fingerprint = control.fingerprint(**orders, errands=asked)
     return FleetControl(
         fingerprint=fingerprint,
@@ -46,6 +47,7 @@ def control_of(run_id: int) -> FleetControl:
         restarts=restarts,
         cordons=cordons,
         stacks=stacks,
+        machines=closed,
         **orders,
     )
 

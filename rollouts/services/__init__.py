@@ -24,6 +24,12 @@ from rollouts.services.lesson_tasks import (
     next_lesson_task,
 )
 from rollouts.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
+from rollouts.services.machine_cordons import (
+    InvalidMachineCordon,
+    MachineUnknown,
+    cordon_machine,
+    uncordon_machine,
+)
 from rollouts.services.measuring import measure_run, measure_runs
 from rollouts.services.metrics import (
     InvalidMetrics,
@@ -51,12 +57,14 @@ from rollouts.services.worker_stacks import ask_for_stacks
 __all__ = [
     "EvaluationLeaseLost",
     "EvaluationNotFound",
+    "InvalidMachineCordon",
     "InvalidMetrics",
     "InvalidOutcome",
     "InvalidRecording",
     "LastLesson",
     "LessonNotFound",
     "LogNotAsked",
+    "MachineUnknown",
     "NoSuchLog",
     "NothingToEvaluate",
     "RecordingNotFound",
@@ -69,6 +77,7 @@ __all__ = [
     "ask_for_stacks",
     "begin_launch",
     "check_run",
+    "cordon_machine",
     "cordon_worker",
     "end_orphans",
     "forget_outcomes",
@@ -90,6 +99,7 @@ __all__ = [
     "restart_worker",
     "steer_lesson",
     "take_outcome",
+    "uncordon_machine",
     "uncordon_worker",
     "update_recording",
 ]

@@ -2,7 +2,10 @@
 
 from datetime import datetime, timedelta
 
+from django.db import transaction
+
 from rollouts.cluster import Cluster, ClusterUnreachable
+from rollouts.services.machine_cordons import follow_machines
 from runs import services as run_services
 from runs.models import DeckPart
 
@@ -25,7 +28,9 @@ def note_cluster(
     except ClusterUnreachable as error:
         run_services.doubt_part(kind=KIND, name=address, problem=str(error), now=now)
         return True
-    run_services.prove_part(
-        kind=KIND, name=address, started_at=now, details={"nodes": nodes}, now=now
-    )
+    with transaction.atomic():
+        run_services.prove_part(
+            kind=KIND, name=address, started_at=now, details={"nodes": nodes}, now=now
+        )
+        follow_machines(nodes=nodes)
     return True

@@ -10,6 +10,7 @@ from rollouts.core import launch as rules
 from rollouts.core.launch import LaunchOrder
 from rollouts.core.reconcile import BUDGET_WINDOW
 from rollouts.models import EnvSlot, Fleet, FleetWorker
+from rollouts.selectors.machines import closed_nodes
 from rollouts.services import attempts
 from runs import services as run_services
 from runs.core.lifecycle import RunStatus
@@ -65,6 +66,7 @@ def begin_launch(
         token=token,
         run_key=rules.run_key(run=run.name, created_at=run.created_at),
         weights_directory=weights_directory(run),
+        closed_nodes=closed_nodes(),
     )
 
 
@@ -159,7 +161,7 @@ def _point_at_new_manager(fleet: Fleet, run_name: str, *, now: datetime) -> None
     recent = [at for at in fleet.recent_launches_at if now - at < BUDGET_WINDOW]
     fleet.recent_launches_at = [*recent, now]
     fleet.observed, fleet.sequence, fleet.reason = "none", -1, ""
-    fleet.for_good = False
+    fleet.for_good, fleet.node_id = False, ""
     fleet.save()
     FleetWorker.objects.filter(fleet=fleet).update(
         state="respawning", reason="a new manager is being launched", env_steps_per_second=0.0

@@ -113,10 +113,13 @@ def _launch(
     """Replace whatever manager there is.
 
     The cluster is asked for the old one first: while it cannot be reached nothing is written,
-    and so the budget of launches is not spent on a cluster that is away.
+    and so the budget of launches is not spent on a cluster that is away, or that is cordoned
+    as a whole.
     """
     earlier = _fleet(run_id)
     cluster.reach()
+    if reason_to_wait := selectors.why_no_machine():
+        raise LaunchRefused(reason_to_wait)
     if earlier.actor_name:
         cluster.kill(earlier.actor_name)
     order = launches.begin_launch(run_id=run_id, reason=reason, platform_url=platform_url, now=now)

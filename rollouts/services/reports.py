@@ -46,7 +46,7 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
     fleet.sequence = report.sequence
     fleet.observed, fleet.reason = report.state, report.reason
     fleet.observed_at = fleet.heard_at = now
-    fleet.for_good = report.for_good
+    fleet.for_good, fleet.node_id = report.for_good, report.node_id
     fleet.save()
     _store_events(run_id, report.events, now=now)
     endings = [event.ending for event in report.events if event.ending]

@@ -43,11 +43,12 @@ DECK_TOPICS: Final[dict[str, DeckTopicRule]] = {
     DECK: DeckTopicRule(hears=None),
     ALERTS: DeckTopicRule(hears=frozenset({"alerts"})),
     AUDIT: DeckTopicRule(hears=frozenset({"events"}), is_seen_only=True),
-    # Nobody announces how a machine is: it is looked at, once for all who watch.
-    CLUSTER: DeckTopicRule(look_seconds=5.0, is_seen_only=True),
+    # Of a machine only cordons are announced: else it is looked at, once for all who watch.
+    CLUSTER: DeckTopicRule(hears=frozenset({"cluster"}), look_seconds=5.0, is_seen_only=True),
     CLUSTER_ADMIN: DeckTopicRule(
         may_watch=may_administer,
         needs="the right to administer",
+        hears=frozenset({"cluster"}),
         look_seconds=5.0,
         is_seen_only=True,
     ),

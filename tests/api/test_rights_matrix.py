@@ -77,6 +77,8 @@ MATRIX: Final[dict[tuple[str, str], set[str]]] = {
     ("GET", "run-config-schema"): KNOWN,
     ("POST", "run-checks"): OPERATE,
     ("GET", "cluster"): READ_ALL,
+    ("PUT", "cluster/nodes/<slug:node>/cordon"): ADMINISTER,
+    ("DELETE", "cluster/nodes/<slug:node>/cordon"): ADMINISTER,
     ("GET", "deck"): KNOWN,
     ("GET", "deck/kept"): READ_ALL,
     ("GET", "deck/licences"): KNOWN,
@@ -269,6 +271,7 @@ SAMPLES: Final[dict[str, Any]] = {
     "env_id": 0,
     "recording": str(uuid.UUID(int=3)),
     "log_request": str(uuid.UUID(int=2)),
+    "node": "head-id",
 }
 
 

@@ -38,6 +38,22 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
     expect(head).to_contain_text("CPUs", timeout=90_000)
     expect(head).to_have_count(1)
     expect(ray.locator("[data-state=up]")).to_be_visible(timeout=90_000)
+    node = next(one["node"] for one in deck.get("/api/cluster")["ray"]["nodes"] if one["is_head"])
+    try:
+        head.get_by_role("button", name="Cordon…").click()
+        dialog = page.get_by_role("dialog", name="Cordon")
+        dialog.get_by_label("Reason").fill("its fan <b id=loud>")
+        dialog.get_by_role("button", name="Cordon it").click()
+        told = head.locator("[data-machine-cordon]")
+        expect(told).to_contain_text("its fan <b id=loud>")
+        expect(told).to_contain_text("there")
+
+        head.get_by_role("button", name="Let it in again…").click()
+        dialog = page.get_by_role("dialog", name="in again")
+        dialog.get_by_role("button", name="Let it in").click()
+        expect(told).to_have_count(0)
+    finally:
+        deck.delete(f"/api/cluster/nodes/{node}/cordon")
 
 
 def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, deck: Deck) -> None:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session as BrowserSession
 
 from config.cluster.messages import Cluster
+from rollouts.services import cordon_machine
 from runs import live, services
 from runs.live import deck_topics, parts
 from runs.live.deck_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
@@ -17,6 +18,7 @@ from runs.models import RunEvent
 from runs.wire.deck import NoticeWanted
 from runs.wire.watching import AuditNews
 from tests.factories import NOON, make_run
+from tests.fake_cluster import node_row
 from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -216,6 +218,22 @@ async def test_a_notice_reaches_everybody_at_once_even_hidden_pages() -> None:
         assert time.monotonic() - began < SOONER_THAN_A_LOOK
         await in_database(services.clear_notice)(reason="", actor="user:ada", now=NOON)
         assert (await page.hear("delta"))["parts"]["notice"] is None
+
+
+async def test_a_cordon_of_a_machine_reaches_pages_at_once() -> None:
+    node = node_row("gpu-1", cpus=4.0)
+    await in_database(services.prove_part)(
+        kind="ray", name="a:1", started_at=NOON, details={"nodes": [node]}, now=NOON
+    )
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        assert cluster(await page.watch(CLUSTER)).cordons == []
+
+        await in_database(cordon_machine)(node="gpu-1-id", reason="hot", actor="user:ada", now=NOON)
+        began = time.monotonic()
+        [cordon] = cluster(await page.hear("delta")).cordons
+
+        assert (cordon.host, cordon.reason, cordon.cordoned_by) == ("gpu-1", "hot", "user:ada")
+        assert time.monotonic() - began < SOONER_THAN_A_LOOK
 
 
 async def test_a_session_that_somebody_ends_closes_its_pages_with_the_next_beat() -> None:

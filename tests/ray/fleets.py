@@ -1,7 +1,7 @@
 """Fleets on real clusters, under a platform that is small enough to see through."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 
+from rolldeck.errands import MachineOrder
 from rolldeck.wire import FleetReport, WorkerReport
 from rollouts.fleet.settings import FleetSettings
 from runs.core import run_config
@@ -80,9 +81,22 @@ class SmallFleet:
 
 @contextmanager
 def small_fleet(
-    address: str, spool: Path, *, name: str = "manager", **fleet: Any
+    address: str,
+    spool: Path,
+    *,
+    name: str = "manager",
+    machines: Sequence[MachineOrder] = (),
+    **fleet: Any,
 ) -> Iterator[SmallFleet]:
-    """Launch a fleet that has weights to act with; end it at last."""
+    """Launch a fleet that has weights to act with; end it at last.
+
+    Args:
+        address: Of the cluster.
+        spool: Where workers keep fragments.
+        name: Of the run and its manager.
+        machines: Those that are cordoned when it is launched.
+        fleet: What differs from a small fleet.
+    """
     from rollouts.fleet.launch import find, kill, launch
 
     config = {
@@ -91,6 +105,7 @@ def small_fleet(
     }
     platform = SmallPlatform()
     platform.publish(0)
+    platform.machines = list(machines)
     with served(platform) as url:
         settings = FleetSettings(
             platform_url=url,
@@ -99,6 +114,7 @@ def small_fleet(
             run_config=run_config.to_builtins(run_config.parse(config)),
             incarnation=f"1-{name}",
             spool_root=str(spool),
+            closed_nodes=[machine.node for machine in machines],
         )
         launch(address=address, namespace=NAMESPACE, name=name, settings=settings)
         try:
@@ -112,3 +128,11 @@ def runs_on(node: Node, pid: int | None) -> bool:
     """Whether a process is one of a node's."""
     children = psutil.Process(node.child.pid).children(recursive=True)
     return pid in {process.pid for process in children}
+
+
+def slots_with_gaps(fleet: SmallFleet) -> list[str]:
+    """Return the slots of which the platform took a fragment and not all before it."""
+    numbers: dict[str, list[int]] = {}
+    for slot, number in fleet.platform.fragments:
+        numbers.setdefault(slot, []).append(number)
+    return [slot for slot, found in numbers.items() if sorted(found) != list(range(len(found)))]

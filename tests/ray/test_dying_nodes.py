@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import is_gone
-from tests.ray.fleets import SmallFleet, connected, eventually, runs_on, small_fleet
+from tests.ray.fleets import connected, eventually, runs_on, slots_with_gaps, small_fleet
 from tests.ray_nodes import Node, RayNodes, ray_nodes
 
 pytestmark = pytest.mark.ray
@@ -26,14 +26,6 @@ def nodes() -> Iterator[RayNodes]:
 def node_of(nodes: RayNodes, pid: int | None) -> Node:
     [found] = [node for node in (nodes.head, *nodes.nodes.values()) if runs_on(node, pid)]
     return found
-
-
-def slots_with_gaps(fleet: SmallFleet) -> list[str]:
-    """Return the slots of which the platform took a fragment and not all before it."""
-    numbers: dict[str, list[int]] = {}
-    for slot, number in fleet.platform.fragments:
-        numbers.setdefault(slot, []).append(number)
-    return [slot for slot, found in numbers.items() if sorted(found) != list(range(len(found)))]
 
 
 def test_workers_of_a_dead_node_step_on_another_one(

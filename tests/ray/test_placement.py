@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.ray.fleets import SmallFleet, connected, eventually, runs_on, small_fleet
+from rolldeck.errands import MachineOrder
+from tests.ray.fleets import (
+    SmallFleet,
+    connected,
+    eventually,
+    runs_on,
+    slots_with_gaps,
+    small_fleet,
+)
 from tests.ray_nodes import RayNodes, ray_nodes
 
 pytestmark = pytest.mark.ray
@@ -141,6 +149,67 @@ def test_a_fleet_starts_by_itself_once_somebody_else_makes_room(
             eventually(second.runs)
             eventually(lambda: second.reason == "")
             eventually(lambda: "fleet_schedulable" in second.platform.events())
+
+
+@pytest.mark.parametrize("placement", ["auto", "spread"])
+def test_workers_leave_a_cordoned_machine_and_nothing_is_lost_or_doubled(
+    nodes: RayNodes, tmp_path: Path, placement: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}
+    with small_fleet(nodes.address, tmp_path, name=f"leaving {placement}", **wishes) as fleet:
+        eventually(fleet.runs)
+        [north] = {worker.node_id for worker in fleet.workers if worker.index == 0}
+        before = {worker.incarnation: worker.node_id for worker in fleet.workers}
+        leaving = {one for one, node in before.items() if node == north}
+        order = MachineOrder(node=north, host="north", reason="its fan is loud")
+        fleet.platform.machines = [order]
+
+        def has_left() -> bool:
+            return fleet.runs() and north not in {worker.node_id for worker in fleet.workers}
+
+        seconds = eventually(has_left)
+        now = {worker.incarnation for worker in fleet.workers}
+        assert now & set(before) == set(before) - leaving
+        told = fleet.platform.messages("worker_leaves_machine")
+        assert len(told) == len(leaving), told
+        assert told[0].endswith("its machine north is cordoned: its fan is loud")
+        assert fleet.platform.events().count("worker_respawned") == 0
+
+        # The other machine is full now, and the third worker must not take what is free here.
+        fleet.platform.num_workers = 3
+        eventually(lambda: fleet.reason)
+        assert fleet.reason == "a worker needs 1 CPU, 0 of 2 are free; 1 machine is cordoned"
+        fleet.platform.machines = []
+        eventually(lambda: len(fleet.workers) == 3 and fleet.runs())
+        assert north in {worker.node_id for worker in fleet.workers}
+        eventually(lambda: fleet.reason == "")
+        lost = [worker.dropped_steps for worker in fleet.workers]
+
+    with capsys.disabled():
+        print(f"\n    {placement}: a machine is empty, its workers step elsewhere: {seconds:.1f} s")  # noqa: T201
+    assert not [dropped for dropped in lost if "worker_lost" in dropped]
+    assert slots_with_gaps(fleet) == []
+    assert fleet.platform.duplicates == 0
+    eventually(lambda: not groups_left() and free_cpus() == 4)
+
+
+@pytest.mark.parametrize("placement", ["auto", "pack"])
+def test_neither_manager_nor_workers_begin_on_a_cordoned_machine(
+    nodes: RayNodes, tmp_path: Path, placement: str
+) -> None:
+    import ray
+
+    # The head takes no worker that wants a CPU; a manager wants nothing, so it would do.
+    free = next(one["NodeID"] for one in ray.nodes() if one["Resources"].get("CPU"))
+    closed = [MachineOrder(node=one["NodeID"]) for one in ray.nodes() if one["NodeID"] != free]
+    wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}
+    name = f"kept out {placement}"
+    with small_fleet(nodes.address, tmp_path, name=name, machines=closed, **wishes) as fleet:
+        eventually(lambda: fleet.runs() and {one.node_id for one in fleet.workers} == {free})
+
+        assert fleet.report.node_id == free
+        assert fleet.platform.messages("worker_leaves_machine") == []
+    eventually(lambda: not groups_left() and free_cpus() == 4)
 
 
 # Last, because a cluster does not shrink again.

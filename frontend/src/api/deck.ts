@@ -17,6 +17,7 @@ export type JobWorker = Schemas["WorkerRow"];
 export type BrowserRow = Schemas["BrowserRow"];
 
 export type NodeWorkers = Schemas["NodeWorkers"];
+export type MachineCordon = Schemas["MachineCordonRow"];
 export type Kept = Schemas["Kept"];
 export type Growth = Schemas["Growth"];
 export type Notice = Schemas["Notice"];
@@ -49,6 +50,16 @@ export function useSetNotice() {
 export function useClearNotice() {
   return useMutation({
     mutationFn: (reason: string) => body(api.DELETE("/api/deck/notice", { params: { query: { reason } } })),
+  });
+}
+
+/** Empty a machine, or let it in again; how far that is comes over the live topic of the cluster. */
+export function useCordonMachine() {
+  return useMutation({
+    mutationFn: ({ node, reason, lifts }: { node: string; reason: string; lifts: boolean }) =>
+      lifts
+        ? body(api.DELETE("/api/cluster/nodes/{node}/cordon", { params: { path: { node }, query: { reason } } }))
+        : body(api.PUT("/api/cluster/nodes/{node}/cordon", { params: { path: { node } }, body: { reason } })),
   });
 }
 

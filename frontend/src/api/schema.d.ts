@@ -268,6 +268,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/cluster/nodes/{node}/cordon": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * @description Empty a machine: its workers drain and move, and nobody is placed there.
+         *
+         *     Asking again changes nothing; who cordoned it first stays.
+         */
+        put: operations["machine_cordon"];
+        post?: never;
+        /** @description Let a machine in again; one that has left the cluster may be named, too. */
+        delete: operations["machine_uncordon"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/comparisons": {
         parameters: {
             query?: never;
@@ -3972,6 +3994,7 @@ export interface components {
             broker: components["schemas"]["BrokerPart"];
             storage: components["schemas"]["StoragePart"];
             placements: components["schemas"]["NodeWorkers"][];
+            cordons: components["schemas"]["MachineCordonRow"][];
             growth: components["schemas"]["Growth"];
             versions: {
                 [key: string]: string;
@@ -4839,6 +4862,8 @@ export interface components {
             cordons: components["schemas"]["CordonOrder"][];
             /** @default [] */
             stacks: components["schemas"]["StacksRequest"][];
+            /** @default [] */
+            machines: components["schemas"]["MachineOrder"][];
         };
         /**
          * FleetEvent
@@ -4885,6 +4910,8 @@ export interface components {
             reason: string;
             /** @default false */
             for_good: boolean;
+            /** @default  */
+            node_id: string;
             workers: components["schemas"]["WorkerReport"][];
             /** @default [] */
             episodes: components["schemas"]["EpisodeWindow"][];
@@ -5529,6 +5556,45 @@ export interface components {
             lines: number;
         };
         /**
+         * MachineCordonAnswer
+         * @description Whether a machine is cordoned.
+         */
+        MachineCordonAnswer: {
+            node: string;
+            cordon: components["schemas"]["MachineCordonRow"] | null;
+        };
+        /**
+         * MachineCordonRow
+         * @description A machine that shall be empty, and how far that is.
+         */
+        MachineCordonRow: {
+            node: string;
+            host: string;
+            reason: string;
+            cordoned_by: string;
+            cordoned_at: string;
+            workers: number;
+            managers: string[];
+        };
+        /**
+         * MachineCordonWanted
+         * @description Body of ``PUT /api/cluster/nodes/{node}/cordon``.
+         */
+        MachineCordonWantedRequest: {
+            reason: string;
+        };
+        /**
+         * MachineOrder
+         * @description Somebody wants a machine of the cluster empty: whoever is there drains, nobody comes.
+         */
+        MachineOrder: {
+            node: string;
+            /** @default  */
+            host: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * MarkGroups
          * @description What to write on groups; what is left out stays as it is.
          */
@@ -5921,6 +5987,7 @@ export interface components {
          */
         NodeWorkers: {
             node: string;
+            node_id: string;
             run: string;
             workers: number;
         };
@@ -7774,6 +7841,8 @@ export interface components {
             reason: string;
             /** @default  */
             node: string;
+            /** @default  */
+            node_id: string;
             /** @default null */
             pid: number | null;
             /** @default 0 */
@@ -8865,6 +8934,103 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Cluster"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    machine_cordon: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MachineCordonWantedRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MachineCordonAnswer"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    machine_uncordon: {
+        parameters: {
+            query?: {
+                /** @description Kept in the audit. */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MachineCordonAnswer"];
                 };
             };
             401: {

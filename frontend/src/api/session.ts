@@ -17,6 +17,13 @@ export function useSession(): Session | undefined {
 /** Said beside whatever somebody may see and not do. */
 export const TAKES_OPERATOR = "You may look; this takes an operator.";
 
+export const TAKES_ADMIN = "You may look; this takes an administrator.";
+
+/** Whether this person may change what concerns every run. */
+export function useMayAdminister(): boolean {
+  return useSession()?.role === "admin";
+}
+
 /** Whether this person may change runs. */
 export function useMayOperate(): boolean {
   const role = useSession()?.role;

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from rollouts.wire.machines import MachineCordonRow
 from runs.wire.deck import Growth
 
 PartState = Literal["up", "down", "unknown", "absent"]
@@ -130,6 +131,9 @@ class NodeWorkers(Struct, frozen=True, kw_only=True):
     """Workers of one run on one node, as they last said."""
 
     node: str
+    """Its host."""
+    node_id: str
+    """As Ray calls it; empty where it did not say."""
     run: str
     workers: int
 
@@ -167,6 +171,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     storage: StoragePart
     placements: list[NodeWorkers]
     """Which run's workers are where."""
+    cordons: list[MachineCordonRow]
+    """Machines that shall be empty, those that have left the cluster included."""
     growth: Growth
     versions: dict[str, str]
 

@@ -130,9 +130,10 @@ def _cluster(
             kept_bytes=int(kept["size_bytes__sum"] or 0),
         ),
         placements=[
-            NodeWorkers(node=node, run=run, workers=workers)
-            for node, run, workers in rollout_selectors.workers_by_node()
+            NodeWorkers(node=node, node_id=node_id, run=run, workers=workers)
+            for node, node_id, run, workers in rollout_selectors.workers_by_node()
         ],
+        cordons=rollout_selectors.machine_cordons(),
         growth=deck.growth(
             keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES, now=timezone.now()
         ),

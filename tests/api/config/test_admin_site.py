@@ -31,6 +31,7 @@ SHOWN = [model for model in MODELS if admin.site._registry[model].dashboard]  # 
 WITHOUT_ROWS = {
     *("buffer.groupdigest", "runs.alertdelivery", "runs.apicall"),
     *("runs.deckpart", "runs.decksample", "runs.decknotice", "rollouts.deniedenvironment"),
+    "rollouts.machinecordon",
 }
 """Tables that the dashboard shows and the seed leaves empty."""
 

@@ -51,7 +51,9 @@ def test_it_is_said_whose_workers_are_where(client: Client) -> None:
             heartbeat_at=NOON,
         )
 
-    assert cluster(client)["placements"] == [{"node": "gpu-1", "run": "pole", "workers": 2}]
+    assert cluster(client)["placements"] == [
+        {"node": "gpu-1", "node_id": "", "run": "pole", "workers": 2}
+    ]
 
 
 def test_a_sample_is_taken_once_a_moment_and_old_ones_go() -> None:

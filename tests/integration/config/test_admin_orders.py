@@ -22,6 +22,7 @@ SHORT = {
     *(
         "rollouts.comparison",
         "rollouts.deniedenvironment",
+        "rollouts.machinecordon",
         "rollouts.metriclayout",
         "runs.alertrule",
     ),

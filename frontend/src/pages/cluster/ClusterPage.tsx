@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { BrokerPart, DatabasePart, NodeWorkers, RayPart, StoragePart } from "@/api/deck";
+import type { BrokerPart, Cluster, DatabasePart, StoragePart } from "@/api/deck";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
@@ -85,7 +85,7 @@ function Storage({ part }: { part: StoragePart }) {
   );
 }
 
-function Ray({ part, placements }: { part: RayPart; placements: NodeWorkers[] }) {
+function Ray({ data: { ray: part, placements, cordons } }: { data: Cluster }) {
   const alive = part.nodes.filter((node) => node.alive);
   const sum = (name: "cpus" | "cpus_used" | "gpus" | "gpus_used") => alive.reduce((total, node) => total + node[name], 0);
   const facts: [string, string][] = part.nodes.length === 0 ? [] : [
@@ -96,7 +96,7 @@ function Ray({ part, placements }: { part: RayPart; placements: NodeWorkers[] })
   return (
     <PartPanel title="Ray" part={part} address={part.address} proofSeconds={RAY_PROOF_SECONDS} className="span-12" facts={facts}>
       {part.state === "absent" && <p className="soft small">Runs that push from outside need none. With <code>RAY_ADDRESS</code> set, fleets are launched there.</p>}
-      <Topology nodes={part.nodes} placements={placements} />
+      <Topology nodes={part.nodes} placements={placements} cordons={cordons} />
     </PartPanel>
   );
 }
@@ -133,7 +133,7 @@ export function ClusterPage() {
           <Storage part={data.storage} />
           <GrowthPanel growth={data.growth} />
           <Tables tables={data.database.tables} />
-          <Ray part={data.ray} placements={data.placements} />
+          <Ray data={data} />
           <NoticePanel />
           <Panel title="Versions" className="span-12">
             <dl className={css.versions}>

@@ -1,7 +1,8 @@
 import { Link } from "@tanstack/react-router";
-import type { NodeWorkers, RayNode } from "@/api/deck";
+import type { MachineCordon, NodeWorkers, RayNode } from "@/api/deck";
 import { bytes, number, visible } from "@/format";
 import { Bar } from "@/pages/cluster/Bar";
+import { CordonMachine } from "@/pages/cluster/CordonMachine";
 import { type Place, placesOf } from "@/pages/cluster/topology";
 import css from "./cluster.module.css";
 
@@ -44,18 +45,21 @@ function Tile({ place }: { place: Place }) {
         ))}
         {place.runs.length === 0 && <li className="faint small">no workers</li>}
       </ul>
+      <CordonMachine place={place} />
     </li>
   );
 }
 
-/** Every machine as a tile: what is reserved of it, and whose workers are there. */
-export function Topology({ nodes, placements }: { nodes: RayNode[]; placements: NodeWorkers[] }) {
-  const places = placesOf(nodes, placements);
+type Props = { nodes: RayNode[]; placements: NodeWorkers[]; cordons: MachineCordon[] };
+
+/** Every machine as a tile: what is reserved of it, whose workers are there, whether it is to be empty. */
+export function Topology({ nodes, placements, cordons }: Props) {
+  const places = placesOf(nodes, placements, cordons);
   if (places.length === 0) return null;
   return (
     <ul className={css.tiles} aria-label="Machines and their workers">
       {places.map((place) => (
-        <Tile key={`${place.host} ${place.node?.node ?? ""}`} place={place} />
+        <Tile key={`${place.host} ${place.node?.node ?? place.cordon?.node ?? ""}`} place={place} />
       ))}
     </ul>
   );

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { RayNode } from "@/api/deck";
+import type { MachineCordon, RayNode } from "@/api/deck";
 import { foretold } from "@/pages/cluster/growth";
-import { placesOf } from "@/pages/cluster/topology";
+import { emptied, placesOf } from "@/pages/cluster/topology";
 
 const node = (host: string, given: Partial<RayNode> = {}): RayNode => ({
   ...{ node: `${host}-id`, host, is_head: false, alive: true, cpus: 4, cpus_used: 1, gpus: 0, gpus_used: 0 },
@@ -13,8 +13,8 @@ it("puts the head first and the gone last, and leaves no worker out", () => {
   const places = placesOf(
     [node("b"), node("gone", { alive: false }), node("a", { is_head: true })],
     [
-      { node: "b", run: "pole", workers: 3 },
-      { node: "elsewhere", run: "pole", workers: 1 },
+      { node: "b", node_id: "", run: "pole", workers: 3 },
+      { node: "elsewhere", node_id: "", run: "pole", workers: 1 },
     ],
   );
   expect(places.map(({ host, runs }) => [host, runs.map(({ workers }) => workers)])).toEqual([
@@ -23,6 +23,40 @@ it("puts the head first and the gone last, and leaves no worker out", () => {
     ["elsewhere", [1]],
     ["gone", []],
   ]);
+});
+
+const cordon = (node: string, host: string): MachineCordon => ({
+  ...{ node, host, reason: "its fan", cordoned_by: "user:ada", cordoned_at: "2026-03-01T12:00:00Z", workers: 1, managers: [] },
+});
+
+it("tells nodes of one host apart by what Ray calls them", () => {
+  const places = placesOf(
+    [node("north", { host: "box" }), node("south", { host: "box" })],
+    [
+      { node: "box", node_id: "south-id", run: "pole", workers: 2 },
+      { node: "box", node_id: "left-id", run: "pole", workers: 1 },
+    ],
+  );
+  expect(places.map(({ node: at, runs }) => [at?.node, runs.map(({ workers }) => workers)])).toEqual([
+    ["north-id", []],
+    ["south-id", [2]],
+    [undefined, [1]],
+  ]);
+});
+
+it("shows a cordon at its machine, and one whose machine Ray has forgotten as well", () => {
+  const places = placesOf([node("a"), node("b")], [], [cordon("b-id", "b"), cordon("old-id", "old")]);
+  expect(places.map(({ host, node: at, cordon: up }) => [host, at !== null, up?.reason])).toEqual([
+    ["a", true, undefined],
+    ["b", true, "its fan"],
+    ["old", false, "its fan"],
+  ]);
+});
+
+it("says how far a machine is with being emptied, and which managers stay", () => {
+  expect(emptied({ workers: 2, managers: [] })).toBe("2 workers are still there");
+  expect(emptied({ workers: 1, managers: ["pole"] })).toBe("1 worker is still there; the manager of pole stays");
+  expect(emptied({ workers: 0, managers: ["a", "b"] })).toBe("none of our workers is there; the managers of a, b stay");
 });
 
 it("foretells in words, and says so when it cannot", () => {

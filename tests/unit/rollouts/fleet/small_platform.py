@@ -12,7 +12,14 @@ from typing import Any
 import msgspec
 
 from rolldeck import safetensors
-from rolldeck.errands import CordonOrder, LogLines, LogRequest, RestartOrder, StacksRequest
+from rolldeck.errands import (
+    CordonOrder,
+    LogLines,
+    LogRequest,
+    MachineOrder,
+    RestartOrder,
+    StacksRequest,
+)
 from rolldeck.wire import (
     FleetControl,
     FleetEvent,
@@ -47,6 +54,7 @@ class SmallPlatform:
         self.log_answers: dict[str, LogLines] = {}
         self.restarts: list[RestartOrder] = []
         self.cordons: list[CordonOrder] = []
+        self.machines: list[MachineOrder] = []
         self.stacks: list[StacksRequest] = []
         self.gate = threading.Event()
         """Pushes are answered while it is open."""
@@ -64,7 +72,7 @@ class SmallPlatform:
         orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{errands}"
         stacks = [one for one in self.stacks if one.id not in self.log_answers]
         orders += f"/{self.num_workers}/{self.restarts}/{self.cordons}/{stacks}"
-        orders += f"/{self.weights_order}"
+        orders += f"/{self.weights_order}/{self.machines}"
         return FleetControl(
             fingerprint=orders,
             desired=self.desired,  # type: ignore[arg-type]
@@ -76,6 +84,7 @@ class SmallPlatform:
             num_workers=self.num_workers,
             restarts=list(self.restarts),
             cordons=list(self.cordons),
+            machines=list(self.machines),
             stacks=stacks,
         )
 

@@ -1,0 +1,56 @@
+"""Let administrators empty a machine of the cluster, and let it in again."""
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from rollouts import selectors, services
+from rollouts.wire.machines import MachineCordonAnswer, MachineCordonWanted
+from runs.api import bodies
+from runs.api.identity import identity_of
+from runs.api.openapi import problems
+from runs.api.permissions import Admins
+
+
+class MachineCordonView(APIView):
+    """Whether a machine of the cluster is to be empty."""
+
+    # An operator cordons workers of a run; this moves those of every run of the deck.
+    permission_classes = [Admins]
+
+    @extend_schema(
+        operation_id="machine_cordon",
+        request=MachineCordonWanted,
+        responses={200: MachineCordonAnswer, **problems(400, 401, 403, 404)},
+        tags=["deck"],
+    )
+    def put(self, request: Request, node: str) -> HttpResponse:
+        """Empty a machine: its workers drain and move, and nobody is placed there.
+
+        Asking again changes nothing; who cordoned it first stays.
+        """
+        wanted = bodies.read(request, MachineCordonWanted)
+        services.cordon_machine(
+            node=node, reason=wanted.reason, actor=identity_of(request), now=timezone.now()
+        )
+        return _now(node)
+
+    @extend_schema(
+        operation_id="machine_uncordon",
+        parameters=[OpenApiParameter("reason", str, description="Kept in the audit.")],
+        responses={200: MachineCordonAnswer, **problems(401, 403)},
+        tags=["deck"],
+    )
+    def delete(self, request: Request, node: str) -> HttpResponse:
+        """Let a machine in again; one that has left the cluster may be named, too."""
+        reason = str(request.query_params.get("reason", ""))[:2000]
+        services.uncordon_machine(
+            node=node, reason=reason, actor=identity_of(request), now=timezone.now()
+        )
+        return _now(node)
+
+
+def _now(node: str) -> HttpResponse:
+    return bodies.answer(MachineCordonAnswer(node=node, cordon=selectors.machine_cordon(node)))

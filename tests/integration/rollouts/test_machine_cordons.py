@@ -1,0 +1,242 @@
+"""Administrators empty a machine of the cluster: who asked, who is told, who is there still."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from rest_framework.test import APIClient
+
+from rollouts import selectors, services
+from rollouts.models import MachineCordon
+from rollouts.services.cluster_looks import note_cluster
+from runs.core.lifecycle import RunStatus, RunVerb
+from runs.models import Run, RunEvent
+from tests.factories import bearer, make_user
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.cast import (
+    NOON,
+    accept,
+    ask,
+    draft,
+    later,
+    look,
+    report,
+    rolling,
+    status,
+    worker,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """A head and two machines, which a job has seen."""
+    found = FakeCluster()
+    for name in ("gpu-1", "gpu-2"):
+        found.join(name, cpus=4.0)
+    seen(found)
+    return found
+
+
+def seen(cluster: FakeCluster, *, minutes: float = 0) -> None:
+    note_cluster(cluster=cluster, address="10.0.0.7:6379", now=later(60 * minutes))
+
+
+def put(node: str = "gpu-1-id", **body: Any) -> Any:
+    return APIClient().put(
+        f"/api/cluster/nodes/{node}/cordon",
+        msgspec.json.encode(body),
+        content_type="application/json",
+        headers=bearer("admin"),
+    )
+
+
+def delete(node: str = "gpu-1-id", reason: str = "") -> Any:
+    return APIClient().delete(
+        f"/api/cluster/nodes/{node}/cordon?reason={reason}", headers=bearer("admin")
+    )
+
+
+def orders(run: Run) -> list[tuple[str, str, str]]:
+    return [(one.node, one.host, one.reason) for one in selectors.control_of(run.pk).machines]
+
+
+def at(node: str, **fields: Any) -> dict[str, Any]:
+    return {"node": node, "node_id": f"{node}-id", **fields}
+
+
+def test_every_fleet_is_told_and_the_answer_counts_who_is_there_still(
+    cluster: FakeCluster,
+) -> None:
+    pole, walk = rolling(cluster, "pole"), rolling(cluster, "walk")
+    for number, run in enumerate((pole, walk)):
+        there = [worker(0, **at("gpu-1")), worker(1, incarnation="c", **at(f"gpu-{number + 1}"))]
+        accept(run, report(run, *there, sequence=1, node_id="gpu-1-id" if number else "head-id"))
+    before = selectors.control_of(pole.pk).fingerprint
+
+    answer = put(reason="its fan is loud")
+
+    assert answer.status_code == 200, answer.content
+    cordon = answer.json()["cordon"]
+    assert (cordon["host"], cordon["reason"]) == ("gpu-1", "its fan is loud")
+    assert (cordon["workers"], cordon["managers"]) == (3, ["walk"])
+    assert cordon["cordoned_by"]
+    assert orders(pole) == orders(walk) == [("gpu-1-id", "gpu-1", "its fan is loud")]
+    assert selectors.control_of(pole.pk).fingerprint != before
+
+    for run in (pole, walk):
+        gone = [worker(0, state="respawning"), worker(1, incarnation="d", **at("gpu-2"))]
+        accept(run, report(run, *gone, sequence=2, node_id="head-id"))
+    [cordon] = selectors.machine_cordons()
+    assert (cordon.workers, cordon.managers) == (0, [])
+
+    assert delete(reason="mended").json() == {"node": "gpu-1-id", "cordon": None}
+    assert orders(pole) == []
+    assert selectors.control_of(pole.pk).fingerprint == before
+
+
+def test_workers_whose_code_is_older_are_counted_by_their_host(cluster: FakeCluster) -> None:
+    pole = rolling(cluster)
+    accept(pole, report(pole, worker(node="gpu-1"), worker(1, node="gpu-2"), sequence=1))
+
+    assert put(reason="hot").json()["cordon"]["workers"] == 1
+
+
+def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(cluster: FakeCluster) -> None:
+    answers = [put(reason=reason).json() for reason in ("hot", "again")]
+    assert answers[0] == answers[1]
+    for reason in ("cold", "again"):
+        assert delete(reason=reason).status_code == 200
+
+    told = RunEvent.objects.filter(kind__contains="cordoned").order_by("id")
+    assert [(event.kind, event.reason, event.run_id) for event in told] == [
+        ("machine_cordoned", "hot", None),
+        ("machine_uncordoned", "cold", None),
+    ]
+    assert all(event.actor for event in told)
+    assert told[0].message == "machine gpu-1 is to be emptied and kept out"
+
+
+@pytest.mark.parametrize(
+    ("node", "body", "status_code", "field"),
+    [
+        ("nobody", {"reason": "hot"}, 404, "node"),
+        ("gpu-1-id", {}, 400, "reason"),
+        ("gpu-1-id", {"reason": "  "}, 400, "reason"),
+        ("gpu-1-id", {"reason": "a" * 2001}, 400, "reason"),
+        ("gpu-1-id", {"reason": "hot", "until": "noon"}, 400, "until"),
+    ],
+)
+def test_what_cannot_be_cordoned_is_refused_by_the_name_of_its_field(
+    cluster: FakeCluster, node: str, body: dict[str, str], status_code: int, field: str
+) -> None:
+    answer = put(node, **body)
+
+    assert answer.status_code == status_code
+    assert [one["field"] for one in answer.json()["errors"]] == [field]
+    assert not MachineCordon.objects.exists()
+
+
+def test_a_machine_that_has_left_is_not_cordoned_but_can_be_let_in(cluster: FakeCluster) -> None:
+    put(reason="hot")
+    for name in ("gpu-1", "gpu-2"):
+        cluster.lose_node(name)
+    seen(cluster, minutes=1)
+
+    assert put("gpu-2-id", reason="hot").status_code == 404
+    assert len(selectors.machine_cordons()) == 1
+    assert delete().status_code == 200
+    assert selectors.machine_cordons() == []
+
+
+def test_a_machine_that_comes_back_under_another_id_is_cordoned_still(
+    cluster: FakeCluster,
+) -> None:
+    run = rolling(cluster)
+    put(reason="a new disk")
+    back = cluster.rows["gpu-1"] | {"node": "another-id"}
+    # Ray takes a while to call the old node dead: the new one is there before.
+    cluster.rows["back"] = back
+    seen(cluster, minutes=1)
+    assert orders(run) == [("gpu-1-id", "gpu-1", "a new disk")]
+
+    cluster.lose_node("gpu-1")
+    seen(cluster, minutes=2)
+
+    assert orders(run) == [("another-id", "gpu-1", "a new disk")]
+    [cordon] = MachineCordon.objects.all()
+    assert cordon.cordoned_by
+
+
+def test_of_several_new_nodes_of_a_host_none_is_taken_for_the_one_that_left(
+    cluster: FakeCluster,
+) -> None:
+    run = rolling(cluster)
+    cluster.rows["sibling"] = cluster.rows["gpu-1"] | {"node": "sibling-id"}
+    seen(cluster, minutes=1)
+    put(reason="hot")
+    cluster.lose_node("gpu-1")
+    seen(cluster, minutes=2)
+    assert [node for node, *_ in orders(run)] == ["gpu-1-id"]  # its sibling was there before
+
+    for name in ("one", "two"):
+        cluster.rows[name] = cluster.rows["sibling"] | {"node": f"{name}-id"}
+    seen(cluster, minutes=3)
+
+    assert [node for node, *_ in orders(run)] == ["gpu-1-id"]
+
+
+def test_a_new_manager_is_told_where_it_must_not_be_placed(cluster: FakeCluster) -> None:
+    put(reason="hot")
+
+    rolling(cluster)
+
+    assert cluster.orders[-1].closed_nodes == ("gpu-1-id",)
+
+
+def test_while_every_machine_is_cordoned_a_run_waits_says_why_and_spends_no_launch(
+    cluster: FakeCluster,
+) -> None:
+    for name in ("head", "gpu-1", "gpu-2"):
+        assert put(f"{name}-id", reason="a move").status_code == 200
+    run = draft()
+    ask(run, RunVerb.START)
+
+    for seconds in range(0, 120, 5):
+        look(run, cluster, now=later(seconds))
+
+    assert cluster.orders == []
+    assert status(run) is RunStatus.QUEUED
+    assert Run.objects.get(pk=run.pk).status_reason == (
+        "every one of 3 machines of the cluster is cordoned: "
+        "nothing starts before one is let in again"
+    )
+
+    delete("gpu-2-id")
+    look(run, cluster, now=later(125))
+    assert cluster.orders[-1].closed_nodes == ("gpu-1-id", "head-id")
+
+
+def test_whoever_may_look_sees_the_cordon_on_the_page_of_the_cluster(
+    cluster: FakeCluster, client: Client
+) -> None:
+    put(reason="hot")
+    client.force_login(make_user(role="viewer"))
+
+    [cordon] = client.get("/api/cluster").json()["cordons"]
+
+    assert (cordon["node"], cordon["host"], cordon["reason"]) == ("gpu-1-id", "gpu-1", "hot")
+    assert (cordon["workers"], cordon["managers"]) == (0, [])
+
+
+def test_a_cordon_is_found_in_the_admin(cluster: FakeCluster, client: Client) -> None:
+    services.cordon_machine(node="gpu-2-id", reason="hot", actor="user:ada", now=NOON)
+    client.force_login(User.objects.create_superuser("bob"))
+
+    page = client.get("/admin/rollouts/machinecordon/?q=gpu-2")
+
+    assert page.status_code == 200
+    assert b"user:ada" in page.content

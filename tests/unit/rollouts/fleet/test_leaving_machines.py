@@ -1,0 +1,238 @@
+"""People want a machine empty: its workers finish, end, and begin anew on another one."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from small_platform import SmallPlatform, served
+
+from rolldeck.errands import CordonOrder, MachineOrder
+from rolldeck.wire import WorkerReport
+from rollouts.fleet.loops import EventLog
+from rollouts.fleet.messages import Orders
+from rollouts.fleet.rollout_manager import RolloutManager
+from rollouts.fleet.roster import Roster
+from rollouts.fleet.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.simulated_workers import SimulatedHandle, SimulatedWorkers
+from rollouts.fleet.workers import LocalHandle, LocalWorkers, WorkerHandle
+from runs.core.simulated_fleet import Simulation
+
+Eventually = Callable[..., None]
+MakeSettings = Callable[..., FleetSettings]
+HOT = MachineOrder(node="north", host="gpu-1", reason="its fan is loud")
+
+
+class Machines(LocalWorkers):
+    """Starts workers here and lets them say that they are on the first machine that is open."""
+
+    def __init__(self) -> None:
+        self.closed: frozenset[str] = frozenset()
+
+    def stay_off(self, nodes: frozenset[str]) -> None:
+        self.closed = nodes
+
+    def spawn(self, settings: WorkerSettings) -> WorkerHandle:
+        [node, *_] = [name for name in ("north", "south") if name not in self.closed]
+        return LocalHandle(replace(settings, node_id=node))
+
+
+def workers(platform: SmallPlatform) -> list[WorkerReport]:
+    return [worker for report in platform.reports[-1:] for worker in report.workers]
+
+
+def places(platform: SmallPlatform) -> list[tuple[str, str]]:
+    return [(one.state, one.node_id) for one in workers(platform)]
+
+
+def test_workers_of_a_cordoned_machine_send_what_they_have_begun_and_begin_elsewhere(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        settings = make_settings(url=url, num_workers=2, fragment_length=2000)
+        manager = RolloutManager(settings, Machines(), node_id="south")
+        try:
+            eventually(lambda: [one.env_steps > 50 for one in workers(platform)] == [True, True])
+            assert places(platform) == [("running", "north")] * 2
+            old = {one.incarnation for one in workers(platform)}
+            platform.machines = [HOT]
+
+            eventually(lambda: places(platform) == [("running", "south")] * 2)
+
+            now = workers(platform)
+            assert not old & {one.incarnation for one in now}
+            assert not any("worker_lost" in one.dropped_steps for one in now)
+            # Who was there sent whole what they had begun, and nothing twice.
+            assert {slot.rsplit("@")[-1] for slot, _ in platform.fragments} >= old
+            assert platform.reports[-1].node_id == "south"
+            platform.machines = []
+            eventually(lambda: manager.snapshot().state == "running")
+            assert {one.incarnation for one in workers(platform)} == {
+                one.incarnation for one in now
+            }
+        finally:
+            manager.shutdown()
+
+    kinds = platform.events()
+    assert (kinds.count("worker_leaves_machine"), kinds.count("worker_out")) == (2, 2)
+    assert kinds.count("worker_respawned") == 0
+    assert sorted(platform.messages("worker_out")) == [
+        f"Worker {index} has ended and is replaced: its machine gpu-1 is cordoned: its fan is loud"
+        for index in (0, 1)
+    ]
+    assert platform.duplicates == 0
+
+
+class Seats(SimulatedWorkers):
+    """Has seats on machines; a worker that got none waits."""
+
+    def __init__(self, **seats: int) -> None:
+        super().__init__(Simulation(), clock=lambda: 0.0)
+        self.seats = seats
+        self.closed: frozenset[str] = frozenset()
+        self.asked: list[frozenset[str]] = []
+        """Where each worker was not to be seated, one after the other."""
+
+    def stay_off(self, nodes: frozenset[str]) -> None:
+        self.closed = nodes
+
+    def spawn(self, settings: WorkerSettings) -> SimulatedHandle:
+        self.asked.append(self.closed)
+        free = [name for name, left in self.seats.items() if left and name not in self.closed]
+        if not free:
+            return Waiting(super().spawn(settings)._worker)
+        self.seats[free[0]] -= 1
+        return Seated(super().spawn(settings)._worker, self, free[0])
+
+
+class Seated(SimulatedHandle):
+    """A worker that says where it is."""
+
+    def __init__(self, worker: Any, seats: Seats, node: str) -> None:
+        super().__init__(worker)
+        self._seats, self._node, self._is_there = seats, node, True
+
+    def submit(self, method: str, *arguments: object) -> Future[Any]:
+        future = super().submit(method, *arguments)
+        if method != "exchange":
+            return future
+        state = future.result()
+        told: Future[Any] = Future()
+        told.set_result(replace(state, report=replace(state.report, node_id=self._node)))
+        return told
+
+    def kill(self) -> None:
+        if self._is_there:
+            self._is_there, self._seats.seats[self._node] = False, 1
+
+
+class Waiting(SimulatedHandle):
+    """A worker without a seat: it never answers."""
+
+    def submit(self, method: str, *arguments: object) -> Future[Any]:
+        del method, arguments
+        return Future()
+
+    def is_seated(self) -> bool:
+        return False
+
+    def obstacle(self) -> str:
+        return "a worker needs 1 CPU, 0 of 1 are free"
+
+
+@pytest.fixture
+def seats() -> Seats:
+    return Seats(north=1, south=1)
+
+
+@pytest.fixture
+def roster(make_settings: MakeSettings, seats: Seats) -> Roster:
+    return Roster(settings=make_settings(num_workers=2), source=seats, events=EventLog())
+
+
+def turns(roster: Roster, seconds: range, *machines: MachineOrder, **more: Any) -> None:
+    for now in seconds:
+        roster.cordon(more.get("cordons", []), float(now))
+        roster.vacate(machines, float(now))
+        roster.tend(float(now))
+        for member in roster.members:
+            member.give(Orders(desired="running", epoch=1, policy_step=0), float(now))
+
+
+def nodes(roster: Roster) -> list[str]:
+    return [report.node_id for report in roster.reports(0)]
+
+
+def test_without_room_elsewhere_the_successor_waits_and_says_why(
+    roster: Roster, seats: Seats
+) -> None:
+    turns(roster, range(1, 5))
+    assert nodes(roster) == ["north", "south"]
+
+    turns(roster, range(5, 30), HOT)
+
+    assert nodes(roster) == ["", "south"]
+    waiting = roster.members[0]
+    assert waiting.condition == "respawning"
+    assert waiting.obstacle == "a worker needs 1 CPU, 0 of 1 are free"
+    assert seats.seats == {"north": 1, "south": 0}
+
+    # Let in again, it need not wait for a machine that it was told to use.
+    turns(roster, range(30, 40))
+    assert nodes(roster) == ["north", "south"]
+    assert seats.asked == [frozenset(), frozenset(), frozenset({"north"}), frozenset()]
+
+
+def test_while_it_leaves_it_says_so_and_is_not_called_cordoned_itself(roster: Roster) -> None:
+    turns(roster, range(1, 5))
+
+    turns(roster, range(5, 6), HOT)
+
+    report = roster.reports(0)[0]
+    assert report.reason == "its machine gpu-1 is cordoned: its fan is loud"
+    assert not report.is_cordoned
+
+
+def test_a_worker_that_is_kept_out_itself_has_no_successor_elsewhere_either(
+    roster: Roster,
+) -> None:
+    turns(roster, range(1, 5))
+    kept_out = [CordonOrder(worker=0, reason="look at it")]
+
+    turns(roster, range(5, 30), HOT, cordons=kept_out)
+
+    assert roster.members[0].is_out
+    assert roster.reports(0)[0].reason == "kept out: look at it"
+
+
+def test_a_manager_that_was_told_at_its_launch_seats_nobody_there_before_it_hears_more(
+    make_settings: MakeSettings, seats: Seats
+) -> None:
+    settings = replace(make_settings(num_workers=1), closed_nodes=["north"])
+
+    roster = Roster(settings=settings, source=seats, events=EventLog())
+    for now in (1.0, 2.0):
+        roster.tend(now)
+        for member in roster.members:
+            member.give(Orders(desired="running", epoch=1, policy_step=0), now)
+
+    assert seats.asked == [frozenset({"north"})]
+
+
+def test_a_run_is_drained_while_the_machine_of_its_workers_is_emptied(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    with served(platform) as url:
+        manager = RolloutManager(make_settings(url=url), Machines())
+        try:
+            eventually(lambda: [one.env_steps > 10 for one in workers(platform)] == [True])
+            platform.desired, platform.machines = "draining", [HOT]
+            eventually(lambda: platform.reports[-1].state == "drained")
+        finally:
+            manager.shutdown()
+    assert platform.duplicates == 0
