@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from config.embedded.folders import socket_folder
 from config.embedded.postgres import Postgres
@@ -52,6 +53,10 @@ def start_services() -> contextlib.ExitStack:
     }
     return undo
 
+
+# How long one example takes says how busy the machine is.
+settings.register_profile("without deadlines", deadline=None)
+settings.load_profile("without deadlines")
 
 SERVICES = start_services()
 atexit.register(SERVICES.close)

@@ -5,6 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.deck import Deck
 from tests.e2e.conftest import VIEWER, sign_in
+from tests.e2e.pages import barriers
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -42,6 +43,7 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
     try:
         head.get_by_role("button", name="Cordon…").click()
         dialog = page.get_by_role("dialog", name="Cordon")
+        assert barriers(page, within="[role=dialog]") == []
         dialog.get_by_label("Reason").fill("its fan <b id=loud>")
         dialog.get_by_role("button", name="Cordon it").click()
         told = head.locator("[data-machine-cordon]")

@@ -70,7 +70,7 @@ def exact_mixes(queues: list[EnvironmentQueue], batch_size: int) -> list[tuple[i
     return [mix for mix in product(*map(amounts, queues)) if sum(mix) == batch_size]
 
 
-SMALL = settings(deadline=None, max_examples=300)
+SMALL = settings(max_examples=300)
 
 
 @SMALL
@@ -155,7 +155,7 @@ def test_debts_stay_within_two_batches_and_belong_to_weights(
         assert all(queues[e].weight > 0 for e, debt in made.debts.items() if debt)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(
         st.tuples(st.integers(1, 6), st.sampled_from([0.5, 1.0, 2.0, 5.0])), min_size=2, max_size=4

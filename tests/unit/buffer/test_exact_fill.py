@@ -1,7 +1,7 @@
 from collections import Counter
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from buffer.core.exact_fill import exact_fill
@@ -19,7 +19,6 @@ def can_sum(values: list[int], target: int) -> bool:
 
 
 # The reference tries every subset, which takes a busy machine its time.
-@settings(deadline=None)
 @given(window=sizes, behind=sizes, target=st.integers(1, 24))
 def test_a_fill_exists_exactly_when_some_choice_sums_to_the_batch(
     window: list[int], behind: list[int], target: int
@@ -35,7 +34,6 @@ def test_a_fill_exists_exactly_when_some_choice_sums_to_the_batch(
 
 
 # The reference tries every subset, which takes a busy machine its time.
-@settings(deadline=None)
 @given(window=sizes, target=st.integers(1, 24))
 def test_a_group_is_passed_over_only_when_it_cannot_be_part_of_the_fill(
     window: list[int], target: int
@@ -73,7 +71,6 @@ def test_groups_behind_the_window_complete_a_fill() -> None:
 
 
 # The reference tries every subset, which takes a busy machine its time.
-@settings(deadline=None)
 @given(arrivals=st.lists(st.integers(1, 7), max_size=10), group_size=st.integers(1, 8))
 def test_released_groups_always_sum_to_the_group_size_and_none_is_lost(
     arrivals: list[int], group_size: int

@@ -63,7 +63,7 @@ def judged_as_msgpack(group: dict[str, Any], **rules: Any) -> Group | str:
         return refusal.message
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(groups(), st.booleans())
 def test_both_codecs_are_judged_by_the_same_rules(group: dict[str, Any], lenient: bool) -> None:
     rules = {"limits": JSON_LIMITS, "lenient": lenient}
@@ -83,7 +83,7 @@ def test_both_codecs_are_judged_by_the_same_rules(group: dict[str, Any], lenient
 BINARY = [one.content for one in VALID_BODIES if one.name.startswith("binary")]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.data())
 def test_a_damaged_push_is_refused_with_a_place_or_taken_whole(data: st.DataObject) -> None:
     content = bytearray(data.draw(st.sampled_from(BINARY)))
@@ -101,7 +101,7 @@ def test_a_damaged_push_is_refused_with_a_place_or_taken_whole(data: st.DataObje
         assert group.sequences > 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200))
 @example(b"\x82\xa6schema\x01\xa6groups\xdd\xff\xff\xff\xff")
 @example(b"\x81" * 5000)

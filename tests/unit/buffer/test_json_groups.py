@@ -67,7 +67,7 @@ def outcome(read: Any) -> Any:
         return error.problems
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(groups, st.booleans(), st.booleans())
 def test_both_readers_say_the_same(group: dict[str, Any], lenient: bool, ascii: bool) -> None:  # noqa: A002
     content = json.dumps(group, ensure_ascii=ascii).encode("utf-8", "surrogatepass")

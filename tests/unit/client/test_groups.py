@@ -60,7 +60,7 @@ def same(group: dict[str, Any], again: bytes) -> None:
     assert list(found)[:3] == ["tokens", "masks", "scores"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(groups())
 def test_a_group_from_json_comes_back_from_msgpack(group: dict[str, Any]) -> None:
     stored = to_msgpack(read_json(json.dumps(group).encode()))
@@ -70,7 +70,7 @@ def test_a_group_from_json_comes_back_from_msgpack(group: dict[str, Any]) -> Non
     assert to_json(read_msgpack(to_msgpack(read_json(shown)))) == shown
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(groups())
 def test_what_python_packs_is_what_json_would_have_been(group: dict[str, Any]) -> None:
     group = {name: value for name, value in group.items() if name != "epoch"}
@@ -192,7 +192,7 @@ def test_a_broken_message_is_refused_with_its_place(changed: dict[str, Any], fie
     assert caught.value.field == field
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_damaged_message_is_refused_or_read_but_never_crashes(data: st.DataObject) -> None:
     content = bytearray(broken())

@@ -125,7 +125,7 @@ def test_what_a_lenient_run_let_through_is_named(fields: dict[str, Any], message
 rows = st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), min_size=1, max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(rows, min_size=1, max_size=3), st.data())
 def test_every_token_is_in_its_place_in_either_codec(
     groups: list[list[list[int]]], data: st.DataObject

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
@@ -40,7 +40,6 @@ def test_a_file_of_the_library_is_read_as_it_was_written() -> None:
     assert header.file_bytes == len(file)
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
@@ -61,7 +60,6 @@ def test_whatever_the_library_writes_is_accepted(tensors: dict[str, tuple[str, l
     }
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_make_anything_but_the_named_error(noise: bytes) -> None:
     try:

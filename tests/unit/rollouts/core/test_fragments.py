@@ -331,7 +331,7 @@ def test_nobody_acts_without_an_observation() -> None:
 endings = st.sampled_from(["goes on", "terminated", "truncated"])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(length=st.integers(1, 7), stream=st.lists(endings, max_size=40))
 def test_fragments_put_together_are_the_stream(length: int, stream: list[str]) -> None:
     cutter = make_cutter(length)

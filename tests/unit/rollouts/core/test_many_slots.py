@@ -121,7 +121,7 @@ verbs = st.sampled_from(["begin", "act", "act", "act", "observe", "observe", "ob
 rare = st.one_of(verbs, verbs, verbs, st.sampled_from(["drop", "forget", "flush"]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     data=st.data(),
     length=st.integers(1, 5),

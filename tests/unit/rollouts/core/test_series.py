@@ -33,7 +33,7 @@ def of_chunks(samples: Samples, at_most: int) -> Line:
 
 
 @pytest.mark.parametrize("way", [of_samples, of_chunks])
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(samples=SAMPLES, at_most=st.integers(1, 50))
 def test_every_value_lies_within_the_band_at_its_place(
     way: object, samples: Samples, at_most: int
@@ -48,7 +48,7 @@ def test_every_value_lies_within_the_band_at_its_place(
 
 
 @pytest.mark.parametrize("way", [of_samples, of_chunks])
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(samples=SAMPLES, at_most=st.integers(1, 50))
 def test_extremes_counts_and_ends_survive_and_nothing_is_counted_twice(
     way: object, samples: Samples, at_most: int

@@ -61,7 +61,7 @@ def walked(times: list[int], values: list[float], limit: Limit, *, until: int) -
     return [one for one in spans if (until if one.ended is None else one.ended) - one.began >= wait]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(samples=SAMPLES, limit=LIMITS, later=st.integers(0, 40))
 def test_spells_are_what_somebody_sees_who_watches_the_samples(
     samples: Samples, limit: Limit, later: int
@@ -72,7 +72,7 @@ def test_spells_are_what_somebody_sees_who_watches_the_samples(
     assert found(times, values, limit, until=until) == walked(times, values, limit, until=until)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(samples=SAMPLES, limit=LIMITS)
 def test_blocks_of_many_samples_find_no_spell_that_has_to_last_where_there_is_none(
     samples: Samples, limit: Limit
