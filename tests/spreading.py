@@ -63,6 +63,17 @@ class SharedDecks(LoadScopeScheduling):
                 self.workqueue.move_to_end(light, last=False)
         super()._assign_work_unit(node)
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Give others what a process that died had not done, and only that.
+
+        xdist hands its finished files out as well, and who gets one waits for ever.
+        """
+        given = self.assigned_work[node]
+        for scope in [scope for scope, tests in given.items() if all(tests.values())]:
+            del given[scope]
+        crashed: str | None = super().remove_node(node)
+        return crashed
+
     def _heavy_at_work(self) -> Iterator[str]:
         for given in self.assigned_work.values():
             for scope, tests in given.items():

@@ -1,5 +1,6 @@
 """Let env processes find the odd environments, and wait for things to come true."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from runs.core import run_config
 from tests import waiting
 
 ROOT = Path(__file__).resolve().parents[4]
+# A worker that starts ends what an earlier one of its fleet left, the process that owns it too:
+# tests beside these are of another fleet.
+NOWHERE = f"http://127.0.0.1:9/{os.getpid()}"
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +27,7 @@ def _odd_environments(monkeypatch: pytest.MonkeyPatch) -> None:
 def make_settings(tmp_path: Path) -> Callable[..., FleetSettings]:
     def make(
         *,
-        url: str = "http://127.0.0.1:9",
+        url: str = NOWHERE,
         spec: str = "gymnasium:CartPole-v1",
         kwargs: dict[str, Any] | None = None,
         environment: dict[str, Any] | None = None,
