@@ -37,6 +37,12 @@ it("names what is down before what was not heard of", () => {
   expect(found.text).toBe("Down: the broker and the workers of background jobs. Not heard of lately: the Ray cluster.");
 });
 
+it("tells workers that are busy from workers that are gone", () => {
+  const jobs = part("unknown");
+  expect(verdict(cluster({ jobs, workers: [process(3)] }))).toMatchObject({ tone: "held", text: "Slow to answer: the workers of background jobs." });
+  expect(verdict(cluster({ jobs, workers: [] })).text).toBe("Not heard of lately: the workers of background jobs.");
+});
+
 it("counts processes that fell silent, and misses the clock", () => {
   expect(verdict(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "Not heard of lately: 1 process." });
   expect(verdict(cluster({ clocks: [] })).text).toBe("Down: the clock of background jobs.");

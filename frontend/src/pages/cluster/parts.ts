@@ -34,17 +34,24 @@ function list(words: string[]): string {
   return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : (words[0] ?? "");
 }
 
+/** Whether a part has not answered yet, though its processes say that they live. */
+function isSlow(part: PartName, cluster: Judged): boolean {
+  return part === "jobs" && cluster.jobs.state === "unknown" && cluster.workers.some((process) => isHeard(process, cluster));
+}
+
 /** One sentence: all is well, or what is not. */
 export function verdict(cluster: Judged): Verdict {
   const parts: [string, Part["state"]][] = NAMES.map(([key, name]) => [name, cluster[key].state]);
   const down = parts.filter(([, state]) => state === "down").map(([name]) => name);
-  const unsure = parts.filter(([, state]) => state === "unknown").map(([name]) => name);
+  const unsure = NAMES.filter(([key]) => cluster[key].state === "unknown" && !isSlow(key, cluster)).map(([, name]) => name);
+  const slow = NAMES.filter(([key]) => isSlow(key, cluster)).map(([, name]) => name);
   const silent = [...cluster.web, ...cluster.workers, ...cluster.clocks].filter((process) => !isHeard(process, cluster));
   if (silent.length > 0) unsure.push(`${silent.length} ${silent.length === 1 ? "process" : "processes"}`);
   if (!cluster.clocks.some((process) => isHeard(process, cluster))) down.push("the clock of background jobs");
   const sentences = [
     down.length > 0 ? `Down: ${list(down)}.` : "",
     unsure.length > 0 ? `Not heard of lately: ${list(unsure)}.` : "",
+    slow.length > 0 ? `Slow to answer: ${list(slow)}.` : "",
   ].filter(Boolean);
   if (sentences.length === 0) return { tone: "good", sign: "●", text: "Every part answers." };
   return { tone: down.length > 0 ? "bad" : "held", sign: down.length > 0 ? "✕" : "▲", text: sentences.join(" ") };
