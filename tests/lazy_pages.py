@@ -17,7 +17,9 @@ PATIENCE = 0.4
 
 
 @asynccontextmanager
-async def served(app: Any, *, ws: Any = SharedFrames) -> AsyncIterator[uvicorn.Server]:
+async def served(
+    app: Any, *, ws: Any = SharedFrames, ping: float = PING, patience: float = PATIENCE
+) -> AsyncIterator[uvicorn.Server]:
     """Serve an application as the deck does, but for its patience."""
     config = uvicorn.Config(
         app,
@@ -25,12 +27,11 @@ async def served(app: Any, *, ws: Any = SharedFrames) -> AsyncIterator[uvicorn.S
         lifespan="off",
         log_level="error",
         ws=ws,
-        ws_ping_interval=PING,
-        ws_ping_timeout=PATIENCE,
+        ws_ping_interval=ping,
+        ws_ping_timeout=patience,
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     serving = asyncio.ensure_future(server.serve())
     async with asyncio.timeout(30):
         while not server.started:  # noqa: ASYNC110 uvicorn has no event for it

@@ -25,7 +25,6 @@ def serving() -> Iterator[str]:
         ws="none",
     )
     server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     thread = threading.Thread(
         target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True
     )

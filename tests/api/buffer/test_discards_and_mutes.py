@@ -7,7 +7,7 @@ import pytest
 from buffer import selectors
 from buffer.models import TrajectoryGroup
 from runs.models import RunEvent
-from tests.api.buffer.words_deck import Deck, make_deck
+from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import ENVIRONMENT, body
 from tests.factories import make_run
 
@@ -17,12 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def deck() -> Deck:
     """A run whose batches are four sequences, with two environments that send groups of two."""
-    deck = make_deck()
-    deck.next()
-    for name in ("math", "code"):
-        joined = deck.post("/atropos/words/register-env", ENVIRONMENT | {"desired_name": name})
-        assert joined.status_code == 200
-    return deck
+    return make_mixed_deck()
 
 
 def discard(deck: Deck, chosen: list[int], **said: Any) -> Any:

@@ -11,8 +11,8 @@ from runs.core.call_digest import Call, digest
 from runs.models import Environment
 from runs.services import keep_calls
 from runs.services.refused_pushes import FURTHER, REASONS_KEPT
-from tests.api.buffer.words_deck import Deck, make_deck
-from tests.buffer_factories import ENVIRONMENT, body, group
+from tests.api.buffer.words_deck import Deck, make_mixed_deck
+from tests.buffer_factories import body, group
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -20,12 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def deck() -> Deck:
     """A run with two environments."""
-    deck = make_deck()
-    deck.next()
-    for name in ("math", "code"):
-        joined = deck.post("/atropos/words/register-env", ENVIRONMENT | {"desired_name": name})
-        assert joined.status_code == 200
-    return deck
+    return make_mixed_deck()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from django.test import Client
 from buffer import jobs
 from buffer.models import Batch
 from runs.models import Run
-from tests.buffer_factories import REGISTRATION, body, group
+from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import bearer, make_run, make_user
 
 
@@ -74,4 +74,14 @@ def make_deck() -> Deck:
     registered = found.post("/atropos/words/register", REGISTRATION, **found.trainer)
     assert registered.status_code == 200, registered.content
     run.refresh_from_db()
+    return found
+
+
+def make_mixed_deck() -> Deck:
+    """Return the run once its trainer has begun, with the environments `math` and `code`."""
+    found = make_deck()
+    found.next()
+    for name in ("math", "code"):
+        joined = found.post("/atropos/words/register-env", ENVIRONMENT | {"desired_name": name})
+        assert joined.status_code == 200, joined.content
     return found

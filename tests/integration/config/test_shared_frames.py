@@ -7,12 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedOK
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 
+from config.patient_sockets import PATIENCE_SECONDS, PING_SECONDS
 from config.shared_frames import PACKED_FROM_BYTES, framed
+from tests.lazy_pages import served
 
 LONG = json.dumps([{"größe": number} for number in range(20_000)], ensure_ascii=False)
 MESSAGES = ["", "short", "ü" * (PACKED_FROM_BYTES // 2), "x" * 126, LONG, "the end"]
@@ -38,22 +39,9 @@ async def says_all(scope: Any, receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[str]:
-    config = uvicorn.Config(
-        says_all, port=0, lifespan="off", log_level="error", ws="config.shared_frames:SharedFrames"
-    )
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    serving = asyncio.ensure_future(server.serve())
-    async with asyncio.timeout(30):
-        while not server.started:  # noqa: ASYNC110 uvicorn has no event for it
-            await asyncio.sleep(0.01)
-    try:
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"ws://127.0.0.1:{port}/"
-    finally:
-        server.should_exit = True
-        await serving
+async def told() -> AsyncIterator[str]:
+    async with served(says_all, ping=PING_SECONDS, patience=PATIENCE_SECONDS) as server:
+        yield f"ws://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
 
 
 async def heard_by(socket: ClientConnection) -> list[str]:
@@ -61,7 +49,7 @@ async def heard_by(socket: ClientConnection) -> list[str]:
 
 
 async def test_every_socket_hears_the_same_whatever_it_can_unpack() -> None:
-    async with asyncio.timeout(60), served() as url, AsyncExitStack() as open_:
+    async with asyncio.timeout(60), told() as url, AsyncExitStack() as open_:
         sockets = [
             await open_.enter_async_context(connect(url, max_size=None, **offer))
             for offer in OFFERS
@@ -74,7 +62,7 @@ async def test_every_socket_hears_the_same_whatever_it_can_unpack() -> None:
 
 
 async def test_what_a_page_says_is_heard_and_a_closed_socket_closes() -> None:
-    async with asyncio.timeout(60), served() as url, connect(url, max_size=None) as socket:
+    async with asyncio.timeout(60), told() as url, connect(url, max_size=None) as socket:
         await heard_by(socket)
         for text in (LONG, "a", LONG):
             await socket.send(text)
