@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
+from rollouts.collector import no_collection
 from rollouts.core.launch import MANAGER_PREFIX, LaunchOrder
 from rollouts.core.reconcile import ActorState
 
@@ -191,6 +192,18 @@ def _connection(address: str, namespace: str, runtime_env: Mapping[str, Any]) ->
     try:
         yield
     finally:
+        leave_ray()
+
+
+def leave_ray() -> None:
+    """Disconnect this process from Ray, with no garbage collected meanwhile.
+
+    Ray takes its C++ part down before it notes that it is gone. If another thread's collection
+    frees an object reference between the two, Ray asks the missing part and ends the process.
+    """
+    import ray
+
+    with no_collection():
         ray.shutdown()
 
 

@@ -21,6 +21,7 @@ OF_THE_RAY_HEAD: Final = ExitStack()
 RAY_HEAD: Final = "the tests on one Ray head"
 ON_THE_RAY_HEAD: Final = (
     "tests/ray/test_fleet.py",
+    "tests/ray/test_leaving_ray.py",
     "tests/ray/test_language_on_ray.py",
     "tests/ray/test_platform_and_fleet.py",
     "tests/contract/test_cluster.py",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from config.cluster.messages import RayNode
-from rollouts.cluster import Cluster, RayCluster
+from rollouts.cluster import Cluster, RayCluster, leave_ray
 from tests.fake_cluster import FakeCluster
 from tests.ray_nodes import RayNodes, ray_nodes
 
@@ -59,7 +59,7 @@ class RayWorld:
             )
             assert ray.get(seat.remote().is_taken.remote(), timeout=60)
         finally:
-            ray.shutdown()
+            leave_ray()
 
     def kill(self, name: str) -> None:
         self.nodes.nodes[name].kill_raylet()

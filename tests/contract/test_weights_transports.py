@@ -14,6 +14,7 @@ from rolldeck import safetensors, weights_directory
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import InvalidMessage, WeightsManifest
+from rollouts.cluster import leave_ray
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.settings import FleetSettings
 from rollouts.fleet.weights import (
@@ -122,7 +123,7 @@ def over_the_cluster(head: RayHead) -> Iterator[Way]:
 
     ray.init(address=head.address, log_to_driver=False, configure_logging=False)
     yield OverTheCluster()
-    ray.shutdown()
+    leave_ray()
 
 
 def filled(step: int) -> dict[str, Any]:

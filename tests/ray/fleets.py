@@ -11,6 +11,7 @@ import psutil
 
 from rolldeck.errands import MachineOrder
 from rolldeck.wire import FleetReport, WorkerReport
+from rollouts.cluster import leave_ray
 from rollouts.fleet.settings import FleetSettings
 from runs.core import run_config
 from tests import waiting
@@ -44,7 +45,7 @@ def connected(address: str, **options: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        ray.shutdown()
+        leave_ray()
 
 
 @dataclass

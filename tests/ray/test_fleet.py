@@ -14,6 +14,7 @@ import pytest
 
 from buffer.core.fragment_rules import real_steps
 from rolldeck.wire import FleetReport, WorkerReport, unpack_array
+from rollouts.cluster import leave_ray
 from rollouts.fleet.settings import FleetSettings
 from runs.core import run_config
 from tests.processes import is_gone
@@ -41,7 +42,7 @@ def connected(ray_head: Any) -> Iterator[str]:
         ignore_reinit_error=True,
     )
     yield ray_head.address
-    ray.shutdown()
+    leave_ray()
 
 
 @pytest.fixture

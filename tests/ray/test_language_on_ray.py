@@ -11,6 +11,7 @@ sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
 from small_platform import served  # noqa: E402 the path is made above
 
+from rollouts.cluster import leave_ray  # noqa: E402
 from rollouts.fleet.settings import FleetSettings  # noqa: E402
 from runs.core import run_config  # noqa: E402
 from tests.ray.fleets import eventually  # noqa: E402
@@ -69,7 +70,7 @@ def test_actors_sample_groups_with_the_weights_of_the_trainer(
             eventually(lambda: any(group.policy_step == 1 for group in platform.groups), 180.0)
             kill(namespace=namespace, name="words")
     finally:
-        ray.shutdown()
+        leave_ray()
 
     pids = {worker.pid for worker in platform.reports[-1].workers}
     assert len(pids) == 2
