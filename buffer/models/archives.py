@@ -29,7 +29,9 @@ class ArchiveState(StrEnum):
 class ArchiveJob(models.Model):
     """An archive of a run that is written, or that is restored into a run."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="archive_jobs")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="archive_jobs", db_index=False
+    )
     verb = models.CharField(max_length=7, choices=[(str(v), str(v)) for v in ArchiveVerb])
     # Of a restoration: the export whose file it reads.
     source = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE)

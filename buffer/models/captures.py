@@ -21,7 +21,7 @@ STATES: Final = CaptureState.values
 class CaptureSession(models.Model):
     """One conversation of an agent program with the policy."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="captures")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="captures", db_index=False)
     name = models.CharField(max_length=120, help_text="Chosen by whoever starts the agent.")
     state = models.CharField(max_length=16, choices=CaptureState.choices, default=CaptureState.OPEN)
     calls = models.PositiveIntegerField(default=0)
@@ -46,7 +46,9 @@ class CaptureSession(models.Model):
 class CapturedCall(models.Model):
     """One call of a session, as the proxy told it."""
 
-    session = models.ForeignKey(CaptureSession, on_delete=models.CASCADE, related_name="+")
+    session = models.ForeignKey(
+        CaptureSession, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
     key = models.CharField(max_length=64)
     number = models.PositiveIntegerField(help_text="In the session, from 0.")
     content = models.BinaryField(help_text="MessagePack of a CallPush.")

@@ -25,7 +25,7 @@ class Batch(models.Model):
     """What one train step consumes: leased to one trainer, then confirmed."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches", db_index=False)
     kind = models.CharField(max_length=9, choices=choices(ItemKind))
     ordinal = models.PositiveIntegerField(help_text="Counts the run's batches from 1.")
     state = models.CharField(max_length=11, choices=choices(BatchState))

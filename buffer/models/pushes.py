@@ -8,7 +8,7 @@ from runs.models import Run
 class IdempotencyRecord(models.Model):
     """The answer to a push that carried a key, written with the push itself."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=255)
     body_fingerprint = models.CharField(max_length=64)
     answer = models.JSONField()

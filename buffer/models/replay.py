@@ -27,7 +27,7 @@ class BatchUse(models.Model):
 class Follower(models.Model):
     """A named reader of everything that a run accepts; it takes nothing away."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="followers")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="followers", db_index=False)
     name = models.SlugField(max_length=80)
     # What it reads: null and empty for everything.
     env_id = models.PositiveIntegerField(null=True, blank=True)

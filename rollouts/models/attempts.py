@@ -8,7 +8,9 @@ from rollouts.models.fleets import Fleet
 class WorkerAttempt(models.Model):
     """One incarnation of a rollout worker: from its first report to whatever ended it."""
 
-    fleet = models.ForeignKey(Fleet, on_delete=models.CASCADE, related_name="attempts")
+    fleet = models.ForeignKey(
+        Fleet, on_delete=models.CASCADE, related_name="attempts", db_index=False
+    )
     worker = models.PositiveIntegerField(help_text="Index of the worker.")
     incarnation = models.CharField(max_length=120)
     started_at = models.DateTimeField(help_text="When it was first reported.")

@@ -101,7 +101,9 @@ class Fleet(models.Model):
 class FleetWorker(models.Model):
     """A rollout worker as its manager last described it."""
 
-    fleet = models.ForeignKey(Fleet, on_delete=models.CASCADE, related_name="workers")
+    fleet = models.ForeignKey(
+        Fleet, on_delete=models.CASCADE, related_name="workers", db_index=False
+    )
     index = models.PositiveIntegerField()
     incarnation = models.CharField(max_length=120)
     state = models.CharField(max_length=16, choices=[(s, s) for s in WORKER_STATES])
@@ -187,7 +189,9 @@ class FleetWorker(models.Model):
 class EnvSlot(models.Model):
     """One environment of a worker as the worker last described it."""
 
-    worker = models.ForeignKey(FleetWorker, on_delete=models.CASCADE, related_name="slots")
+    worker = models.ForeignKey(
+        FleetWorker, on_delete=models.CASCADE, related_name="slots", db_index=False
+    )
     slot = models.PositiveIntegerField()
     state = models.CharField(max_length=16, choices=[(s, s) for s in SLOT_STATES])
     pid = models.BigIntegerField(null=True, blank=True)
@@ -208,7 +212,9 @@ class EnvSlot(models.Model):
 class EpisodeWindow(models.Model):
     """Statistics of the episodes that ended at one worker within one report."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="episode_windows")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="episode_windows", db_index=False
+    )
     at = models.DateTimeField()
     environment = models.CharField(max_length=200)
     worker = models.PositiveIntegerField()
@@ -263,7 +269,9 @@ class LogRequest(models.Model):
     Of kind ``stacks``: what the threads of a worker were at when it was last asked.
     """
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log_requests")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="log_requests", db_index=False
+    )
     worker = models.PositiveIntegerField(null=True, blank=True, help_text="Null: the manager.")
     slot = models.PositiveIntegerField(null=True, blank=True, help_text="Null: the worker's own.")
     kind = models.CharField(
@@ -303,7 +311,9 @@ class Recording(models.Model):
     """An episode that somebody asked to see: requested → recording → ready | failed."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="recordings")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="recordings", db_index=False
+    )
     state = models.CharField(
         max_length=10, choices=[(s, s) for s in RECORDING_STATES], default="requested"
     )

@@ -56,7 +56,7 @@ class Curriculum(models.Model):
 class Lesson(models.Model):
     """One lesson of a run: its progress, and its weight in the draw of the next one."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="lessons")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="lessons", db_index=False)
     name = models.CharField(max_length=64)
     # Whoever locks several lessons locks them in this order; no lesson comes before what it
     # requires.
@@ -134,7 +134,9 @@ class Lesson(models.Model):
 class LessonChange(models.Model):
     """A lesson that moved or was steered, by whom and why. Rows are never changed."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="lesson_changes")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="lesson_changes", db_index=False
+    )
     lesson = models.CharField(max_length=64)
     at = models.DateTimeField()
     source = models.CharField(max_length=12, choices=_STATUSES)
@@ -161,7 +163,9 @@ class LessonChange(models.Model):
 class LessonOutcome(models.Model):
     """How a task ended, as its worker told; one of a key. Rows are never changed."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="lesson_outcomes")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="lesson_outcomes", db_index=False
+    )
     key = models.CharField(max_length=200)
     lesson = models.CharField(max_length=64)
     at = models.DateTimeField()
@@ -206,7 +210,9 @@ class Evaluation(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="evaluations")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="evaluations", db_index=False
+    )
     lesson = models.CharField(max_length=64)
     position = models.PositiveIntegerField(help_text="Of the lesson.")
     round = models.PositiveIntegerField()

@@ -14,7 +14,7 @@ class RunEvent(models.Model):
     """
 
     run = models.ForeignKey(
-        Run, null=True, blank=True, on_delete=models.CASCADE, related_name="events"
+        Run, null=True, blank=True, on_delete=models.CASCADE, related_name="events", db_index=False
     )
     at = models.DateTimeField()
     kind = models.CharField(max_length=60)

@@ -179,7 +179,7 @@ class Run(models.Model):
 class Trainer(models.Model):
     """A registered consumer of a run's batches."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trainers")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trainers", db_index=False)
     uuid = models.PositiveBigIntegerField(unique=True)
     # Token, Basic user or client address: who may take a lease over after a restart.
     identity = models.CharField(max_length=200)
@@ -200,7 +200,9 @@ class Trainer(models.Model):
 class Environment(models.Model):
     """A registered producer of data in a run."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="environments")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="environments", db_index=False
+    )
     env_id = models.PositiveIntegerField(help_text="Counts from 0 in each run.")
     desired_name = models.CharField(max_length=200)
     wandb_name = models.CharField(max_length=220)
@@ -234,7 +236,9 @@ class Environment(models.Model):
 class PolicyVersion(models.Model):
     """Weights that a trainer published."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="policy_versions")
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="policy_versions", db_index=False
+    )
     epoch = models.PositiveIntegerField()
     step = models.IntegerField()
     trainer = models.ForeignKey(Trainer, null=True, blank=True, on_delete=models.SET_NULL)

@@ -106,7 +106,9 @@ def test_a_run_without_episodes_has_no_spread(run: Run) -> None:
     assert (spread["columns"], spread["least"], spread["counted"]) == ([], None, 0)
 
 
-def test_of_very_many_reports_some_stand_for_the_others_and_it_is_quick(run: Run) -> None:
+@pytest.fixture
+def very_many_reports(run: Run) -> None:
+    """20,000 reports of 20 episodes each."""
     write(report(run, *(float(number) for number in range(20))))
     columns = [
         field.column for field in EpisodeWindow._meta.fields if field.name not in ("id", "at")
@@ -119,14 +121,23 @@ def test_of_very_many_reports_some_stand_for_the_others_and_it_is_quick(run: Run
             " FROM rollouts_episodewindow, generate_series(1, 20000) AS s"
         )
 
-    began = time.perf_counter()
+
+def test_of_very_many_reports_some_stand_for_the_others(run: Run, very_many_reports: None) -> None:
     spread = told(run, "spread")
-    took = time.perf_counter() - began
 
     assert spread["is_sampled"]
     assert 20_000 < spread["counted"] < 60_000
     assert all(sum(column["counts"]) > 0 for column in spread["columns"])
-    assert took < 1.5
+
+
+@pytest.mark.slow  # its seconds are those of a quiet machine
+def test_very_many_reports_are_told_in_half_a_second(run: Run, very_many_reports: None) -> None:
+    began = time.perf_counter()
+    told(run, "spread")
+    took = time.perf_counter() - began
+
+    print(f"\nspread of 20,000 reports: {took:.3f} s")  # noqa: T201 the figure is why it runs
+    assert took < 0.5
 
 
 def test_groups_are_spread_by_what_lists_filter_them_by() -> None:
