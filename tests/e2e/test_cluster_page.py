@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
+from tests.deck import Deck, wait_until
 from tests.e2e.conftest import VIEWER, sign_in
 from tests.e2e.pages import barriers
 
@@ -24,6 +24,14 @@ def test_every_part_of_a_running_deck_answers(signed_in: Page, deck: Deck) -> No
     expect(database.get_by_role("meter", name="Connections")).to_be_visible()
     expect(page.get_by_role("region", name="Valkey")).to_contain_text("unix://")
     expect(page.get_by_role("region", name="Versions")).to_contain_text("python")
+
+
+def test_workers_are_not_waited_for_once_all_have_answered(deck: Deck) -> None:
+    def took_ms() -> float:
+        return float(deck.get("/api/cluster")["jobs"]["took_ms"] or 1e9)
+
+    # Waiting for whoever else might answer takes kombu a second and more.
+    wait_until(lambda: took_ms() < 800, seconds=60, what="a look that waits for nobody else")
 
 
 def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(

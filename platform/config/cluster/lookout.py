@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from config.cluster.messages import PartState
 
@@ -37,7 +37,7 @@ class Lookout(Generic[T]):
 
     def __init__(
         self,
-        look: Callable[[], T],
+        look: Callable[..., T],
         *,
         clock: Callable[[], datetime],
         fresh_seconds: float = 2.0,
@@ -46,7 +46,8 @@ class Lookout(Generic[T]):
         """Look at nothing yet.
 
         Args:
-            look: Returns what the part says, or raises when it does not answer.
+            look: Returns what the part says, or raises when it does not answer. Is given what
+                :meth:`begin` is.
             clock: Says when a part was proven to live.
             fresh_seconds: For so long a sight is not looked at again.
             believed_seconds: For so long the last sight stands while a slower look is under way.
@@ -62,7 +63,7 @@ class Lookout(Generic[T]):
         self._ended: float | None = None
         self._last: Sight[T] = Sight(state="unknown", problem="not looked at yet")
 
-    def begin(self) -> None:
+    def begin(self, *told: Any) -> None:
         """Begin to look, unless somebody does already, or has just done."""
         with self._lock:
             fresh = self._ended is not None and (
@@ -72,7 +73,7 @@ class Lookout(Generic[T]):
                 return
             self._is_looking, self._began = True, time.monotonic()
             self._done.clear()
-        threading.Thread(target=self._go, name="rolldeck-lookout", daemon=True).start()
+        threading.Thread(target=self._go, args=told, name="rolldeck-lookout", daemon=True).start()
 
     def sight(self, *, by: float) -> Sight[T]:
         """Return what was seen last; `unknown` if that is long ago and the look has not ended.
@@ -90,9 +91,9 @@ class Lookout(Generic[T]):
             waited = now - self._began
             return replace(self._last, state="unknown", problem=f"no answer for {waited:.1f} s")
 
-    def _go(self) -> None:
+    def _go(self, *told: Any) -> None:
         try:
-            found = self._look()
+            found = self._look(*told)
         except Exception as error:
             logger.debug("a part of the deck does not answer", exc_info=True)
             seen = replace(self._last, state="down", problem=_first_line(error))

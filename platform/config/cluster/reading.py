@@ -1,7 +1,8 @@
 """Put together what the deck is made of, within about a second whatever is broken."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -47,13 +48,16 @@ def look_around(*, is_admin: bool) -> Cluster:
 
     Parts are looked at side by side, once for all who ask at about the same time.
     """
-    database, broker, workers, storage = lookouts = _lookouts(settings.REDIS_URL)
-    for lookout in lookouts:
+    parts = list(DeckPart.objects.order_by("name"))
+    database, broker, workers, storage = _lookouts(settings.REDIS_URL)
+    for lookout in (database, broker, storage):
         lookout.begin()
+    workers.begin(_living_workers(parts))
     if settings.RAY_ADDRESS:
         _ray_lookout().begin()
     by = time.monotonic() + WAIT_SECONDS
     return _cluster(
+        parts,
         database=database.sight(by=by),
         broker=broker.sight(by=by),
         workers=workers.sight(by=by),
@@ -78,7 +82,7 @@ def _lookouts(redis_url: str) -> tuple[Lookout[Any], ...]:
     return (
         Lookout(lambda: looks.database_figures(looks.database_params()), clock=timezone.now),
         Lookout(lambda: looks.broker_figures(redis_url), clock=timezone.now),
-        Lookout(lambda: looks.active_jobs(current_app), clock=timezone.now),
+        Lookout(lambda known: looks.active_jobs(current_app, known), clock=timezone.now),
         Lookout(looks.storage_figures, clock=timezone.now, fresh_seconds=10.0),
     )
 
@@ -89,7 +93,14 @@ def _ray_lookout() -> Lookout[None]:
     return Lookout(jobs.ask_for_nodes, clock=timezone.now, fresh_seconds=RAY_LOOK_SECONDS)
 
 
+def _living_workers(parts: Iterable[DeckPart]) -> int:
+    """Return how many workers of background jobs have lately said that they live."""
+    since = timezone.now() - timedelta(seconds=2 * pulse.EVERY_SECONDS)
+    return sum(part.kind == "worker" and part.proven_at >= since for part in parts)
+
+
 def _cluster(
+    parts: Sequence[DeckPart],
     *,
     database: Sight[dict[str, Any]],
     broker: Sight[dict[str, Any]],
@@ -97,7 +108,6 @@ def _cluster(
     storage: Sight[dict[str, Any]],
     is_admin: bool,
 ) -> Cluster:
-    parts = list(DeckPart.objects.order_by("name"))
     kind, place = looks.storage_place()
     kept = Segment.objects.filter(dropped_at=None).aggregate(Sum("size_bytes"))
     return Cluster(

@@ -23,6 +23,13 @@ def test_what_answers_is_up_with_the_time_of_its_proof() -> None:
     assert sight.took_ms is not None
 
 
+def test_a_look_is_told_what_it_was_begun_with() -> None:
+    lookout = Lookout(lambda workers: 2 * workers, clock=lambda: NOON)
+    lookout.begin(3)
+
+    assert lookout.sight(by=soon()).found == 6
+
+
 def test_what_fails_is_down_and_keeps_what_it_said_last() -> None:
     answers = iter([1])
     lookout = Lookout(lambda: next(answers), fresh_seconds=0.0, clock=lambda: NOON)
