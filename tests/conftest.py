@@ -72,6 +72,12 @@ from tests.spreading import SharedDecks, leave, longest_first  # noqa: E402
 empty_quickly()
 
 
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Leave the database to the end of its server; a thread may still be connected to it."""
+    return True
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
     """Let each worker find servers of its own: with this set, it would load ours too early."""

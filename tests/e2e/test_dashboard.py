@@ -7,10 +7,10 @@ import time
 from uuid import uuid4
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.deck import Deck, wait_until
-from tests.e2e.conftest import VIEWER, in_the_shell, sign_in, sign_in_anew
+from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in, sign_in_anew
 
 # At once, on a machine that does much else: test_paint_budgets.py measures it on a quiet one.
 ACTS_WITHIN_SECONDS = 10.0
@@ -199,7 +199,11 @@ def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, deck: Deck) -> None:
     expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
 
 
-def test_a_session_that_ends_leads_to_the_login_and_back(page: Page, deck: Deck) -> None:
+def test_a_session_that_ends_leads_to_the_login_and_back(
+    context: BrowserContext, deck: Deck
+) -> None:
+    page = context.new_page()
+    complaints = complaints_of(page)
     sign_in_anew(page, VIEWER)
     page.goto("/runs?q=state:running")
     page.locator("[data-live=live]").wait_for()
@@ -216,6 +220,8 @@ def test_a_session_that_ends_leads_to_the_login_and_back(page: Page, deck: Deck)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_label(re.compile("^Filter runs"))).to_have_value("state:running")
     page.locator("[data-live=live]").wait_for()
+    # What was on its way when the session ended was refused, and nothing else went wrong.
+    assert [said for said in complaints if "status of 401" not in said] == []
 
 
 def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, deck: Deck) -> None:

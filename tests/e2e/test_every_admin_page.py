@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.deck import Deck
+from tests.deck import Deck, wait_until
 from tests.e2e import pages
 from tests.e2e.conftest import PASSWORD, USERNAME, sign_in
 
@@ -114,7 +114,16 @@ def open_menu(page: Page) -> None:
 
 
 def open_search(page: Page) -> None:
-    page.keyboard.press("Control+k")
+    box = page.locator("#search-input-command")
+
+    def is_open() -> bool:
+        page.keyboard.press("Control+k")
+        page.wait_for_timeout(200)
+        return box.is_visible()
+
+    # What is pressed before the page's script listens is lost.
+    wait_until(is_open, seconds=30, what="the search is open")
+    expect(box).to_be_focused()
     page.keyboard.type("batches")
     expect(page.get_by_role("link", name="Batches • Buffer")).to_be_visible()
 
