@@ -74,10 +74,18 @@ million_samples({RUNS!r}, began=timezone.now() - timedelta(days=12))
 
 @contextlib.contextmanager
 def cold(var: Path) -> Iterator[Deck]:
-    """Start the deck anew, with nothing of its data in memory where the machine allows that."""
+    """Start the deck anew, with nothing of its data in memory where the machine allows that.
+
+    What begins beside the web server has begun: cold is what is asked, not the machine busy.
+    """
     with contextlib.suppress(OSError):
         Path("/proc/sys/vm/drop_caches").write_text("1")
+    log = var / "up.log"
+    starts = log.read_text().count("Ready on")
     with running_deck(var) as deck:
+        wait_until(
+            lambda: log.read_text().count("Ready on") > starts, seconds=60, what="every part is up"
+        )
         yield deck
 
 
