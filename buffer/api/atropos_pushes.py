@@ -13,11 +13,9 @@ from buffer import selectors, services
 from buffer.api import atropos_messages as messages
 from buffer.api.atropos_view import KEY, PUSH_REFUSED, AtroposView, atropos_schema, json_response
 from buffer.api.delivery import delivery_of
-from buffer.api.refusals import named_environments, reason_of
+from buffer.api.refusals import note_refusal
 from buffer.wire import BodyProblem, Group, InvalidBody, decode_group, decode_groups
 from runs.api.identity import identity_of
-from runs.api.refusals import note_refused_push
-from runs.core.call_digest import RefusedPush
 from runs.models import Run
 
 
@@ -81,13 +79,8 @@ class PushView(AtroposView):
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         """Answer, and have the refusal counted for the environments that the push names."""
         response = super().handle_exception(exc)
-        if self._found is not None and (
-            env_ids := named_environments(self._groups, self.request.body)
-        ):
-            push = RefusedPush(
-                run_id=self._found.pk, env_ids=env_ids, reason=reason_of(exc), said=str(exc)
-            )
-            note_refused_push(self.request, push)
+        if self._found is not None:
+            note_refusal(self.request, self._found, exc, groups=self._groups)
         return response
 
 

@@ -15,7 +15,8 @@ from rest_framework.views import APIView
 from buffer import selectors, services
 from buffer.api import group_lists
 from buffer.api.group_messages import GroupList
-from buffer.wire import InvalidGroups, decode_push
+from buffer.api.refusals import note_refusal
+from buffer.wire import Group, InvalidGroups, decode_push
 from rolldeck.wire import GROUPS_TYPE, GroupsReceipt
 from runs import selectors as runs_selectors
 from runs.api.identity import identity_of
@@ -26,6 +27,9 @@ from runs.models import Run
 
 class GroupsView(APIView):
     """The trajectory groups of a run."""
+
+    _found: Run | None = None
+    _groups: list[Group] | None = None
 
     def get_permissions(self) -> list[BasePermission]:
         """Let readers look, and environments and workers push."""
@@ -57,10 +61,10 @@ class GroupsView(APIView):
     def post(self, request: Request, run: str) -> HttpResponse:
         """Store groups, all or none; a push repeated under its key is answered as before."""
         body = request.body
-        found = runs_selectors.run_named(run)
+        self._found = found = runs_selectors.run_named(run)
         if not found.takes_groups:
             raise services.RunNotAccepting(f"{run} takes fragments, not trajectory groups")
-        groups = decode_push(
+        self._groups = groups = decode_push(
             body,
             limits=selectors.limits(),
             lenient=found.lenient,
@@ -84,6 +88,13 @@ class GroupsView(APIView):
         return HttpResponse(
             msgspec.json.encode(answer.content), content_type="application/json", headers=headers
         )
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
+        """Answer, and have a refused push counted for the environments that it names."""
+        response = super().handle_exception(exc)
+        if self._found is not None:
+            note_refusal(self.request, self._found, exc, groups=self._groups)
+        return response
 
 
 def _receipt(run: Run, receipts: list[services.Receipt]) -> GroupsReceipt:

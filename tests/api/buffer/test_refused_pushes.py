@@ -2,17 +2,22 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from django.urls import resolve
 from rest_framework.test import APIRequestFactory
 
 from config.call_recording import CallRecording
+from rolldeck import wire
+from rolldeck.group_encoding import pack_group
+from rolldeck.wire import GROUPS_TYPE
 from runs.core.call_digest import Call, digest
 from runs.models import Environment
 from runs.services import keep_calls
 from runs.services.refused_pushes import FURTHER, REASONS_KEPT
 from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import body, group
+from tests.factories import make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,16 +34,26 @@ def noted() -> list[Call]:
 
 
 def push(noted: list[Call], content: Any, status: int, **headers: str) -> None:
-    """Push through the middleware that notes calls."""
     path = f"/atropos/words/scored_data{'_list' if isinstance(content, list) else ''}"
     sent = content if isinstance(content, bytes) else body(content)
+    assert post(noted, path, sent, "application/json", **headers) == status
+
+
+def push_binary(noted: list[Call], deck: Deck, *groups: dict[str, Any], status: int) -> None:
+    sent = wire.encode(wire.GroupPush(groups=[msgspec.msgpack.encode(one) for one in groups]))
+    token = {"Authorization": f"Bearer {make_token('env', run=deck.run)[1]}"}
+    assert post(noted, "/api/runs/words/groups", sent, GROUPS_TYPE, **token) == status
+
+
+def post(noted: list[Call], path: str, sent: bytes, kind: str, **headers: str) -> int:
+    """Push through the middleware that notes calls; return the status of the answer."""
 
     def answer(request: Any) -> Any:
         request.resolver_match = match = resolve(path)
         return match.func(request, *match.args, **match.kwargs)
 
-    request = APIRequestFactory().generic("POST", path, sent, "application/json", headers=headers)
-    assert CallRecording(answer, add=noted.append)(request).status_code == status
+    request = APIRequestFactory().generic("POST", path, sent, kind, headers=headers)
+    return int(CallRecording(answer, add=noted.append)(request).status_code)
 
 
 def refused(deck: Deck, noted: list[Call]) -> dict[int, dict[str, Any]]:
@@ -75,6 +90,18 @@ def test_a_push_of_several_counts_for_each_environment_that_it_names(
 
     found = refused(deck, noted)
     assert [[one["pushes"] for one in found[env].values()] for env in (0, 1)] == [[1], [1]]
+
+
+def test_binary_pushes_are_counted_as_well(deck: Deck, noted: list[Call]) -> None:
+    good, other = (msgspec.structs.asdict(pack_group(group(env_id=env))) for env in (0, 1))
+    push_binary(noted, deck, good, status=200)
+    push_binary(noted, deck, good, other | {"scores": 7}, status=422)
+    push_binary(noted, deck, good | {"scores": []}, status=422)
+    assert post(noted, "/api/runs/words/groups", b"{", GROUPS_TYPE) == 401
+
+    found = refused(deck, noted)
+    assert {env: one["body_invalid"]["pushes"] for env, one in found.items()} == {0: 2, 1: 1}
+    assert "scores" in found[1]["body_invalid"]["said"]
 
 
 def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
