@@ -36,7 +36,10 @@ ABOUT_THE_REQUEST = {400, 408, 411, 413, 415, 422}
 @pytest.fixture(scope="module")
 def http(platform: Platform) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {platform.token}"}
-    with httpx.Client(base_url=platform.web.url, headers=headers, timeout=30) as client:
+    # The server closes what was idle for 5 s, which a busy machine may take from one to the next.
+    kept = httpx.Limits(keepalive_expiry=1.0)
+    url = platform.web.url
+    with httpx.Client(base_url=url, headers=headers, timeout=30, limits=kept) as client:
         yield client
 
 
