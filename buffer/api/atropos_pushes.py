@@ -13,17 +13,16 @@ from buffer import selectors, services
 from buffer.api import atropos_messages as messages
 from buffer.api.atropos_view import KEY, PUSH_REFUSED, AtroposView, atropos_schema, json_response
 from buffer.api.delivery import delivery_of
-from buffer.api.refusals import note_refusal
+from buffer.api.refusals import CountsRefusals
 from buffer.wire import BodyProblem, Group, InvalidBody, decode_group, decode_groups
 from runs.api.identity import identity_of
 from runs.models import Run
 
 
-class PushView(AtroposView):
+class PushView(CountsRefusals, AtroposView):
     """Takes groups in, each push once."""
 
     _entrance: services.Entrance | None = None
-    _groups: list[Group] | None = None
 
     def rules(self) -> dict[str, Any]:
         """Return by what groups are judged, and completed."""
@@ -74,13 +73,6 @@ class PushView(AtroposView):
         response = json_response(answer.content)
         if answer.replayed:
             response["Idempotent-Replayed"] = "true"
-        return response
-
-    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
-        """Answer, and have the refusal counted for the environments that the push names."""
-        response = super().handle_exception(exc)
-        if self._found is not None:
-            note_refusal(self.request, self._found, exc, groups=self._groups)
         return response
 
 

@@ -10,13 +10,12 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer import selectors, services
 from buffer.api import group_lists
 from buffer.api.group_messages import GroupList
-from buffer.api.refusals import note_refusal
-from buffer.wire import Group, InvalidGroups, decode_push
+from buffer.api.refusals import CountsRefusals
+from buffer.wire import InvalidGroups, decode_push
 from rolldeck.wire import GROUPS_TYPE, GroupsReceipt
 from runs import selectors as runs_selectors
 from runs.api.identity import identity_of
@@ -25,11 +24,8 @@ from runs.api.permissions import Readers, scoped
 from runs.models import Run
 
 
-class GroupsView(APIView):
+class GroupsView(CountsRefusals):
     """The trajectory groups of a run."""
-
-    _found: Run | None = None
-    _groups: list[Group] | None = None
 
     def get_permissions(self) -> list[BasePermission]:
         """Let readers look, and environments and workers push."""
@@ -88,13 +84,6 @@ class GroupsView(APIView):
         return HttpResponse(
             msgspec.json.encode(answer.content), content_type="application/json", headers=headers
         )
-
-    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
-        """Answer, and have a refused push counted for the environments that it names."""
-        response = super().handle_exception(exc)
-        if self._found is not None:
-            note_refusal(self.request, self._found, exc, groups=self._groups)
-        return response
 
 
 def _receipt(run: Run, receipts: list[services.Receipt]) -> GroupsReceipt:

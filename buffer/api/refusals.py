@@ -1,11 +1,12 @@
-"""Say of a refused push why, in one word, and which environments it names."""
+"""Have refused pushes counted: why, in one word, and for which environments."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+from django.http import HttpResponse
 from msgspec import Struct
-from rest_framework.request import Request
+from rest_framework.views import APIView
 
 from buffer import services
 from buffer.storage import PayloadStorageDown
@@ -42,25 +43,25 @@ class _Packed(Struct):
     groups: list[bytes]
 
 
-def note_refusal(
-    request: Request, run: Run, refusal: Exception, *, groups: Sequence[Group] | None
-) -> None:
-    """Have a refused push counted for the environments that it names, as far as it can be read.
+class CountsRefusals(APIView):
+    """A route that takes groups, and has pushes counted that it refuses."""
 
-    Args:
-        request: With the push as its body.
-        run: That it was meant for.
-        refusal: Why it was refused.
-        groups: What was read of it; None if that was why.
-    """
-    named = _named_by(request.body) if groups is None else groups
-    if env_ids := _some(named):
-        note_refused_push(
-            request,
-            RefusedPush(
-                run_id=run.pk, env_ids=env_ids, reason=_reason_of(refusal), said=str(refusal)
-            ),
-        )
+    _found: Run | None = None
+    """That the push was meant for; None as long as nobody knows."""
+    _groups: list[Group] | None = None
+    """What was read of the push; None if that was why it was refused."""
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
+        """Answer, and have the refusal counted for the environments that the push names."""
+        response = super().handle_exception(exc)
+        if self._found is not None:
+            named = _named_by(self.request.body) if self._groups is None else self._groups
+            if env_ids := _some(named):
+                push = RefusedPush(
+                    run_id=self._found.pk, env_ids=env_ids, reason=_reason_of(exc), said=str(exc)
+                )
+                note_refused_push(self.request, push)
+        return response
 
 
 def _reason_of(refusal: Exception) -> str:
