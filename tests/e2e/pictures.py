@@ -14,7 +14,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.deck import ROOT, Deck, running_deck
+from tests.deck import ROOT, Deck, running_deck, wait_until
 from tests.e2e import pages
 from tests.e2e.conftest import CHROMIUM, FLAGS, USERNAME, create_superuser, seeded, sign_in
 
@@ -42,6 +42,11 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="rolldeck-pictures"))
     with running_deck(folder) as deck, seeded(deck), sync_playwright() as playwright:
         create_superuser(deck)
+        wait_until(
+            lambda: deck.get("/api/cluster")["ray"]["state"] != "unknown",
+            seconds=60,
+            what="a worker has looked at the Ray cluster",
+        )
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for scheme in ("light", "dark"):
             take(deck, browser, scheme)
