@@ -1,12 +1,16 @@
 # Two images from one file: `web` serves (no torch, no ray), `worker` launches and runs fleets.
-FROM node:22-bookworm-slim AS dashboard
+# To pin a base image, give its digest: --build-arg PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:…
+ARG NODE_IMAGE=node:22-bookworm-slim
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+
+FROM ${NODE_IMAGE} AS dashboard
 WORKDIR /app/frontend
 COPY frontend/package.json frontend/package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY frontend ./
 RUN npm run build
 
-FROM python:3.11-slim-bookworm AS source
+FROM ${PYTHON_IMAGE} AS source
 ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PIP_NO_CACHE_DIR=1 \
@@ -15,7 +19,8 @@ ENV PYTHONUNBUFFERED=1 \
     ROLLDECK_VAR=/var/lib/rolldeck
 RUN useradd --system --uid 10001 --home-dir /var/lib/rolldeck --create-home rolldeck
 WORKDIR /app
-COPY pyproject.toml constraints.txt README.md LICENSE manage.py ./
+COPY pyproject.toml README.md LICENSE manage.py ./
+COPY requirements requirements
 COPY platform platform
 COPY client client
 COPY runs runs
@@ -27,8 +32,9 @@ COPY frontend/templates frontend/templates
 COPY --from=dashboard /app/frontend/dist frontend/dist
 
 FROM source AS web
-# Compiled here once, and not by every process at every start.
-RUN pip install -c constraints.txt -e '.[s3,tracing]' \
+# Every package has a hash. Compiled here once, and not by every process at every start.
+RUN pip install --require-hashes -r requirements/web.txt \
+    && pip install --no-deps --no-build-isolation -e . \
     && python -m compileall -q platform client runs buffer rollouts frontend
 # As config/embedded/parts.py says of its web processes.
 ENV MALLOC_MMAP_THRESHOLD_=33554432 \
@@ -38,10 +44,13 @@ EXPOSE 8000
 CMD ["python", "-m", "config.web", "0.0.0.0:8000", "2"]
 
 FROM source AS worker
-# For GPUs, name the index of the torch build that fits the driver, for example
-#   docker build --target worker --build-arg PIP_EXTRA_INDEX_URL=…
+# For another build of torch than the locked one, name its index and a lock with its hashes:
+#   docker build --target worker --build-arg PIP_EXTRA_INDEX_URL=… \
+#     --build-arg WORKER_REQUIREMENTS=requirements/worker-mine.txt
 ARG PIP_EXTRA_INDEX_URL=""
-RUN pip install -c constraints.txt -e '.[fleet,archive,s3,tracing]' \
+ARG WORKER_REQUIREMENTS=requirements/worker.txt
+RUN pip install --require-hashes -r ${WORKER_REQUIREMENTS} \
+    && pip install --no-deps --no-build-isolation -e . \
     && python -m compileall -q platform client runs buffer rollouts frontend
 USER rolldeck
 EXPOSE 6379

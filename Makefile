@@ -11,13 +11,13 @@ ARGS ?=
 # Tests with real processes and deadlines: one that fails twice more has failed. Every rerun is
 # named in the end, and is a bug of the test to look at.
 RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
-# Decks, clusters and browsers also wait, and the tests without them use what they leave of two
-# cores. Which tests share a process, and which begin first, is in tests/spreading.py.
-SPREAD := -n 4 --dist loadscope --no-loadscope-reorder
+# One test process for each of two cores: with more, servers under test wait for the processor and
+# not for what the test is about. tests/spreading.py assigns tests to processes.
+SPREAD := -n 2 --dist loadscope --no-loadscope-reorder
 BIN := $(VENV)/bin
 export VENV
 
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := .ci/pip-install $(BIN)/pip -c constraints.txt
 NODE_THERE := $(VENV)/.node
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
@@ -30,12 +30,15 @@ PACKAGES := manage.py platform runs buffer rollouts frontend client examples tes
 	$(wildcard benchmarks)
 # Two things at once, unless whoever called make said already how many.
 AT_ONCE = $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 2)
+# Locks of the two images, for every platform: `uv` resolves for others than this one.
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-annotate -c constraints.txt pyproject.toml requirements/build.in $(ARGS)
 # Checks of the code need no database: this address is never there.
 MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:///none?host=/nowhere' \
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema test-frontend tests-read test-python test-slow pictures chromium clean
+.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-slow pictures chromium clean
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +57,10 @@ demo: setup ## Watch a policy learn; ARGS="--exit" ends when it has
 
 demo-grpo: setup ## Watch a language model work through lessons; ARGS as for demo
 	@$(BIN)/python manage.py demo grpo $(ARGS)
+
+lock: ## Write the hashes of the packages that the images install; needs uv. ARGS="--upgrade"
+	@$(LOCK) --extra s3 --extra tracing -o requirements/web.txt
+	@$(LOCK) --extra fleet --extra archive --extra s3 --extra tracing -o requirements/worker.txt
 
 bench: $(INSTALLED) ## Measure beside the peers: ROWS=P1,P2 PAIRS=5 FULL=1 WORKERS=2 ALONE=1 PROFILE=1
 	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) \
@@ -105,7 +112,7 @@ tests-read: $(INSTALLED)
 # With more processes than cores, further threads of torch would only be in the way.
 test-python: export OMP_NUM_THREADS := 1
 test-python: setup chromium
-	$(BIN)/pytest $(RERUN) $(SPREAD) -m "not slow" --durations 30
+	$(BIN)/pytest $(RERUN) $(SPREAD) -m "not slow" --durations 30 $(ARGS)
 
 test-slow: setup chromium ## Measure what takes minutes, gigabytes or a quiet machine
 	$(BIN)/pytest -s -m slow
@@ -130,7 +137,8 @@ $(NODE_THERE):
 	@touch $@
 
 $(INSTALLED): pyproject.toml constraints.txt | $(NODE_THERE)
-	$(PIP) --no-compile -e '.[fleet,dev]'
+	@echo "Installing Python packages: about 2.6 GB on disk, 5 to 10 minutes the first time"
+	@$(PIP) --no-compile -e '.[fleet,dev]'
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some packages carry half a file
 	@touch $@
 

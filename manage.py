@@ -13,4 +13,15 @@ if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    from config.env import InvalidSetting
+
+    if sys.argv[1:] in (["--version"], ["version"]):
+        from config.versions import versions
+
+        found = versions()
+        sys.stdout.write(f"rolldeck {found.get('rolldeck', '?')} (Django {found['django']})\n")
+        sys.exit(0)
+    try:
+        execute_from_command_line(sys.argv)
+    except InvalidSetting as error:
+        sys.exit(f"manage.py: {error}")

@@ -34,6 +34,9 @@ class RolloutsConfig(AppConfig):
         def verdict_part(run_id: int) -> PipelineVerdict:
             return selectors.verdict_of(run_id, now=timezone.now())
 
+        def verdict_changed(run_id: int) -> None:
+            live.announce(run_id, "verdict")
+
         def fleet_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
             return selectors.fleet_outlooks(run_ids, now=timezone.now())
 
@@ -41,8 +44,9 @@ class RolloutsConfig(AppConfig):
             return selectors.figure_outlooks(run_ids, now=timezone.now())
 
         live.register_part("fleet", fleet_part)
-        # Nobody announces it: it is read with everything else, every few seconds.
+        # Read with everything else every two seconds, and at once when the run's status changes.
         live.register_part("verdict", verdict_part)
+        changes.subscribe(verdict_changed)
         live.register_part("curriculum", selectors.curriculum_part)
         live.register_part("weights", weights_part)
         live.register_series("episodes", selectors.episode_series)

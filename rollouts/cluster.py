@@ -6,6 +6,7 @@ would be ended by Ray a minute after its head died.
 """
 
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
 from rollouts.collector import no_collection
+from rollouts.core import child_environment
 from rollouts.core.launch import MANAGER_PREFIX, LaunchOrder
 from rollouts.core.reconcile import ActorState
 
@@ -99,7 +101,7 @@ class RayCluster:
         """
         self.address = address
         self._namespace = namespace
-        self._runtime_env = dict(runtime_env or {})
+        self._runtime_env = child_environment.with_names(runtime_env or {}, os.environ)
 
     def reach(self) -> None:
         """Fail fast where nobody listens: Ray itself would try for many seconds."""

@@ -16,16 +16,12 @@ from typing import Final
 
 import msgspec
 
+from rollouts.core import child_environment
 from rollouts.fleet.trial import Outcome, Wanted
 
 TRIAL_SECONDS: Final = 20.0
 TRIALS_AT_ONCE: Final = 4
 LONGEST_ANSWER_BYTES: Final = 1 << 20
-# What a child needs to find its own code, and an administrator's.
-_PASSED_ON: Final = (
-    *("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "LD_LIBRARY_PATH"),
-    *("ROLLDECK_ENVIRONMENTS", "ROLLDECK_ENVIRONMENT_MODULES"),
-)
 _room = BoundedSemaphore(TRIALS_AT_ONCE)
 
 
@@ -80,8 +76,9 @@ def _within(folder: Path, wanted: Wanted, seconds: float) -> Outcome:
 def _surroundings(home: Path, wanted: Wanted) -> dict[str, str]:
     """Return the child's environment: no secret of the platform is in it."""
     # Ray's own, such as the token of its cluster, are for Ray alone.
-    passed = (name for name in os.environ if name.startswith("RAY_") and wanted.kind == "cluster")
-    kept = {name: os.environ[name] for name in (*_PASSED_ON, *passed) if name in os.environ}
+    kept = child_environment.for_environments(os.environ)
+    if wanted.kind == "cluster":
+        kept |= {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
     return {**kept, "HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 

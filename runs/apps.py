@@ -1,6 +1,10 @@
 """Register the app and tell the live pages what it can show."""
 
+from typing import Any
+
 from django.apps import AppConfig
+from django.conf import settings
+from django.db.models.signals import pre_delete
 from django.utils import timezone
 
 
@@ -19,10 +23,14 @@ class RunsConfig(AppConfig):
         from runs.selectors import alerts, deck
         from runs.selectors import conditions as seen
         from runs.selectors.audit_news import audit_reader
+        from runs.selectors.refused_pushes import refusing_runs
         from runs.services import conditions
         from runs.wire.alerts import AlertSummary
         from runs.wire.deck import Notice
 
+        pre_delete.connect(
+            _revoke_tokens, sender=settings.AUTH_USER_MODEL, dispatch_uid="runs.revoke_tokens"
+        )
         live.register_part("run", selectors.run_part)
         live.register_series("events", selectors.event_series)
         live.register_deck_part("active", selectors.active_deck_runs)
@@ -42,3 +50,16 @@ class RunsConfig(AppConfig):
         conditions.register({AlertKind.RUN_FAILED}, seen.failed_runs)
         conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_that_do_not_start)
         conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)
+        conditions.register({AlertKind.PUSHES_REFUSED}, refusing_runs)
+
+
+def _revoke_tokens(instance: Any, **_: Any) -> None:
+    """Revoke the tokens of a person who is being deleted."""
+    from runs import services
+
+    services.revoke_tokens_of(
+        instance,
+        actor="platform",
+        reason=f"its owner {instance.get_username()} was deleted",
+        now=timezone.now(),
+    )

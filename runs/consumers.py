@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -11,12 +12,11 @@ import msgspec
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
-from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from runs import selectors, services
+from runs import outages, selectors, services
 from runs.core.credentials import MalformedCredentials, token_in
-from runs.core.rights import Caller, may_read
+from runs.core.rights import KNOW_RUN, Caller, may_read
 from runs.live.deck_topics import DECK_TOPICS, key_of, rule_of, told_as
 from runs.live.hub import Hub, hub
 from runs.live.outgoing import Socket
@@ -43,6 +43,7 @@ BEAT_SECONDS: Final = 5.0
 RIGHTS_SHARED_SECONDS: Final = 1.0
 MAX_MESSAGE_CHARACTERS: Final = 4096
 MAX_TOPICS: Final = 32
+TRY_AGAIN_LATER: Final = 1013
 NOT_SIGNED_IN: Final = 4401
 NOT_ALLOWED: Final = 4403
 NOT_FOUND: Final = 4404
@@ -116,6 +117,14 @@ class SocketConsumer(AsyncWebsocketConsumer):
             if self._tasks:
                 self.hub.leave(self.page)
 
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Handle a message of the other side; an outage of the database closes the socket."""
+        try:
+            await super().dispatch(message)
+        except outages.OF_THE_DATABASE as error:
+            logger.warning("socket_closed_by_outage: %s", " ".join(str(error).split()))
+            await self.close(TRY_AGAIN_LATER)
+
     async def connect(self) -> None:
         """Let in who is known."""
         await self.accept()
@@ -153,7 +162,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
     async def _beat(self) -> None:
         try:
             caller = await _callers_here().of(self.credential)
-        except DatabaseError:
+        except outages.OF_THE_DATABASE:
             # Nothing new can be read meanwhile; without beats the page says that it lags.
             logger.exception("rights cannot be looked at")
             return
@@ -183,12 +192,16 @@ def _run_in(topic: str) -> str:
     return topic.partition(":")[2]
 
 
-def _exists(run: str) -> bool:
+def _exists(run: str, *, find: Callable[[str], Any] = selectors.readable_run) -> bool:
     try:
-        selectors.run_named(run)
+        find(run)
     except selectors.RunNotFound:
         return False
     return True
+
+
+def _is_current(run: str) -> bool:
+    return _exists(run, find=selectors.run_named)
 
 
 class LiveConsumer(SocketConsumer):
@@ -262,9 +275,9 @@ class ControlConsumer(SocketConsumer):
     async def entered(self) -> None:
         """Watch the run, if the caller may read it."""
         run: str = self.scope["url_route"]["kwargs"]["run"]
-        if not may_read(self.caller, run=run):
+        if not KNOW_RUN.allows(self.caller, run=run):
             await self.close(NOT_ALLOWED)
-        elif not await database_sync_to_async(_exists)(run):
+        elif not await database_sync_to_async(_is_current)(run):
             await self.close(NOT_FOUND)
         else:
             self.hub.subscribe(self.page, f"{CONTROL_PREFIX}{run}")

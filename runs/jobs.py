@@ -8,7 +8,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from runs import services
-from runs.services import alert_retention, conditions, webhooks
+from runs.services import alert_retention, conditions, login_attempts, webhooks
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,12 @@ def forget_calls() -> int:
 def forget_silent_parts() -> int:
     """Forget processes of the deck that have said nothing for an hour; return how many."""
     return services.forget_silent_parts(now=timezone.now())
+
+
+@shared_task(name="runs.jobs.forget_login_attempts")
+def forget_login_attempts() -> int:
+    """Delete counters of password attempts whose window is long over; return how many."""
+    return login_attempts.forget_attempts(now=timezone.now())
 
 
 @shared_task(name="runs.jobs.take_deck_sample")

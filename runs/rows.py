@@ -4,7 +4,7 @@ Django takes 750 µs of CPU to build and run a query for one run; this takes 100
 machine asks hundreds of times a second, and nowhere else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -15,13 +15,16 @@ from django.db.models import Field, Model
 M = TypeVar("M", bound=Model)
 
 
-def rows(model: type[M], where: str, params: Sequence[Any]) -> list[M]:
+def rows(
+    model: type[M], where: str, params: Sequence[Any], *, computed: Mapping[str, str] = {}
+) -> list[M]:
     """Return the rows of a model that match.
 
     Args:
         model: Whose table is read, all of its columns.
         where: A condition in SQL, never made of what a user wrote, and an order if it matters.
         params: Values of its placeholders.
+        computed: SQL expressions by the attribute that holds their value; constants of the code.
     """
     fields = _fields(model)
     names = [field.attname for field in fields]
@@ -29,18 +32,31 @@ def rows(model: type[M], where: str, params: Sequence[Any]) -> list[M]:
     raw: psycopg.Connection[Any] = connection.connection
     with psycopg.Cursor(raw) as cursor:
         # Prepared: planning takes PostgreSQL longer than finding a row by its key.
-        cursor.execute(f"{_select(model)} WHERE {where}".encode(), params, prepare=True)
-        return [
-            model.from_db(
-                "default", names, [_value(*pair) for pair in zip(fields, row, strict=True)]
-            )
-            for row in cursor.fetchall()
-        ]
+        select = _select(model, tuple(computed.values()))
+        cursor.execute(f"{select} WHERE {where}".encode(), params, prepare=True)
+        return [_row(model, fields, names, computed, row) for row in cursor.fetchall()]
 
 
-def first_row(model: type[M], where: str, params: Sequence[Any]) -> M | None:
+def _row(
+    model: type[M],
+    fields: Sequence["Field[Any, Any]"],
+    names: list[str],
+    computed: Iterable[str],
+    row: Sequence[Any],
+) -> M:
+    own, beside = row[: len(fields)], row[len(fields) :]
+    values = [_value(*pair) for pair in zip(fields, own, strict=True)]
+    found = model.from_db("default", names, values)
+    for name, value in zip(computed, beside, strict=True):
+        setattr(found, name, value)
+    return found
+
+
+def first_row(
+    model: type[M], where: str, params: Sequence[Any], *, computed: Mapping[str, str] = {}
+) -> M | None:
     """Return the first row of a model that matches, or None; arguments as of :func:`rows`."""
-    found = rows(model, f"{where} LIMIT 1", params)
+    found = rows(model, f"{where} LIMIT 1", params, computed=computed)
     return found[0] if found else None
 
 
@@ -56,8 +72,8 @@ def _fields(model: type[Model]) -> tuple["Field[Any, Any]", ...]:
 
 
 @cache
-def _select(model: type[Model]) -> str:
-    columns = ", ".join(f'"{field.column}"' for field in _fields(model))
+def _select(model: type[Model], computed: tuple[str, ...] = ()) -> str:
+    columns = ", ".join([*(f'"{field.column}"' for field in _fields(model)), *computed])
     return f'SELECT {columns} FROM "{model._meta.db_table}"'  # noqa: S608 names of our own tables
 
 

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,12 @@ import django  # noqa: E402 the settings need the servers' addresses
 django.setup()
 
 from tests.database import empty_quickly  # noqa: E402 it needs the settings too
+from tests.local_clients import ask_for_loopback  # noqa: E402
 from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
-from tests.spreading import SharedDecks, leave, longest_first  # noqa: E402
+from tests.second_tries import OPTION, fail_first_try  # noqa: E402
+from tests.spreading import SharedDecks, check_ids, leave, longest_first  # noqa: E402
 
+ask_for_loopback()
 empty_quickly()
 
 
@@ -84,8 +88,21 @@ def pytest_xdist_setupnodes() -> None:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs every test twice."""
+    parser.addoption(OPTION, action="store_true", help="run every test twice; needs --reruns 1")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
+    """Fail the first try of each test if that option is given."""
+    return fail_first_try(item, (yield))
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
+    check_ids(items)
     longest_first(items)
 
 

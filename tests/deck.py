@@ -14,7 +14,9 @@ from uuid import uuid4
 
 import httpx
 
+from tests import processes
 from tests.prepared import copy_database
+from tests.processes import descendants
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,6 +41,23 @@ def environment(var: Path, port: int, **more: str) -> dict[str, str]:
         "ROLLDECK_BOOTSTRAP_TOKEN": ADMIN_TOKEN,
         **more,
     }
+
+
+def in_a_shell(command: str, **more: str) -> str:
+    """Run a command as another terminal does, which knows nothing of the deck's settings."""
+    foreign = (*FOREIGN, "PYTHONPATH")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd="/",
+        env=own | more,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def wait_until(ask: Callable[[], T], *, seconds: float, what: str, every: float = 0.2) -> T:
@@ -86,6 +105,16 @@ class Deck:
         self.post("/api/runs", {"name": run, "kind": "outside", "start": True, **fields})
         return run
 
+    def free_name(self, name: str) -> str:
+        """Kill and archive the run that an earlier try of a test has left; return its name."""
+        found = self.http.get(f"/api/runs/{name}")
+        if found.status_code == 200 and not found.json()["archived_at"]:
+            self.http.post(f"/api/runs/{name}/kill", json={"reason": "the test is tried again"})
+            wanted = {"action": "archive", "ids": [found.json()["id"]]}
+            (done,) = self.post("/api/run-actions", wanted)["results"]
+            assert done["problem"] == "", done
+        return name
+
     def delete(self, path: str) -> None:
         self.http.delete(path).raise_for_status()
 
@@ -98,35 +127,14 @@ class Deck:
 
     def children(self, *words: str) -> list[int]:
         """Return the deck's processes, at any depth, whose command line has all `words`."""
-        parents: dict[int, int] = {}
-        lines: dict[int, str] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    stat = (entry / "stat").read_text()
-                    lines[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
-                except OSError:
-                    continue
-                parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-
-        def is_ours(pid: int) -> bool:
-            while pid in parents:
-                if pid == self.process.pid:
-                    return True
-                pid = parents[pid]
-            return False
-
-        return sorted(
-            pid
-            for pid, line in lines.items()
-            if pid != self.process.pid and is_ours(pid) and all(word in line for word in words)
-        )
+        found = descendants(self.process.pid).items()
+        return sorted(pid for pid, line in found if all(word in line for word in words))
 
     def start_trainer(
         self, run: str, *more: str, example: str = "ppo_cartpole"
     ) -> "subprocess.Popen[bytes]":
         with (self.var / "trainer.log").open("ab") as log:
-            return subprocess.Popen(
+            return processes.start(
                 [sys.executable, f"examples/{example}.py"]  # noqa: RUF005 reads as a command
                 + ["--url", self.url, "--run", run, "--token", ADMIN_TOKEN, *more],
                 cwd=ROOT,
@@ -144,7 +152,7 @@ def running_deck(var: Path, **more: str) -> Iterator[Deck]:
     if not (var / "postgres").exists():
         copy_database(var / "postgres")
     with (var / "up.log").open("ab") as log:
-        process = subprocess.Popen(
+        process = processes.start(
             [sys.executable, "manage.py", "up"],
             cwd=ROOT,
             env=environment(var, port, **more),

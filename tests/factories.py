@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from runs import services
 from runs.core.lifecycle import RunStatus
 from runs.core.registration import Registration
-from runs.models import ApiToken, Run, RunKind
+from runs.models import ApiToken, Run, RunKind, TokenIssuer
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -62,9 +62,14 @@ def make_user(*, username: str = "alice", role: str = "viewer") -> User:
 def make_token(
     *scopes: str, run: Run | None = None, name: str = "a token", **fields: Any
 ) -> tuple[ApiToken, str]:
-    """Mint a token with `scopes`, good for `run` or for all."""
+    """Create a token for `run` or for all, issued by the platform unless `created_by` is given."""
+    issuer = TokenIssuer.PERSON if fields.get("created_by") else TokenIssuer.PLATFORM
     return services.mint_token(
-        name=name, scopes=scopes, run_id=run.pk if run else None, now=NOON, **fields
+        name=name,
+        scopes=scopes,
+        run_id=run.pk if run else None,
+        now=NOON,
+        **{"issuer": issuer, **fields},
     )
 
 

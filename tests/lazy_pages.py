@@ -9,6 +9,7 @@ from typing import Any
 import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Origin
 
 from config.shared_frames import SharedFrames
 
@@ -55,6 +56,7 @@ async def lazy(
     await asyncio.get_running_loop().sock_connect(narrow, (host, port))
     page = await connect(
         f"ws://{host}:{port}{path}",
+        origin=Origin(f"http://{host}:{port}"),
         sock=narrow,
         max_queue=1,
         max_size=None,

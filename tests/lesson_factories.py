@@ -38,7 +38,7 @@ class Class:
     def __init__(self, lessons: dict[str, Any], *, name: str = "words", **fields: Any) -> None:
         self.run: Run = make_run(name=name, config=language(lessons, **fields))
         self.worker = bearer("worker", run=self.run)
-        self.reader = bearer("trainer", run=self.run)
+        self.reader = bearer("read", run=self.run)
         self.keys = 0
         self.publish(0)
 

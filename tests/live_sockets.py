@@ -20,6 +20,7 @@ from runs.wire.live import ControlFrame, PageFrame
 from tests.factories import bearer, make_user
 
 ORIGIN = (b"origin", b"http://localhost")
+HOST = (b"host", b"localhost")
 LATE = "newest"
 Frame = PageFrame | ControlFrame
 
@@ -32,7 +33,7 @@ class WebsocketCommunicator(ApplicationCommunicator):
             "type": "websocket",
             "path": path,
             "query_string": b"",
-            "headers": headers,
+            "headers": [HOST, *headers],
             "subprotocols": [],
             "client": ["127.0.0.1", 1],
             "server": ["localhost", 80],

@@ -1,7 +1,39 @@
-"""Looks at processes by their ids."""
+"""Start processes that end with the test process, and look at processes by their ids."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+from config.embedded.children import DIE_WITH_PARENT
+
+
+def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
+    """Start a process that gets SIGTERM when this process ends in any way.
+
+    It has a session of its own, so that Ctrl-C in a terminal reaches pytest alone.
+
+    Args:
+        command: Program and arguments.
+        options: Further arguments of `subprocess.Popen`.
+    """
+    return subprocess.Popen(_bound_to_us(command), start_new_session=True, **options)
+
+
+def run(
+    command: Sequence[str], *, check: bool = False, **options: Any
+) -> "subprocess.CompletedProcess[Any]":
+    """Run a command to its end, under the terms of `start`."""
+    return subprocess.run(_bound_to_us(command), start_new_session=True, check=check, **options)
+
+
+def _bound_to_us(command: Sequence[str]) -> list[str]:
+    shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT)]
+    return [*shim, str(int(signal.SIGTERM)), str(os.getpid()), *command]
 
 
 def is_gone(pid: int) -> bool:
@@ -23,3 +55,31 @@ def wait_until_gone(pid: int, *, seconds: float = 10) -> None:
     while not is_gone(pid):
         assert time.monotonic() < deadline, f"process {pid} did not end within {seconds} s"
         time.sleep(0.01)
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Return the command lines of all processes below one, at any depth, by process id."""
+    parents: dict[int, int] = {}
+    lines: dict[int, str] = {}
+    for found, stat, line in _processes():
+        parents[found] = int(stat.rpartition(")")[2].split()[1])
+        lines[found] = line
+
+    def is_below(one: int) -> bool:
+        while one in parents:
+            one = parents[one]
+            if one == pid:
+                return True
+        return False
+
+    return {one: line for one, line in lines.items() if is_below(one)}
+
+
+def _processes() -> Iterator[tuple[int, str, str]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_text().replace("\0", " ")
+                yield int(entry.name), (entry / "stat").read_text(), line
+            except OSError:
+                continue

@@ -27,6 +27,7 @@ RAY_ENVIRONMENT: Final = {
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    **embedded.ON_LOOPBACK,
 }
 
 

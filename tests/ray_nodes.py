@@ -20,6 +20,8 @@ from config.embedded.children import Child, Command
 ROOT = Path(__file__).resolve().parents[1]
 OUR_CODE = (ROOT, ROOT / "platform", ROOT / "client")
 _STARTED = b"Ray runtime started"
+# Every address of this machine's loopback but the first counts as that of a machine for Ray.
+ADDRESS = "127.0.0.2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,7 @@ class RayNodes:
         """Start a node and wait until it has joined; `temp` is its folder of temporary files."""
         words = ["start", "--block", f"--address={self.address}", f"--num-cpus={cpus:g}"]
         words += [f"--resources={json.dumps(resources)}", "--num-gpus=0", "--disable-usage-stats"]
-        words += [f"--node-ip-address={ray_head.LOOPBACK}", "--include-log-monitor=false"]
+        words += [f"--node-ip-address={ADDRESS}", "--include-log-monitor=false"]
         words += ["--min-worker-port=0", "--max-worker-port=0"]
         command = Command(
             name=f"node-{name}",
@@ -96,8 +98,10 @@ def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
     temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes", dir="/tmp"))  # sockets need short paths
     inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     paths = os.pathsep.join(str(path) for path in code)
-    address = f"{ray_head.LOOPBACK}:{ray_head.free_port()}"
-    environment = {**inherited, "PYTHONPATH": paths}
+    address = f"{ADDRESS}:{ray_head.free_port()}"
+    # A cluster of several machines: the embedded one forbids that Ray adds any.
+    several = dict.fromkeys(ray_head.ON_LOOPBACK, "1")
+    environment = {**inherited, **several, "PYTHONPATH": paths}
     head = ray_head.command(address=address, cpus=0, temp_folder=temp_dir, environment=environment)
     cluster = RayNodes(address=address, folder=temp_dir, environment=environment)
     try:

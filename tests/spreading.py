@@ -1,12 +1,11 @@
-"""Say which tests share a process, and which begin first, where several run at a time.
+"""Assign tests to test processes, and put the longest files first.
 
-`--dist loadscope` heeds it. Whatever opens the dashboard shares one deck and one browser, and so
-one process; so do tests on the one Ray head that a process starts. All others go file by file, as
-those of one file share what they start. A file that takes minutes must not begin when the others
-have ended, and while decks and clusters wait for something, tests without them use the cores.
+`--dist loadscope` follows it. Tests of the dashboard share one deck and one browser, and therefore
+one process; so do the tests on the one Ray head of a process. All others go file by file, as the
+tests of a file share what they start. A file that takes minutes must not begin last.
 """
 
-from collections.abc import Iterator
+from collections import Counter
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -33,6 +32,8 @@ LONGEST_FIRST: Final = (
     "tests/ray/test_placement.py",
     "tests/system/test_demo.py",
     *ON_THE_RAY_HEAD,
+    "tests/fuzz/test_generated_requests.py",
+    "tests/system/test_outages.py",
     "tests/system/test_exactly_once.py",
     "tests/system/test_benchmarks.py",
     "tests/system/test_demo_grpo.py",
@@ -41,11 +42,10 @@ LONGEST_FIRST: Final = (
     "tests/system/test_learning_language.py",
     "tests/system/test_atropos_loop.py",
     "tests/ray/test_existing_cluster.py",
+    "tests/system/test_interrupted.py",
 )
 """Files of half a minute and more, in this order; what is not named comes after them."""
 HEAVY: Final = ("tests/ray/", "tests/system/", "tests/contract/test_cluster_nodes.py")
-MOST_HEAVY: Final = 2
-"""Decks and clusters that are at work beside the browser's: two cores bear no more."""
 
 
 class SharedDecks(LoadScopeScheduling):
@@ -57,13 +57,6 @@ class SharedDecks(LoadScopeScheduling):
             return RAY_HEAD
         return BROWSER if path.startswith(BROWSER) else path
 
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        if len(list(self._heavy_at_work())) >= MOST_HEAVY:
-            light = next((scope for scope in self.workqueue if not _is_heavy(scope)), None)
-            if light is not None:
-                self.workqueue.move_to_end(light, last=False)
-        super()._assign_work_unit(node)
-
     def remove_node(self, node: WorkerController) -> str | None:
         """Give others what a process that died had not done, and only that.
 
@@ -74,12 +67,6 @@ class SharedDecks(LoadScopeScheduling):
             del given[scope]
         crashed: str | None = super().remove_node(node)
         return crashed
-
-    def _heavy_at_work(self) -> Iterator[str]:
-        for given in self.assigned_work.values():
-            for scope, tests in given.items():
-                if _is_heavy(scope) and not all(tests.values()):
-                    yield scope
 
 
 def longest_first(items: list[pytest.Item]) -> None:
@@ -104,6 +91,18 @@ def longest_first(items: list[pytest.Item]) -> None:
         )
 
     items.sort(key=place)
+
+
+def check_ids(items: list[pytest.Item]) -> None:
+    """Check that every test has an id of its own; xdist runs one test of each id.
+
+    Raises:
+        UsageError: If two tests have the same id.
+    """
+    counts = Counter(item.nodeid for item in items)
+    repeated = [nodeid for nodeid, count in counts.items() if count > 1]
+    if repeated:
+        raise pytest.UsageError(f"{len(repeated)} ids name several tests: {repeated[0]}")
 
 
 def leave(item: pytest.Item) -> None:

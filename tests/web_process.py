@@ -14,6 +14,8 @@ from pathlib import Path
 import httpx
 from django.db import connection
 
+from tests import processes
+
 ROOT = Path(__file__).resolve().parents[1]
 EMBEDDED = ("config.web", "{fd}", "1")
 
@@ -55,7 +57,7 @@ def web_process(
     """Start a web server with `environment` on top of the session's, and stop it in the end."""
     with socket.create_server(("127.0.0.1", 0)) as listener, log.open("wb") as output:
         fd, port = listener.fileno(), listener.getsockname()[1]
-        process = subprocess.Popen(
+        process = processes.start(
             [sys.executable, "-m", *(word.format(fd=fd) for word in module)],
             cwd=ROOT,
             env=os.environ

@@ -20,7 +20,7 @@ from runs import selectors as runs_selectors
 from runs.api import byte_ranges
 from runs.api.bodies import answer, read, whole_number
 from runs.api.identity import caller_of, identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import between, problems
 from runs.api.permissions import Operators, Readers
 from runs.core import rights
 
@@ -50,25 +50,31 @@ class ArchivesView(APIView):
 
     @extend_schema(
         operation_id="archives_list",
-        parameters=[OpenApiParameter("limit", OpenApiTypes.INT)],
-        responses={200: messages.ArchiveList, **problems(400, 401, 403, 404)},
+        parameters=[OpenApiParameter("limit", between(1, 500))],
+        responses={200: messages.ArchiveList},
         tags=["archives"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List what was written and restored, newest first."""
+        """List archives.
+
+        Archives and restorations, newest first.
+        """
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
-        found = runs_selectors.run_named(run)
+        found = runs_selectors.readable_run(run)
         rows = payloads.archive_jobs(run_id=found.pk, limit=limit or 50)
         return answer(messages.ArchiveList(results=[_shown(job) for job in rows]))
 
     @extend_schema(
         operation_id="archives_create",
         request=messages.AskArchive,
-        responses={202: messages.ArchiveRow, **problems(400, 401, 403, 404, 429)},
+        responses={202: messages.ArchiveRow, **problems(429)},
         tags=["archives"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Ask for an archive; it is written in the background."""
+        """Create an archive.
+
+        The Parquet file is written in the background.
+        """
         said = read(request, messages.AskArchive)
         job = services.ask_for_archive(
             run=runs_selectors.run_named(run),
@@ -88,11 +94,14 @@ class RestorationsView(APIView):
     @extend_schema(
         operation_id="restorations_create",
         request=messages.AskRestoration,
-        responses={202: messages.ArchiveRow, **problems(400, 401, 403, 404, 409, 429)},
+        responses={202: messages.ArchiveRow, **problems(409, 429)},
         tags=["archives"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Ask to queue what an archive holds in this run; it is done in the background."""
+        """Restore an archive.
+
+        Queues the items of an archive in this run, in the background.
+        """
         said = read(request, messages.AskRestoration)
         # A right to this run is none to the one that the archive was written of.
         source = payloads.run_of_archive(said.archive)
@@ -118,21 +127,27 @@ class ArchiveView(APIView):
 
     @extend_schema(
         operation_id="archives_get",
-        responses={200: messages.ArchiveRow, **problems(401, 403, 404)},
+        responses={200: messages.ArchiveRow},
         tags=["archives"],
     )
     def get(self, request: Request, run: str, archive: int) -> HttpResponse:
-        """Show how far it is."""
-        found = runs_selectors.run_named(run)
+        """Get an archive.
+
+        With its progress.
+        """
+        found = runs_selectors.readable_run(run)
         return answer(_shown(services.archive_job(run_id=found.pk, job_id=archive)))
 
     @extend_schema(
         operation_id="archives_delete",
-        responses={200: messages.ArchiveRow, **problems(401, 403, 404, 409)},
+        responses={200: messages.ArchiveRow, **problems(409)},
         tags=["archives"],
     )
     def delete(self, request: Request, run: str, archive: int) -> HttpResponse:
-        """Remove the file; what the archive was stays known."""
+        """Delete an archive's file.
+
+        The record of the archive is kept.
+        """
         job = services.delete_archive(
             run_id=runs_selectors.run_named(run).pk,
             job_id=archive,
@@ -149,12 +164,12 @@ class ArchiveFileView(APIView):
 
     @extend_schema(
         operation_id="archives_download",
-        responses={(200, PARQUET): OpenApiTypes.BINARY, **problems(401, 403, 404, 409)},
+        responses={(200, PARQUET): OpenApiTypes.BINARY, **problems(409)},
         tags=["archives"],
     )
     def get(self, request: Request, run: str, archive: int) -> HttpResponseBase:
-        """Download the Parquet file."""
-        found = runs_selectors.run_named(run)
+        """Download an archive."""
+        found = runs_selectors.readable_run(run)
         job = services.archive_job(run_id=found.pk, job_id=archive)
         path = services.archive_file(job)
         size = path.stat().st_size

@@ -19,13 +19,12 @@ from rest_framework.request import Request
 from buffer import selectors, services, storage
 from buffer.api import atropos_messages as messages
 from buffer.api.atropos_view import (
-    PUSH_REFUSED,
-    REFUSED,
+    RUN_OVER,
     AtroposView,
     atropos_schema,
     json_response,
 )
-from buffer.api.callers import ResetCallers
+from buffer.api.callers import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
 from buffer.api.sending import NotedAnswer
 from buffer.core.batch_bytes import example_answer, stock_answer
 from buffer.services.senders import this_process
@@ -40,6 +39,8 @@ from buffer.wire import (
 from runs import services as runs_services
 from runs.api.identity import identity_of
 from runs.core.registration import Registration as RunRegistration
+from runs.core.rights import ADMINISTER
+from runs.services.waiting_environments import note_waiting_environment
 
 LATEST_WHEN_EMPTY: Final = (
     b'{"tokens":[],"masks":[],"scores":[],"advantages":[],"ref_logprobs":[],'
@@ -55,19 +56,27 @@ class RootView(AtroposView):
 
     @atropos_schema(responses=messages.Message, auth=[])
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Answer the greeting by which clients recognise the server."""
+        """Get the greeting.
+
+        Clients recognise the server by it.
+        """
         return json_response(messages.Message(message="AtroposLib API"))
 
 
 class RegisterView(AtroposView):
     """Trainers join here."""
 
+    rule = TRAINERS
+
     @atropos_schema(
         request=Registration,
-        responses={200: messages.RegisteredTrainer, **PUSH_REFUSED},
+        responses={200: messages.RegisteredTrainer, **RUN_OVER},
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Register a trainer; the first one opens the run."""
+        """Register a trainer.
+
+        The first registration opens the run.
+        """
         said = decode(request.body, Registration, limits=selectors.limits())
         found, identity = self.find_run(), identity_of(request)
         trainer = runs_services.register_trainer(
@@ -83,15 +92,21 @@ class RegisterView(AtroposView):
 class RegisterEnvView(AtroposView):
     """Environments join here."""
 
+    rule = ENVIRONMENTS
+
     @atropos_schema(
         request=RegisterEnv,
-        responses={200: messages.RegisteredEnvironment, **PUSH_REFUSED},
+        responses={200: messages.RegisteredEnvironment, **RUN_OVER},
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Register an environment, once a trainer has asked for its first batch."""
+        """Register an environment.
+
+        Answers "wait for trainer to start" until a trainer has requested its first batch.
+        """
         said = decode(request.body, RegisterEnv, limits=selectors.limits())
         found = self.find_run()
         if found.trainer_started_at is None:
+            note_waiting_environment(run_id=found.pk, name=said.desired_name, now=timezone.now())
             return json_response(messages.RegisteredEnvironment(status="wait for trainer to start"))
         environment = runs_services.register_environment(
             run_id=found.pk, **msgspec.structs.asdict(said), now=timezone.now()
@@ -112,12 +127,14 @@ class RegisterEnvView(AtroposView):
 class DisconnectEnvView(AtroposView):
     """Environments leave here."""
 
+    rule = ENVIRONMENTS
+
     @atropos_schema(
         request=EnvIdentifier,
-        responses={200: messages.Outcome, **PUSH_REFUSED},
+        responses={200: messages.Outcome, **RUN_OVER},
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Mark an environment as gone."""
+        """Disconnect an environment."""
         env_id = decode(request.body, EnvIdentifier, limits=selectors.limits()).env_id
         gone = 0 <= env_id < 2**31 and runs_services.disconnect_environment(
             run_id=self.find_run().pk, env_id=env_id, now=timezone.now()
@@ -132,9 +149,14 @@ class DisconnectEnvView(AtroposView):
 class WandbInfoView(AtroposView):
     """Where to log."""
 
-    @atropos_schema(responses={200: messages.WandbNames, **REFUSED})
+    rule = EITHER
+
+    @atropos_schema(responses={200: messages.WandbNames})
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Return the tracker's group and project, null before registration."""
+        """Get the W&B group and project.
+
+        Null before registration.
+        """
         found = self.find_run()
         return json_response(
             messages.WandbNames(group=found.wandb_group, project=found.wandb_project)
@@ -144,9 +166,14 @@ class WandbInfoView(AtroposView):
 class InfoView(AtroposView):
     """Sizes of a run."""
 
-    @atropos_schema(responses={200: messages.RunSizes, **REFUSED})
+    rule = EITHER
+
+    @atropos_schema(responses={200: messages.RunSizes})
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Return the batch size and the longest sequence, -1 before registration."""
+        """Get the batch size and the longest sequence.
+
+        -1 before registration.
+        """
         found = self.find_run()
         return json_response(
             messages.RunSizes(
@@ -159,11 +186,16 @@ class InfoView(AtroposView):
 class StatusView(AtroposView):
     """State of a run."""
 
-    @atropos_schema(responses={200: messages.RunState, **REFUSED})
+    rule = EITHER
+
+    @atropos_schema(responses={200: messages.RunState})
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Return batches served and groups queued, zeros before registration."""
+        """Get the run's status.
+
+        Batches served and groups queued; zeros before registration.
+        """
         found = self.find_run()
-        if found.registered_at is None:
+        if found.batch_size is None:
             return json_response(messages.RunState(current_step=0, queue_size=0))
         return json_response(
             messages.RunState(
@@ -176,20 +208,28 @@ class StatusView(AtroposView):
 class StatusEnvView(AtroposView):
     """State of a run as one environment sees it."""
 
+    rule = ENVIRONMENTS
+
     @atropos_schema(
         parameters=[OpenApiParameter("env_id", OpenApiTypes.INT)],
-        responses={200: messages.EnvironmentState, **PUSH_REFUSED},
+        responses={200: messages.EnvironmentState, 422: messages.HTTPValidationError},
     )
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Return the environment's share and queue; `env_id` in a JSON body or the query."""
+        """Get an environment's status.
+
+        Its share and queue; `env_id` in a JSON body or the query.
+        """
         return self._answer(request)
 
     @atropos_schema(
         request=EnvIdentifier,
-        responses={200: messages.EnvironmentState, **PUSH_REFUSED},
+        responses={200: messages.EnvironmentState, **RUN_OVER},
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Return the same to clients that cannot send a body with GET."""
+        """Get an environment's status with POST.
+
+        For clients that cannot send a body with GET.
+        """
         return self._answer(request)
 
     def _answer(self, request: Request) -> HttpResponse:
@@ -199,7 +239,7 @@ class StatusEnvView(AtroposView):
         env_id = decode(body, EnvIdentifier, limits=selectors.limits()).env_id
         found = self.find_run()
         try:
-            status = services.status_of_environment(found, env_id)
+            status = services.status_of_environment(found, env_id, now=timezone.now())
         except selectors.UnknownEnvironmentId as error:
             problem = BodyProblem(("body", "env_id"), str(error), "unknown_environment")
             raise InvalidBody([problem]) from error
@@ -235,20 +275,19 @@ def _take_whole(
 class BatchView(AtroposView):
     """Hands batches to stock trainers."""
 
+    rule = TRAINERS
     http_method_names = ["get"]  # a HEAD request would take a batch and throw it away
 
-    @atropos_schema(responses={200: messages.StockBatch, **REFUSED, 409: messages.Detail})
+    @atropos_schema(responses={200: messages.StockBatch, **RUN_OVER})
     def get(self, request: Request, run: str | None = None) -> HttpResponseBase:
-        """Return the next batch, or null; asking confirms what this trainer got before."""
+        """Get the next batch.
+
+        Null while none is ready. A request acknowledges the batch of the request before.
+        """
         found = self.find_run()
-        if found.registered_at is None:
-            return json_response(
-                {
-                    "status": "error",
-                    "message": "Trainer not registered. Call /register first.",
-                    "batch": [],
-                }
-            )
+        if found.batch_size is None:
+            message = "Trainer not registered. Call /register first."
+            return json_response({"status": "error", "message": message, "batch": []})
         taken = _take_whole(found.pk, identity_of(request))
         if taken is None:
             return json_response({"batch": None})
@@ -265,9 +304,14 @@ class BatchView(AtroposView):
 class LatestExampleView(AtroposView):
     """Shows what came in last."""
 
-    @atropos_schema(responses={200: messages.ScoredData, **REFUSED})
+    rule = TRAINERS_AND_READERS
+
+    @atropos_schema(responses={200: messages.LatestExample})
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Return the newest group, or empty lists."""
+        """Get the newest group.
+
+        Empty lists before the first one.
+        """
         latest = storage.latest_group(self.find_run().pk)
         return HttpResponse(
             LATEST_WHEN_EMPTY if latest is None else example_answer(latest),
@@ -279,12 +323,14 @@ class ResetDataView(AtroposView):
     """Begins a run anew."""
 
     http_method_names = ["get"]
+    rule = ADMINISTER
 
-    permission_classes = [ResetCallers]
-
-    @atropos_schema(responses={(200, "text/plain"): OpenApiTypes.STR, **REFUSED})
+    @atropos_schema(responses={(200, "text/plain"): OpenApiTypes.STR})
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Archive the run, with everything in it, and begin a fresh one of its name."""
+        """Reset the run.
+
+        Archives the run with its data and creates one of the same name.
+        """
         runs_services.reset_run(
             run_id=self.find_run().pk, actor=identity_of(request), now=timezone.now()
         )

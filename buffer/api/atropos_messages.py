@@ -104,10 +104,18 @@ class ScoredData(Struct, frozen=True, kw_only=True):
     distill_logprobs: list[list[list[float]]] | None = None
 
 
-class StockBatch(Struct, frozen=True, kw_only=True):
-    """Answer to ``GET /batch``."""
+class LatestExample(ScoredData, frozen=True, kw_only=True):
+    """Answer to ``GET /latest_example``; before the first group every field is an empty list."""
+
+    generation_params: dict[str, Any] | list[Any] | None = None  # type: ignore[assignment]
+
+
+class StockBatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to ``GET /batch``; null while no batch is ready, an error before registration."""
 
     batch: list[ScoredData] | None
+    status: Literal["error"] | None = None
+    message: str | None = None
 
 
 class HTTPValidationError(Struct, frozen=True, kw_only=True):

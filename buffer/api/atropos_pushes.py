@@ -2,7 +2,7 @@
 
 from collections import Counter
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 from django.http import HttpResponse
@@ -11,17 +11,22 @@ from rest_framework.request import Request
 
 from buffer import selectors, services
 from buffer.api import atropos_messages as messages
-from buffer.api.atropos_view import KEY, PUSH_REFUSED, AtroposView, atropos_schema, json_response
+from buffer.api.atropos_view import PUSH_REFUSED, AtroposView, atropos_schema, json_response
+from buffer.api.callers import ENVIRONMENTS
 from buffer.api.delivery import delivery_of
 from buffer.api.refusals import CountsRefusals
 from buffer.wire import BodyProblem, Group, InvalidBody, decode_group, decode_groups
 from runs.api.identity import identity_of
+from runs.api.openapi import IDEMPOTENCY_KEY, REF
 from runs.models import Run
+
+SCORED_DATA: Final = REF.format(name="ScoredData")
 
 
 class PushView(CountsRefusals, AtroposView):
     """Takes groups in, each push once."""
 
+    rule = ENVIRONMENTS
     _entrance: services.Entrance | None = None
 
     def rules(self) -> dict[str, Any]:
@@ -64,7 +69,8 @@ class PushView(CountsRefusals, AtroposView):
                 keyless = services.KeylessPush.of(run_id=run.pk, identity=identity, body=body)
                 claim = services.Claim(keyless, now=now, answer=contents)
                 told = services.once_without_key(claim=claim, store=partial(push, claim))
-                delivery.on_delivered = partial(services.note_delivered_push, keyless, told.row_id)
+                delivery.on_sent = partial(services.note_sent_push, keyless, told.row_id)
+                delivery.on_read = partial(services.note_answered_push, keyless, told.row_id)
                 answer = services.Answer(content=told.content, replayed=told.replayed)
         except services.UnknownEnvironment as error:
             loc = ("body", error.index, "env_id") if many else ("body", "env_id")
@@ -103,11 +109,14 @@ class ScoredDataView(PushView):
 
     @atropos_schema(
         request=messages.ScoredData,
-        parameters=[KEY],
-        responses={200: messages.PushAnswer, 400: messages.Detail, **PUSH_REFUSED},
+        parameters=[IDEMPOTENCY_KEY],
+        responses={200: messages.PushAnswer, **PUSH_REFUSED},
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Queue a group; one of another size than its environment's waits for others."""
+        """Push a trajectory group.
+
+        A group smaller than its environment's group size waits for others.
+        """
         group = decode_group(request.body, **self.rules())
         return self.accept(request, [group], many=False)
 
@@ -120,11 +129,14 @@ class ScoredDataListView(PushView):
     """Takes several groups in."""
 
     @atropos_schema(
-        request={"application/json": {"type": "array", "items": {"type": "object"}}},
-        parameters=[KEY],
-        responses={200: messages.PushAnswer, 400: messages.Detail, **PUSH_REFUSED},
+        request={"application/json": {"type": "array", "items": {"$ref": SCORED_DATA}}},
+        parameters=[IDEMPOTENCY_KEY],
+        responses={200: messages.PushAnswer, **PUSH_REFUSED},
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
-        """Queue groups, all or none."""
+        """Push several trajectory groups.
+
+        All or none.
+        """
         groups = decode_groups(request.body, **self.rules())
         return self.accept(request, groups, many=True)

@@ -1,12 +1,12 @@
 """Find the run of an Atropos route, and answer its errors in FastAPI's shapes."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import APIException
 from rest_framework.views import APIView
 
@@ -15,14 +15,18 @@ from buffer.api import atropos_messages as messages
 from buffer.api.callers import AnyAccept, AtroposCallers
 from buffer.storage import PayloadMissing, PayloadStorageDown
 from buffer.wire import InvalidBody
+from runs import outages
 from runs import selectors as runs_selectors
 from runs import services as runs_services
 from runs.api.authentication import TokenAuthentication
+from runs.api.operations import ErrorForms
+from runs.core.rights import ADMINISTER, Rule
 from runs.models import Run
 from runs.services.registry import RunIsOver
 
 STATUS_CODES: Final[dict[type[Exception], int]] = {
     runs_selectors.RunNotFound: 404,
+    runs_selectors.RunArchived: 409,
     services.RunNotAccepting: 409,
     RunIsOver: 409,
     services.KeyInFlight: 409,
@@ -33,18 +37,11 @@ STATUS_CODES: Final[dict[type[Exception], int]] = {
     PayloadMissing: 410,
     services.DiskFull: 507,
 }
-KEY: Final = OpenApiParameter(
-    "Idempotency-Key", location=OpenApiParameter.HEADER, description="Makes a retry safe."
-)
-REFUSED: Final = {
-    401: messages.Detail,
-    403: messages.Detail,
-    404: messages.Detail,
-}
-PUSH_REFUSED: Final = REFUSED | {
+RUN_OVER: Final = {409: messages.Detail}
+PUSH_REFUSED: Final = {
+    400: messages.Detail,
     409: messages.Detail,
     422: messages.HTTPValidationError,
-    503: messages.Detail,
     507: messages.Detail,
 }
 
@@ -57,7 +54,16 @@ class AtroposView(APIView):
 
     authentication_classes = [TokenAuthentication]
     permission_classes = [AtroposCallers]
+    rule: ClassVar[Rule] = ADMINISTER
+    """What the route needs of a token."""
     content_negotiation_class = AnyAccept
+    error_forms = ErrorForms(
+        default=("application/json", messages.Detail),
+        invalid=("application/json", messages.HTTPValidationError),
+        invalid_status=422,
+    )
+    is_open_locally = True
+    summary_suffixes: ClassVar[dict[str, str]] = {"/atropos/": "", "/": " (default run)"}
 
     _found: Run | None = None
 
@@ -84,11 +90,13 @@ class AtroposView(APIView):
         """Answer errors in FastAPI's shapes."""
         if isinstance(exc, InvalidBody):
             return json_response({"detail": exc.problems}, status=422)
+        if outages.is_outage(exc):
+            return unavailable()
         status = STATUS_CODES.get(type(exc))
         if isinstance(exc, APIException):
             status = exc.status_code
         if status is None:
-            raise exc
+            return super().handle_exception(exc)
         response = json_response({"detail": str(exc)}, status=status)
         if status == 401:
             response["WWW-Authenticate"] = self.get_authenticate_header(self.request) or "Bearer"
@@ -96,6 +104,13 @@ class AtroposView(APIView):
         if wait is not None:
             response["Retry-After"] = str(wait)
         return response
+
+
+def unavailable() -> HttpResponse:
+    """Return the answer to a request that met an outage."""
+    response = json_response({"detail": outages.DETAIL}, status=503)
+    response["Retry-After"] = str(outages.RETRY_AFTER_SECONDS)
+    return response
 
 
 def json_response(content: Any, *, status: int = 200) -> HttpResponse:

@@ -9,7 +9,6 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -26,7 +25,7 @@ from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs import selectors as runs_selectors
 from runs.api.bodies import InvalidBody, answer, read, whole_number
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import between, msgpack_of, problems
 from runs.api.permissions import Readers, scoped
 from runs.api.waiting import WaitingView
 from runs.core.lifecycle import TERMINAL
@@ -34,13 +33,26 @@ from runs.live.turns import Line
 from runs.models import Run
 
 BATCH_ANSWERS: Final = {
-    (200, BATCH_TYPE): OpenApiTypes.BINARY,
-    (200, "application/json"): OpenApiTypes.OBJECT,
+    (200, BATCH_TYPE): msgpack_of("BatchAnswer"),
+    (200, "application/json"): messages.JsonBatch,
 }
 
 
 class WrongKind(Exception):
     """The run hands out groups, not fragments."""
+
+
+class NoBatchSize(Exception):
+    """The run has no batch size, so no batch of it can be formed."""
+
+
+def _check_batch_size(run: Run) -> None:
+    """Raise :class:`NoBatchSize` unless batches of the run have a size."""
+    if run.batch_size is None:
+        raise NoBatchSize(
+            f"{run.name} has no batch size: register a trainer with `batch_size`, set it with "
+            f"PATCH /api/runs/{run.name}, or POST /atropos/{run.name}/register"
+        )
 
 
 def _head(lease: services.Lease, share: Share, places: range) -> BatchHead:
@@ -161,13 +173,18 @@ class NextBatchView(LeasingView):
     @extend_schema(
         operation_id="batches_next",
         request=messages.NextBatch,
-        responses={**BATCH_ANSWERS, 204: None, **problems(400, 401, 403, 404, 409)},
+        responses={**BATCH_ANSWERS, 204: None, **problems(409, 410)},
         tags=["batches"],
     )
     def post(self, request: Request, run: str) -> HttpResponseBase:
-        """Lease the next batch, waiting for it; a batch not confirmed yet comes again."""
+        """Lease the next batch.
+
+        Waits up to `wait_seconds`, then answers 204. An unacknowledged batch is delivered
+        again.
+        """
         wanted = read(request, messages.NextBatch)
         found = runs_selectors.run_named(run)
+        _check_batch_size(found)
         share = Share(rank=wanted.rank, world_size=wanted.world_size)
         if share.rank == 0:
             return self.lease(request, found, count=None, seconds=wanted.wait_seconds, share=share)
@@ -204,11 +221,15 @@ class FetchFragmentsView(LeasingView):
     @extend_schema(
         operation_id="fragments_fetch",
         request=messages.FetchFragments,
-        responses={**BATCH_ANSWERS, 204: None, **problems(400, 401, 403, 404, 409)},
+        responses={**BATCH_ANSWERS, 204: None, **problems(409, 410)},
         tags=["fragments"],
     )
     def post(self, request: Request, run: str) -> HttpResponseBase:
-        """Lease fragments, waiting for them; ones not confirmed yet come again."""
+        """Lease fragments.
+
+        Waits up to `wait_seconds`, then answers 204. Unacknowledged fragments are delivered
+        again.
+        """
         wanted = read(request, messages.FetchFragments)
         found = runs_selectors.run_named(run)
         if found.takes_groups:
@@ -233,11 +254,14 @@ class AckFragmentsView(APIView):
     @extend_schema(
         operation_id="fragments_ack",
         request=messages.AckFragments,
-        responses={200: messages.Acked, **problems(400, 401, 403, 404, 409)},
+        responses={200: messages.Acked, **problems(409)},
         tags=["fragments"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Confirm that fetched fragments were trained on."""
+        """Acknowledge fetched fragments.
+
+        Confirms that they were trained on.
+        """
         said = read(request, messages.AckFragments)
         return _acked(runs_selectors.run_named(run), said.batch, said.fence)
 
@@ -250,11 +274,14 @@ class AckBatchView(APIView):
     @extend_schema(
         operation_id="batches_ack",
         request=messages.AckBatch,
-        responses={200: messages.Acked, **problems(400, 401, 403, 404, 409)},
+        responses={200: messages.Acked, **problems(409)},
         tags=["batches"],
     )
     def post(self, request: Request, run: str, batch: str) -> HttpResponse:
-        """Confirm that a batch was trained on; an older fence is refused."""
+        """Acknowledge a batch.
+
+        Confirms that the batch was trained on. An older fence is refused.
+        """
         said = read(request, messages.AckBatch)
         return _acked(runs_selectors.run_named(run), batch, said.fence)
 
@@ -268,20 +295,25 @@ class BatchView(APIView):
     @extend_schema(
         operation_id="batches_get",
         parameters=[
-            OpenApiParameter("rank", OpenApiTypes.INT, description="Of `world_size`; 0 if absent."),
-            OpenApiParameter("world_size", OpenApiTypes.INT, description="Shards; 1 if absent."),
+            OpenApiParameter(
+                "rank", between(0, 65_535), description="Of `world_size`; 0 if absent."
+            ),
+            OpenApiParameter("world_size", between(1, 65_536), description="Shards; 1 if absent."),
         ],
-        responses={**BATCH_ANSWERS, **problems(400, 401, 403, 404, 409)},
+        responses={**BATCH_ANSWERS, **problems(409, 410)},
         tags=["batches"],
     )
     def get(self, request: Request, run: str, batch: UUID) -> HttpResponse:
-        """Return the bytes of a batch, or of a rank's shard, to the trainer that holds it."""
+        """Get a leased batch.
+
+        The bytes of a batch, or of one rank's shard, for the trainer that holds its lease.
+        """
         share = Share(
             rank=whole_number(request, "rank", default=0, at_least=0, at_most=65_535) or 0,
             world_size=whole_number(request, "world_size", default=1, at_least=1, at_most=65_536)
             or 1,
         )
-        found = runs_selectors.run_named(run)
+        found = runs_selectors.readable_run(run)
         identity = identity_of(request)
         lease = services.held_by(run_id=found.pk, batch_id=batch, identity=identity)
         parts, content_type = _encoded(request, lease, share)
@@ -296,21 +328,26 @@ class BatchesView(APIView):
     @extend_schema(
         operation_id="batches_list",
         parameters=[
-            OpenApiParameter("limit", OpenApiTypes.INT),
-            OpenApiParameter("before", OpenApiTypes.INT, description="Only smaller ordinals."),
+            OpenApiParameter("limit", between(1, 500)),
+            OpenApiParameter(
+                "before", between(1, (1 << 31) - 1), description="Only smaller ordinals."
+            ),
             OpenApiParameter("state", enum=[str(state) for state in BatchState]),
         ],
-        responses={200: messages.BatchList, **problems(400, 401, 403, 404)},
+        responses={200: messages.BatchList},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List batches without their bytes, newest first."""
+        """List batches.
+
+        Metadata only, newest first.
+        """
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=500)
         before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 31) - 1)
         state = request.query_params.get("state", "")
         if state and state not in set(BatchState):
             raise InvalidBody("state", f"must be one of {', '.join(BatchState)}")
-        found = runs_selectors.run_named(run)
+        found = runs_selectors.readable_run(run)
         rows = selectors.batches(run_id=found.pk, limit=limit or 50, before=before, state=state)
         return answer(messages.BatchList(results=[batch_row(batch) for batch in rows]))
 

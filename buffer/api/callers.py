@@ -1,7 +1,7 @@
-"""Decide who may use the Atropos routes, whose clients send no token."""
+"""Permissions of the Atropos routes, whose clients may send no token."""
 
-from ipaddress import ip_address
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from rest_framework.negotiation import BaseContentNegotiation
@@ -10,24 +10,59 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from runs.api.identity import caller_of
-from runs.core import rights
+from runs.core.networks import is_loopback
+from runs.core.rights import READ, Rule, act_as
 from runs.services.lifecycle import DEFAULT_RUN_NAME
+
+# Headers that reverse proxies, load balancers and CDNs add, in lower case.
+PROXY_HEADERS: Final = frozenset(
+    {
+        *("forwarded", "via", "cdn-loop", "client-ip", "true-client-ip", "fastly-client-ip"),
+        *("x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-proxyuser-ip"),
+    }
+)
+PROXY_PREFIXES: Final = ("x-forwarded-", "x-original-", "x-envoy-", "cf-")
+# By default nginx speaks HTTP/1.0 to its upstream and adds no header.
+OLD_VERSIONS: Final = frozenset({"0.9", "1.0"})
 
 
 def is_open_to(request: Request) -> bool:
     """Return whether the request needs no credentials: open mode, and from this machine.
 
-    A proxy would make everybody look local, and a web page could make a browser ask; neither
-    of the two counts.
+    Behind a proxy every client looks local, and a web page can make a browser send requests.
+    Signs of either refuse. A proxy may leave no sign at all: ROLLDECK_AUTH=required is the setting
+    for a deck behind one.
     """
-    if settings.ROLLDECK_AUTH != "open" or "X-Forwarded-For" in request.headers:
-        return False
+    return (
+        settings.ROLLDECK_AUTH == "open"
+        and is_loopback(request.META.get("REMOTE_ADDR", ""))
+        and is_loopback(urlsplit(f"//{request.get_host()}").hostname or "")
+        and not _came_through_a_proxy(request)
+        and _is_of_own_page_or_of_none(request)
+    )
+
+
+def _came_through_a_proxy(request: Request) -> bool:
+    scope = getattr(request._request, "scope", {})  # noqa: SLF001 only ASGI knows the version
+    if scope.get("http_version") in OLD_VERSIONS:
+        return True
+    names = (name.lower() for name in request.headers)
+    return any(name in PROXY_HEADERS or name.startswith(PROXY_PREFIXES) for name in names)
+
+
+def _is_of_own_page_or_of_none(request: Request) -> bool:
+    """Return whether a program sent the request, or else a page of this deck."""
     if request.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
         return False
-    try:
-        return ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
-    except ValueError:
-        return False
+    own = f"{request.scheme}://{request.get_host()}"
+    return request.headers.get("Origin", own) == own
+
+
+ENVIRONMENTS: Final = act_as("env")
+TRAINERS: Final = act_as("trainer")
+# The state of a run, which environments and trainers poll.
+EITHER: Final = READ | ENVIRONMENTS | TRAINERS
+TRAINERS_AND_READERS: Final = READ | TRAINERS
 
 
 def _run_of(view: APIView) -> str:
@@ -35,22 +70,18 @@ def _run_of(view: APIView) -> str:
 
 
 class AtroposCallers(BasePermission):
-    """Environments and trainers of the run; in open mode everybody on this machine."""
+    """Tokens that pass the view's rule; in open mode every client on this machine."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Return whether the caller may push and pull."""
+        """Return whether the caller may use the route."""
+        if is_open_to(request):
+            return True
+        rule: Rule = view.rule  # type: ignore[attr-defined] # of an AtroposView
         caller, run = caller_of(request), _run_of(view)
-        return is_open_to(request) or any(
-            rights.may_act_as(caller, scope, run=run) for scope in ("env", "trainer")
-        )
-
-
-class ResetCallers(BasePermission):
-    """Administrators of the run; in open mode everybody on this machine."""
-
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        """Return whether the caller may begin the run anew."""
-        return is_open_to(request) or rights.may_administer(caller_of(request), run=_run_of(view))
+        if rule.allows(caller, run=run):
+            return True
+        self.message = rule.refusal(caller, run=run)
+        return False
 
 
 class AnyAccept(BaseContentNegotiation):

@@ -72,12 +72,15 @@ class CapturesView(APIView):
 
     @extend_schema(
         operation_id="captures_list",
-        responses={200: Captures, **problems(401, 403, 404)},
+        responses={200: Captures},
         tags=["captures"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return the sessions that changed last."""
-        found = captures.captures(runs_selectors.run_named(run).pk, limit=SHOWN)
+        """List captured sessions.
+
+        Most recently changed first.
+        """
+        found = captures.captures(runs_selectors.readable_run(run).pk, limit=SHOWN)
         return answer(Captures(results=[CaptureRow(**_fields(one)) for one in found]))  # type: ignore[arg-type]
 
 
@@ -88,12 +91,15 @@ class CaptureView(APIView):
 
     @extend_schema(
         operation_id="captures_get",
-        responses={200: CaptureDetail, **problems(401, 403, 404)},
+        responses={200: CaptureDetail},
         tags=["captures"],
     )
     def get(self, request: Request, run: str, session: str) -> HttpResponse:
-        """Return what the calls of a session make together."""
-        found = captures.capture_named(runs_selectors.run_named(run).pk, session)
+        """Get a captured session.
+
+        With the sequences that its calls form.
+        """
+        found = captures.capture_named(runs_selectors.readable_run(run).pk, session)
         made = services.assembled(found)
         return answer(
             CaptureDetail(
@@ -112,11 +118,14 @@ class CapturedCallsView(APIView):
     @extend_schema(
         operation_id="captures_add_call",
         request=CallPush,
-        responses={200: CallReceipt, **problems(400, 401, 403, 404, 409, 413)},
+        responses={200: CallReceipt, **problems(409, 413, 422)},
         tags=["captures"],
     )
     def post(self, request: Request, run: str, session: str) -> HttpResponse:
-        """Keep a call; the first one begins the session."""
+        """Add a call to a captured session.
+
+        The first call creates the session.
+        """
         call = read(request, CallPush)
         number, is_new = services.capture_call(
             run=runs_selectors.run_named(run), session=session, call=call, now=timezone.now()
@@ -132,11 +141,15 @@ class ScoresView(APIView):
     @extend_schema(
         operation_id="captures_score",
         request=ScoreSessions,
-        responses={200: ScoreReceipt, **problems(400, 401, 403, 404, 409, 503)},
+        responses={200: ScoreReceipt, **problems(409, 503, 507)},
         tags=["captures"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Make one trajectory group of sessions; the same scores again change nothing."""
+        """Score captured sessions.
+
+        Makes one trajectory group of the sessions; repeating the same scores changes
+        nothing.
+        """
         asked = read(request, ScoreSessions)
         receipt = services.score_sessions(
             run=runs_selectors.run_named(run),

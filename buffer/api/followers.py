@@ -5,7 +5,6 @@ from typing import Final
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -23,15 +22,15 @@ from buffer.selectors import followers
 from rolldeck.wire import FOLLOW_TYPE, FollowHead
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, read
-from runs.api.openapi import problems
-from runs.api.permissions import Readers, scoped
+from runs.api.openapi import msgpack_of, problems
+from runs.api.permissions import readable_by, scoped
 from runs.api.waiting import WaitingView
 from runs.live.turns import Line
 from runs.models import Run
 
 FOLLOW_ANSWERS: Final = {
-    (200, FOLLOW_TYPE): OpenApiTypes.BINARY,
-    (200, "application/json"): OpenApiTypes.OBJECT,
+    (200, FOLLOW_TYPE): msgpack_of("FollowAnswer"),
+    (200, "application/json"): messages.JsonFollowed,
 }
 
 
@@ -51,16 +50,19 @@ def _row(run: Run, follower: Follower) -> messages.FollowerRow:
 class FollowersView(APIView):
     """The followers of a run."""
 
-    permission_classes = [Readers]
+    permission_classes = [readable_by("trainer")]
 
     @extend_schema(
         operation_id="followers_list",
-        responses={200: messages.FollowerList, **problems(401, 403, 404)},
+        responses={200: messages.FollowerList},
         tags=["followers"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List followers with how far behind each is."""
-        found = runs_selectors.run_named(run)
+        """List followers.
+
+        With the lag of each.
+        """
+        found = runs_selectors.readable_run(run)
         rows = [_row(found, follower) for follower in followers.of_run(found)]
         return answer(messages.FollowerList(results=rows))
 
@@ -72,22 +74,28 @@ class FollowerView(APIView):
 
     @extend_schema(
         operation_id="followers_get",
-        responses={200: messages.FollowerRow, **problems(401, 403, 404)},
+        responses={200: messages.FollowerRow},
         tags=["followers"],
     )
     def get(self, request: Request, run: str, follower: str) -> HttpResponse:
-        """Return a follower with how far behind it is."""
-        found = runs_selectors.run_named(run)
+        """Get a follower.
+
+        With its lag.
+        """
+        found = runs_selectors.readable_run(run)
         return answer(_row(found, followers.named(found, follower)))
 
     @extend_schema(
         operation_id="followers_put",
         request=messages.PutFollower,
-        responses={200: messages.FollowerRow, **problems(400, 401, 403, 404, 409)},
+        responses={200: messages.FollowerRow, **problems(409)},
         tags=["followers"],
     )
     def put(self, request: Request, run: str, follower: str) -> HttpResponse:
-        """Make a follower; one that is there already keeps its place."""
+        """Create a follower.
+
+        An existing follower keeps its position.
+        """
         said = read(request, messages.PutFollower)
         found = runs_selectors.run_named(run)
         only = services.Filter(
@@ -100,11 +108,11 @@ class FollowerView(APIView):
 
     @extend_schema(
         operation_id="followers_delete",
-        responses={204: None, **problems(401, 403, 404)},
+        responses={204: None},
         tags=["followers"],
     )
     def delete(self, request: Request, run: str, follower: str) -> HttpResponse:
-        """Forget a follower."""
+        """Delete a follower."""
         services.unfollow(run=runs_selectors.run_named(run), name=follower)
         return HttpResponse(status=204)
 
@@ -118,11 +126,14 @@ class FetchFollowedView(WaitingView):
     @extend_schema(
         operation_id="followers_fetch",
         request=messages.FetchFollowed,
-        responses={**FOLLOW_ANSWERS, 204: None, **problems(400, 401, 403, 404)},
+        responses={**FOLLOW_ANSWERS, 204: None, **problems(410)},
         tags=["followers"],
     )
     def post(self, request: Request, run: str, follower: str) -> HttpResponseBase:
-        """Return the next items, waiting for the first; until confirmed they come again."""
+        """Fetch followed items.
+
+        Waits for the first item; unacknowledged items are delivered again.
+        """
         wanted = read(request, messages.FetchFollowed)
         found = runs_selectors.run_named(run)
 
@@ -169,11 +180,14 @@ class AckFollowedView(APIView):
     @extend_schema(
         operation_id="followers_ack",
         request=messages.AckFollowed,
-        responses={200: messages.FollowerRow, **problems(400, 401, 403, 404, 409)},
+        responses={200: messages.FollowerRow, **problems(409)},
         tags=["followers"],
     )
     def post(self, request: Request, run: str, follower: str) -> HttpResponse:
-        """Advance a follower behind what it has read; an older place is refused."""
+        """Acknowledge followed items.
+
+        Advances the follower to the cursor; an older cursor is refused.
+        """
         said = read(request, messages.AckFollowed)
         found = runs_selectors.run_named(run)
         reader = services.confirm_read(

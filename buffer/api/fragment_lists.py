@@ -25,7 +25,7 @@ from buffer.selectors.fragment_lists import FragmentRow
 from buffer.storage import PayloadMissing
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, whole_number
-from runs.api.openapi import problems
+from runs.api.openapi import between, problems
 from runs.api.permissions import Readers
 from runs.models import PolicyVersion
 
@@ -35,13 +35,13 @@ FILTERS: Final = [
     OpenApiParameter("batch", OpenApiTypes.STR),
     OpenApiParameter("q", OpenApiTypes.STR, description="What the slot's name begins with."),
     OpenApiParameter("cursor", OpenApiTypes.STR),
-    OpenApiParameter("limit", OpenApiTypes.INT),
+    OpenApiParameter("limit", between(1, PAGE_AT_MOST)),
 ]
 
 
 def listed(request: Request, run: str) -> HttpResponse:
     """Answer the fragments of a run that a request asks for."""
-    found = runs_selectors.run_named(run)
+    found = runs_selectors.readable_run(run)
     wanted = filter_of(request)
     limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
     token = request.query_params.get("cursor", "")
@@ -68,12 +68,15 @@ class FragmentView(APIView):
 
     @extend_schema(
         operation_id="fragments_get",
-        responses={200: FragmentDetail, **problems(401, 403, 404)},
+        responses={200: FragmentDetail},
         tags=["fragments"],
     )
     def get(self, request: Request, run: str, fragment: int) -> HttpResponse:
-        """Return a fragment's episodes, its arrays by name and shape, and its rewards as a line."""
-        found = runs_selectors.run_named(run)
+        """Get a fragment.
+
+        Its episodes, its arrays by name and shape, and its rewards.
+        """
+        found = runs_selectors.readable_run(run)
         row = fragment_lists.fragment_row(found.pk, fragment)
         content, problem = _content(row)
         version = PolicyVersion.objects.filter(run=found, epoch=row.epoch, step=row.version_max)
@@ -106,17 +109,20 @@ class StepsView(APIView):
     @extend_schema(
         operation_id="fragments_steps",
         parameters=[
-            OpenApiParameter("start", OpenApiTypes.INT),
-            OpenApiParameter("count", OpenApiTypes.INT),
+            OpenApiParameter("start", between(0, 1 << 31)),
+            OpenApiParameter("count", between(1, MOST_STEPS)),
         ],
-        responses={200: StepWindow, **problems(400, 401, 403, 404, 410, 422)},
+        responses={200: StepWindow, **problems(410, 422)},
         tags=["fragments"],
     )
     def get(self, request: Request, run: str, fragment: int) -> HttpResponse:
-        """Return some consecutive steps: action, reward, value, logprob, ends and versions."""
+        """List a fragment's steps.
+
+        Action, reward, value, logprob, episode ends and policy versions.
+        """
         start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
         count = whole_number(request, "count", default=512, at_least=1, at_most=MOST_STEPS)
-        found = runs_selectors.run_named(run)
+        found = runs_selectors.readable_run(run)
         row = fragment_lists.fragment_row(found.pk, fragment)
         return answer(window(fragment_lists.opened(row), start=start or 0, count=count or 512))
 

@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -16,7 +15,7 @@ from buffer.api import fragment_lists
 from buffer.api.fragment_messages import FragmentList
 from rolldeck.wire import FRAGMENTS_TYPE, FragmentReceipt
 from runs import selectors as runs_selectors
-from runs.api.openapi import problems
+from runs.api.openapi import IDEMPOTENCY_KEY, msgpack_of, problems
 from runs.api.permissions import Readers, scoped
 
 
@@ -30,22 +29,28 @@ class FragmentsView(APIView):
     @extend_schema(
         operation_id="fragments_list",
         parameters=fragment_lists.FILTERS,
-        responses={200: FragmentList, **problems(400, 401, 403, 404, 503)},
+        responses={200: FragmentList, **problems(503)},
         tags=["fragments"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List fragments that kept their bytes, newest first."""
+        """List fragments.
+
+        Fragments with stored bytes, newest first.
+        """
         return fragment_lists.listed(request, run)
 
     @extend_schema(
         operation_id="fragments_push",
-        request={FRAGMENTS_TYPE: OpenApiTypes.BINARY},
-        parameters=[OpenApiParameter("Idempotency-Key", location=OpenApiParameter.HEADER)],
-        responses={200: FragmentReceipt, **problems(400, 401, 403, 404, 409, 413, 422, 503, 507)},
+        request={FRAGMENTS_TYPE: msgpack_of("FragmentPush")},
+        parameters=[IDEMPOTENCY_KEY],
+        responses={200: FragmentReceipt, **problems(409, 413, 422, 503, 507)},
         tags=["fragments"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Store fragments, all or none; ones that came before are counted as duplicates."""
+        """Push fragments.
+
+        Stores all or none; repeated fragments are counted as duplicates.
+        """
         body = request.body
         found = runs_selectors.run_named(run)
         fragments = services.decode_push(body)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from buffer.api.atropos_messages import ScoredData
 from buffer.core.conversations import Conversation, conversation
 from buffer.core.sequence_views import (
     NoSuchSequence,
@@ -22,7 +23,7 @@ from buffer.selectors import group_contents, group_lists, token_text
 from buffer.selectors.group_lists import GroupRow
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, whole_number
-from runs.api.openapi import problems
+from runs.api.openapi import between, problems
 from runs.api.permissions import Readers
 from runs.models import Run
 
@@ -33,7 +34,7 @@ _CACHE: Final = {"Cache-Control": "private, no-cache"}
 
 
 def _row(run: str, group: int) -> tuple[Run, GroupRow]:
-    found = runs_selectors.run_named(run)
+    found = runs_selectors.readable_run(run)
     return found, group_lists.group_row(found.pk, group)
 
 
@@ -64,11 +65,14 @@ class SequencesView(APIView):
 
     @extend_schema(
         operation_id="sequences_list",
-        responses={200: SequenceList, **problems(401, 403, 404, 410, 422)},
+        responses={200: SequenceList, **problems(410, 422)},
         tags=["groups"],
     )
     def get(self, request: Request, run: str, group: int) -> HttpResponseBase:
-        """Return each sequence without its tokens: score, length, turns and surprises."""
+        """List a group's sequences.
+
+        Score, length, turns and anomalies, without tokens.
+        """
         found, row = _row(run, group)
         if kept := _cached(request, row):
             return kept
@@ -84,14 +88,17 @@ class SequenceView(APIView):
     @extend_schema(
         operation_id="sequences_get",
         parameters=[
-            OpenApiParameter("start", OpenApiTypes.INT),
-            OpenApiParameter("count", OpenApiTypes.INT),
+            OpenApiParameter("start", between(0, 1 << 31)),
+            OpenApiParameter("count", between(1, MOST_TOKENS)),
         ],
-        responses={200: SequenceWindow, **problems(400, 401, 403, 404, 410, 422)},
+        responses={200: SequenceWindow, **problems(410, 422)},
         tags=["groups"],
     )
     def get(self, request: Request, run: str, group: int, sequence: int) -> HttpResponseBase:
-        """Return some consecutive tokens with text, mask, logprobs and advantages."""
+        """Get a sequence's tokens.
+
+        A range of tokens with text, mask, logprobs and advantages.
+        """
         start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
         count = whole_number(request, "count", default=4096, at_least=1, at_most=MOST_TOKENS)
         found, row = _row(run, group)
@@ -117,14 +124,17 @@ class MessagesView(APIView):
     @extend_schema(
         operation_id="sequences_messages",
         parameters=[
-            OpenApiParameter("characters", OpenApiTypes.INT),
-            OpenApiParameter("message", OpenApiTypes.INT),
+            OpenApiParameter("characters", between(1, MOST_CHARACTERS)),
+            OpenApiParameter("message", between(0, 1 << 20)),
         ],
-        responses={200: Conversation, **problems(400, 401, 403, 404, 410, 422)},
+        responses={200: Conversation, **problems(410, 422)},
         tags=["groups"],
     )
     def get(self, request: Request, run: str, group: int, sequence: int) -> HttpResponseBase:
-        """Return the messages of a sequence, each text cut to `characters`."""
+        """List a sequence's messages.
+
+        Each text is cut to `characters`.
+        """
         most = whole_number(
             request, "characters", default=20_000, at_least=1, at_most=MOST_CHARACTERS
         )
@@ -145,15 +155,19 @@ class GroupContentView(APIView):
 
     @extend_schema(
         operation_id="groups_content",
-        parameters=[OpenApiParameter("characters", OpenApiTypes.INT)],
+        parameters=[OpenApiParameter("characters", between(1, MOST_CHARACTERS))],
         responses={
-            (200, "application/json"): OpenApiTypes.OBJECT,
-            **problems(400, 401, 403, 404, 410, 422),
+            (200, "application/json"): ScoredData,
+            (200, "text/plain"): OpenApiTypes.STR,
+            **problems(410, 422),
         },
         tags=["groups"],
     )
     def get(self, request: Request, run: str, group: int) -> HttpResponse:
-        """Download a group in Atropos' JSON; with `characters` only its beginning, as text."""
+        """Download a trajectory group.
+
+        Atropos JSON; with `characters` only its beginning, as text.
+        """
         most = whole_number(
             request, "characters", default=None, at_least=1, at_most=MOST_CHARACTERS
         )

@@ -14,7 +14,6 @@ from buffer.api.mark_messages import GroupIds
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, read
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
 from runs.api.permissions import Operators
 
 
@@ -47,13 +46,16 @@ class GroupDiscardsView(APIView):
     @extend_schema(
         operation_id="groups_discard",
         request=DiscardGroups,
-        responses={200: DiscardedGroups, **problems(400, 401, 403, 404)},
+        responses={200: DiscardedGroups},
         tags=["groups"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Drop up to 200 groups that are queued or wait, for good; each is answered for.
+        """Discard trajectory groups.
 
-        Their rows and bytes stay as long as others do. What a trainer holds is left to it.
+        Drops up to 200 queued or waiting groups permanently; the result of each is
+        returned.
+
+        Their rows and bytes are kept until retention removes them.
         """
         wanted = read(request, DiscardGroups)
         refused = services.discard_groups(

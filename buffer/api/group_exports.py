@@ -14,7 +14,7 @@ from buffer.api.streaming import streamed
 from buffer.selectors import group_exports
 from runs import selectors as runs_selectors
 from runs.api.bodies import InvalidBody, whole_number
-from runs.api.openapi import problems
+from runs.api.openapi import between, problems
 from runs.api.permissions import Readers
 
 JSON_LINES: Final = "application/jsonl"
@@ -32,22 +32,25 @@ class GroupExportView(APIView):
         parameters=[
             *FILTERS,
             OpenApiParameter("form", OpenApiTypes.STR, enum=list(_FORMATS)),
-            OpenApiParameter("limit", OpenApiTypes.INT),
+            OpenApiParameter("limit", between(1, MOST_GROUPS)),
         ],
         responses={
             (200, JSON_LINES): OpenApiTypes.BINARY,
             (200, PARQUET): OpenApiTypes.BINARY,
-            **problems(400, 401, 403, 404, 501),
+            **problems(501),
         },
         tags=["groups"],
     )
     def get(self, request: Request, run: str) -> StreamingHttpResponse:
-        """Download the groups that a filter finds: a line of JSON each, or rows of Parquet."""
+        """Export trajectory groups.
+
+        Groups that match the filter, as JSON lines or Parquet.
+        """
         form = request.query_params.get("form", "jsonl")
         if form not in _FORMATS:
             raise InvalidBody("form", f"{form[:40]!r} is none of {', '.join(_FORMATS)}")
         limit = whole_number(request, "limit", default=MOST_GROUPS, at_least=1, at_most=MOST_GROUPS)
-        found = runs_selectors.run_named(run)
+        found = runs_selectors.readable_run(run)
         write = group_exports.parquet if form == "parquet" else group_exports.json_lines
         parts = write(found.pk, filter_of(request), limit=limit or MOST_GROUPS)
         return streamed(

@@ -58,12 +58,15 @@ class GroupFacetsView(APIView):
     @extend_schema(
         operation_id="groups_facets",
         parameters=FILTERS,
-        responses={200: messages.GroupFacets, **problems(400, 401, 403, 404, 503)},
+        responses={200: messages.GroupFacets, **problems(503)},
         tags=["groups"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Count the newest groups by environment, lesson, state and so on."""
-        found = runs_selectors.run_named(run)
+        """Count trajectory groups by facet.
+
+        The newest groups by environment, lesson, state and so on.
+        """
+        found = runs_selectors.readable_run(run)
         counted = group_facets.facets(found.pk, filter_of(request))
         names = group_provenance.environment_names(found.pk)
         total = sum(row.items for row in selectors.counts(found.pk, ItemKind.GROUPS, fate=ACCEPTED))
@@ -128,7 +131,7 @@ def _label(facet: str, value: str, names: dict[int, str]) -> str:
 
 def listed(request: Request, run: str) -> HttpResponse:
     """Answer the groups of a run that a request asks for."""
-    found = runs_selectors.run_named(run)
+    found = runs_selectors.readable_run(run)
     wanted = filter_of(request)
     limit = whole_number(request, "limit", default=50, at_least=1, at_most=PAGE_AT_MOST)
     token = request.query_params.get("cursor", "")
@@ -157,12 +160,15 @@ class GroupView(APIView):
 
     @extend_schema(
         operation_id="groups_get",
-        responses={200: messages.GroupDetail, **problems(401, 403, 404)},
+        responses={200: messages.GroupDetail},
         tags=["groups"],
     )
     def get(self, request: Request, run: str, group: int) -> HttpResponse:
-        """Return a group without its content, and where it came from and went."""
-        found = runs_selectors.run_named(run)
+        """Get a trajectory group.
+
+        Metadata, origin and destination.
+        """
+        found = runs_selectors.readable_run(run)
         row = group_lists.group_row(found.pk, group)
         names = group_provenance.environment_names(found.pk)
         origin = group_provenance.provenance(found, row)

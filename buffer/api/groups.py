@@ -1,7 +1,7 @@
-"""Take trajectory groups in, in the binary form, and list those that are there."""
+"""API views that push and list trajectory groups."""
 
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from django.http import HttpResponse
@@ -15,13 +15,15 @@ from buffer import selectors, services
 from buffer.api import group_lists
 from buffer.api.group_messages import GroupList
 from buffer.api.refusals import CountsRefusals
-from buffer.wire import InvalidGroups, decode_push
+from buffer.wire import Group, InvalidGroups, decode_json_push, decode_push
 from rolldeck.wire import GROUPS_TYPE, GroupsReceipt
 from runs import selectors as runs_selectors
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import IDEMPOTENCY_KEY, REF, between, msgpack_of, problems
 from runs.api.permissions import Readers, scoped
 from runs.models import Run
+
+SCORED_DATA: Final = REF.format(name="ScoredData")
 
 
 class GroupsView(CountsRefusals):
@@ -37,35 +39,40 @@ class GroupsView(CountsRefusals):
         parameters=[
             *group_lists.FILTERS,
             OpenApiParameter("cursor", OpenApiTypes.STR),
-            OpenApiParameter("limit", OpenApiTypes.INT),
+            OpenApiParameter("limit", between(1, group_lists.PAGE_AT_MOST)),
             OpenApiParameter("backward", OpenApiTypes.BOOL),
         ],
-        responses={200: GroupList, **problems(400, 401, 403, 404, 503)},
+        responses={200: GroupList, **problems(503)},
         tags=["groups"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List groups, newest first or by score or length, from metadata only."""
+        """List trajectory groups.
+
+        Metadata only; newest first, or by score or length.
+        """
         return group_lists.listed(request, run)
 
     @extend_schema(
         operation_id="groups_push",
-        request={GROUPS_TYPE: OpenApiTypes.BINARY},
-        parameters=[OpenApiParameter("Idempotency-Key", location=OpenApiParameter.HEADER)],
-        responses={200: GroupsReceipt, **problems(400, 401, 403, 404, 409, 413, 422, 503)},
+        request={
+            GROUPS_TYPE: msgpack_of("GroupPush"),
+            "application/json": {"type": "array", "minItems": 1, "items": {"$ref": SCORED_DATA}},
+        },
+        parameters=[IDEMPOTENCY_KEY],
+        responses={200: GroupsReceipt, **problems(409, 413, 422, 503, 507)},
         tags=["groups"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Store groups, all or none; a push repeated under its key is answered as before."""
+        """Push trajectory groups.
+
+        The body is msgpack, or a JSON list of groups in Atropos' form. Stores all or none. A
+        repeated push with the same key gets the first answer.
+        """
         body = request.body
         self._found = found = runs_selectors.run_named(run)
         if not found.takes_groups:
             raise services.RunNotAccepting(f"{run} takes fragments, not trajectory groups")
-        self._groups = groups = decode_push(
-            body,
-            limits=selectors.limits(),
-            lenient=found.lenient,
-            advantages=found.advantages,
-        )
+        self._groups = groups = _decoded(request, found)
         key = services.PushKey.of(request.headers.get("Idempotency-Key"), body)
         now = timezone.now()
 
@@ -84,6 +91,22 @@ class GroupsView(CountsRefusals):
         return HttpResponse(
             msgspec.json.encode(answer.content), content_type="application/json", headers=headers
         )
+
+
+def _decoded(request: Request, run: Run) -> list[Group]:
+    """Return the groups of a push in either form.
+
+    Raises:
+        InvalidGroups: If one is malformed.
+    """
+    is_json = (request.content_type or "").partition(";")[0].strip() == "application/json"
+    decode = decode_json_push if is_json else decode_push
+    return decode(
+        request.body,
+        limits=selectors.limits(),
+        lenient=run.lenient,
+        advantages=run.advantages,
+    )
 
 
 def _receipt(run: Run, receipts: list[services.Receipt]) -> GroupsReceipt:

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import msgspec
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -18,7 +17,7 @@ from buffer.selectors import bias, ledgers
 from buffer.wire.ledgers import KindLedger
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, whole_number
-from runs.api.openapi import problems
+from runs.api.openapi import between
 from runs.api.permissions import Readers
 
 DAY_SECONDS: Final = 86_400
@@ -31,12 +30,15 @@ class LedgerView(APIView):
 
     @extend_schema(
         operation_id="ledger_get",
-        responses={200: messages.LedgerAnswer, **problems(401, 403, 404)},
+        responses={200: messages.LedgerAnswer},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return where the accepted items of each kind are; the terms sum to `accepted`."""
-        found = runs_selectors.run_named(run)
+        """Get the ledger.
+
+        Accepted items by their current state; the terms sum to `accepted`.
+        """
+        found = runs_selectors.readable_run(run)
         sides = {
             str(kind): KindLedger(**_fields(selectors.ledger(found.pk, kind))) for kind in ItemKind
         }
@@ -72,16 +74,21 @@ class BiasView(APIView):
     @extend_schema(
         operation_id="bias_get",
         parameters=[
-            OpenApiParameter("window", OpenApiTypes.INT, description="Seconds; a day by default.")
+            OpenApiParameter(
+                "window", between(1, 10_000 * DAY_SECONDS), description="Seconds; a day by default."
+            )
         ],
-        responses={200: messages.BiasAnswer, **problems(400, 401, 403, 404)},
+        responses={200: messages.BiasAnswer},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Compare length, score and environment of what came in lately, by its fate."""
+        """Get the selection bias.
+
+        Compares length, score and environment of recent items by their state.
+        """
         window = whole_number(
             request, "window", default=DAY_SECONDS, at_least=1, at_most=10_000 * DAY_SECONDS
         )
-        found = runs_selectors.run_named(run)
+        found = runs_selectors.readable_run(run)
         shown = bias.bias_of(found, window_seconds=window or DAY_SECONDS)
         return answer(msgspec.convert(asdict(shown), messages.BiasAnswer))

@@ -12,7 +12,6 @@ from buffer import selectors
 from buffer.api import messages
 from buffer.core.limits import MAX_TOKEN_ID
 from runs.api.bodies import answer
-from runs.api.openapi import problems
 from runs.api.permissions import Known
 
 
@@ -23,11 +22,14 @@ class LimitsView(APIView):
 
     @extend_schema(
         operation_id="limits",
-        responses={200: messages.LimitsAnswer, **problems(401)},
-        tags=["deck"],
+        responses={200: messages.LimitsAnswer},
+        tags=["server"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return the largest of everything that passes; refusals use the same names."""
+        """List limits.
+
+        Maximum sizes and counts; errors refer to them by the same names.
+        """
         bounds = {f"max_{name}": bound for name, bound in asdict(selectors.limits()).items()}
         return answer(
             messages.LimitsAnswer(

@@ -22,7 +22,7 @@ from runs.api.permissions import Operators, Readers
 from runs.models import Run
 from runs.wire import Ask
 
-ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkWords, **problems(400, 401, 403, 404)}
+ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkWords}
 
 
 def _words(run: Run) -> HttpResponse:
@@ -49,8 +49,11 @@ class MarksView(APIView):
 
     @extend_schema(operation_id="marks_get", responses=ANSWERS, tags=["groups"])
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return the labels and sets of a run, and how many groups have each."""
-        return _words(runs_selectors.run_named(run))
+        """List labels and sets.
+
+        With the number of groups of each.
+        """
+        return _words(runs_selectors.readable_run(run))
 
     @extend_schema(
         operation_id="marks_change",
@@ -59,7 +62,11 @@ class MarksView(APIView):
         tags=["groups"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Label, pin or note up to 200 groups at once; what they said before is audited."""
+        """Mark trajectory groups.
+
+        Labels, pins or annotates up to 200 groups; earlier values are kept in the audit
+        log.
+        """
         wanted = read(request, messages.MarkGroups)
         found = runs_selectors.run_named(run)
         asked = {name: getattr(wanted, name) for name in ("label", "is_pinned", "note")}
@@ -83,7 +90,10 @@ class LabelView(APIView):
         operation_id="labels_name", request=messages.NameLabel, responses=ANSWERS, tags=["groups"]
     )
     def put(self, request: Request, run: str, label: int) -> HttpResponse:
-        """Call a label something in this run."""
+        """Name a label.
+
+        The name applies to this run.
+        """
         wanted = read(request, messages.NameLabel)
         found = runs_selectors.run_named(run)
         services.name_label(
@@ -109,7 +119,10 @@ class SetView(APIView):
         tags=["groups"],
     )
     def post(self, request: Request, run: str, group_set: str) -> HttpResponse:
-        """Put groups into a set and take others out; a set that is not there yet is made."""
+        """Change a set's groups.
+
+        Adds and removes groups; a new set is created.
+        """
         wanted = read(request, messages.ChangeSet)
         found = runs_selectors.run_named(run)
         services.change_set(
@@ -131,7 +144,10 @@ class SetDropView(APIView):
 
     @extend_schema(operation_id="sets_drop", request=Ask, responses=ANSWERS, tags=["groups"])
     def post(self, request: Request, run: str, group_set: str) -> HttpResponse:
-        """End a set; its groups stay, and the audit keeps which they were."""
+        """Delete a set.
+
+        Its groups are kept; the audit log keeps their ids.
+        """
         said = read(request, Ask)
         found = runs_selectors.run_named(run)
         services.drop_set(

@@ -5,7 +5,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from buffer.api.atropos_messages import ScoredData
 from buffer.wire.queues import EnvironmentMixing
+from rolldeck.wire import BatchHead
 
 Rank = Annotated[int, Meta(ge=0, lt=1 << 16)]
 WorldSize = Annotated[int, Meta(ge=1, le=1 << 16)]
@@ -42,6 +44,13 @@ class AckFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     batch: str
     fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
+
+
+class JsonBatch(Struct, frozen=True, kw_only=True):
+    """Leased batch of trajectory groups in JSON."""
+
+    batch: BatchHead
+    items: list[ScoredData]
 
 
 class Acked(Struct, frozen=True, kw_only=True):

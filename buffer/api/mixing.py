@@ -19,7 +19,7 @@ from runs.models import Run
 
 
 def _run_of_groups(name: str) -> Run:
-    run = runs_selectors.run_named(name)
+    run = runs_selectors.readable_run(name)
     if not run.takes_groups:
         raise WrongKind(f"{name} hands out fragments: only groups are mixed by environment")
     return run
@@ -32,11 +32,14 @@ class MixingView(APIView):
 
     @extend_schema(
         operation_id="mixing_get",
-        responses={200: messages.MixingAnswer, **problems(401, 403, 404, 409)},
+        responses={200: messages.MixingAnswer, **problems(409)},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return each environment's target share, realised share and debt."""
+        """Get the environment mix.
+
+        Target share, realized share and debt of each environment.
+        """
         found = _run_of_groups(run)
         return answer(
             messages.MixingAnswer(
@@ -54,11 +57,14 @@ class PreviewView(APIView):
 
     @extend_schema(
         operation_id="batches_preview",
-        responses={200: messages.PreviewAnswer, **problems(401, 403, 404, 409)},
+        responses={200: messages.PreviewAnswer, **problems(409)},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Show what the next batch would be made of, or why there is none; takes nothing."""
+        """Preview the next batch.
+
+        Its composition, or the reason why none is ready. Leases nothing.
+        """
         found = _run_of_groups(run)
         seen = services.preview(found)
         fields: dict[str, Any] = asdict(seen) | asdict(seen.groups)

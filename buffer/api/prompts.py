@@ -14,7 +14,7 @@ from buffer.selectors import prompts
 from buffer.selectors.prompts import PromptOfRun
 from runs import selectors as runs_selectors
 from runs.api.bodies import InvalidBody, answer
-from runs.api.openapi import problems
+from runs.api.openapi import listed, problems
 from runs.api.permissions import Readers
 
 RUNS_AT_MOST: Final = 20
@@ -27,17 +27,24 @@ class PromptsView(APIView):
 
     @extend_schema(
         operation_id="prompts_of_runs",
-        parameters=[OpenApiParameter("runs", str, required=True, description="Comma-separated.")],
-        responses={200: messages.PromptList, **problems(400, 401, 403, 404, 503)},
+        parameters=[
+            OpenApiParameter(
+                "runs", listed(20), required=True, description="Names, comma-separated."
+            )
+        ],
+        responses={200: messages.PromptList, **problems(404, 503)},
         tags=["groups"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return prompts that the runs were asked lately, and how each of them did."""
+        """List recent prompts of runs.
+
+        With the scores of each prompt.
+        """
         text = request.query_params.get("runs", "")
         names = list(dict.fromkeys(name for name in text.split(",") if name))
         if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
             raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
-        runs = {runs_selectors.run_named(name).pk: name for name in names}
+        runs = {runs_selectors.readable_run(name).pk: name for name in names}
         return answer(
             messages.PromptList(
                 results=[

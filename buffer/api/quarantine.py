@@ -19,7 +19,7 @@ from runs.api.openapi import problems
 from runs.api.permissions import Operators
 from runs.wire import Ask
 
-ANSWERS: Final[dict[Any, Any]] = {200: messages.BatchRow, **problems(401, 403, 404, 409)}
+ANSWERS: Final[dict[Any, Any]] = {200: messages.BatchRow, **problems(409)}
 
 
 class ReleaseView(APIView):
@@ -29,7 +29,10 @@ class ReleaseView(APIView):
 
     @extend_schema(operation_id="batches_release", request=Ask, responses=ANSWERS, tags=["batches"])
     def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
-        """Put the items of a quarantined or lapsed batch back at the head of the queue."""
+        """Release a batch.
+
+        Puts the items of a quarantined or expired batch back at the head of the queue.
+        """
         said = read(request, Ask)
         released = services.release(
             run_id=runs_selectors.run_named(run).pk,
@@ -48,7 +51,11 @@ class DiscardView(APIView):
 
     @extend_schema(operation_id="batches_discard", request=Ask, responses=ANSWERS, tags=["batches"])
     def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
-        """Drop the items of a quarantined batch as `poison`, of a lapsed one as `discarded`."""
+        """Discard a batch.
+
+        Drops the items of a quarantined batch as `poison`, of an expired one as
+        `discarded`.
+        """
         said = read(request, Ask)
         discarded = services.discard(
             run_id=runs_selectors.run_named(run).pk,

@@ -18,7 +18,6 @@ from buffer.selectors.batch_items import batch_and_items
 from buffer.selectors.queues import queue_state
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer
-from runs.api.openapi import problems
 from runs.api.permissions import Readers
 
 
@@ -29,12 +28,15 @@ class QueueView(APIView):
 
     @extend_schema(
         operation_id="queue_get",
-        responses={200: messages.QueueAnswer, **problems(401, 403, 404)},
+        responses={200: messages.QueueAnswer},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Say what waits, why producers pause, since when, and when they will go on."""
-        found = runs_selectors.run_named(run)
+        """Get the queue.
+
+        Queued items, and why and since when producers are throttled.
+        """
+        found = runs_selectors.readable_run(run)
         state = queue_state(found, now=timezone.now())
         fields = asdict(state)
         depth = fields.pop("depth")
@@ -54,12 +56,15 @@ class ArrivalsView(APIView):
 
     @extend_schema(
         operation_id="arrivals_list",
-        responses={200: messages.ArrivalList, **problems(401, 403, 404)},
+        responses={200: messages.ArrivalList},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Say how fast each environment pushed within the last minute; those silent are absent."""
-        found = arrivals_of(runs_selectors.run_named(run), now=timezone.now())
+        """Get push rates of environments.
+
+        Pushes within the last minute; environments without pushes are omitted.
+        """
+        found = arrivals_of(runs_selectors.readable_run(run), now=timezone.now())
         return answer(messages.ArrivalList(results=found))
 
 
@@ -70,12 +75,15 @@ class BatchItemsView(APIView):
 
     @extend_schema(
         operation_id="batches_items",
-        responses={200: messages.BatchItems, **problems(401, 403, 404)},
+        responses={200: messages.BatchItems},
         tags=["batches"],
     )
     def get(self, request: Request, run: str, batch: UUID) -> HttpResponse:
-        """Return a batch and its items by position, without their bytes."""
-        found = batch_and_items(runs_selectors.run_named(run), batch)
+        """List a batch's items.
+
+        Metadata only, by position.
+        """
+        found = batch_and_items(runs_selectors.readable_run(run), batch)
         if found is None:
             raise services.BatchNotFound(f"there is no batch {batch}")
         row, items = found

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+from django.core.exceptions import BadRequest
 from django.http import HttpResponse
 from msgspec import Struct
 from rest_framework.views import APIView
@@ -54,7 +55,8 @@ class CountsRefusals(APIView):
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         """Answer, and have the refusal counted for the environments that the push names."""
         response = super().handle_exception(exc)
-        if self._found is not None:
+        # The body of a bad request cannot be read, so it names no environments.
+        if self._found is not None and not isinstance(exc, BadRequest):
             named = _named_by(self.request.body) if self._groups is None else self._groups
             if env_ids := _some(named):
                 push = RefusedPush(

@@ -11,7 +11,6 @@ from buffer import services
 from buffer.api import replay_messages as messages
 from runs import selectors as runs_selectors
 from runs.api.bodies import answer, read
-from runs.api.openapi import problems
 from runs.api.permissions import scoped
 
 
@@ -23,11 +22,14 @@ class PrioritiesView(APIView):
     @extend_schema(
         operation_id="fragments_priorities",
         request=messages.UpdatePriorities,
-        responses={200: messages.PrioritiesUpdated, **problems(400, 401, 403, 404)},
+        responses={200: messages.PrioritiesUpdated},
         tags=["fragments"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Set how urgent fragments are, all at once."""
+        """Set fragment priorities.
+
+        All or none.
+        """
         said = read(request, messages.UpdatePriorities)
         found = runs_selectors.run_named(run)
         updated = services.update_priorities(

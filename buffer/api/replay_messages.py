@@ -5,6 +5,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from buffer.api.atropos_messages import ScoredData
+from rolldeck.wire import FollowHead
+
 
 class PriorityUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How urgent a fragment is; of several in one chunk the most urgent counts."""
@@ -66,3 +69,10 @@ class FollowerList(Struct, frozen=True, kw_only=True):
     """Followers by name."""
 
     results: list[FollowerRow]
+
+
+class JsonFollowed(Struct, frozen=True, kw_only=True):
+    """Followed trajectory groups in JSON."""
+
+    follower: FollowHead
+    items: list[ScoredData]

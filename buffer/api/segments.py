@@ -1,7 +1,6 @@
 """Show how much is kept of payloads, and for how long."""
 
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -10,7 +9,7 @@ from buffer.api import messages
 from buffer.models import Segment
 from buffer.selectors import payloads
 from runs.api.bodies import answer, whole_number
-from runs.api.openapi import problems
+from runs.api.openapi import between
 from runs.api.permissions import Admins
 
 
@@ -21,12 +20,15 @@ class SegmentsView(APIView):
 
     @extend_schema(
         operation_id="segments_list",
-        parameters=[OpenApiParameter("limit", OpenApiTypes.INT)],
-        responses={200: messages.SegmentList, **problems(400, 401, 403)},
+        parameters=[OpenApiParameter("limit", between(1, 2000))],
+        responses={200: messages.SegmentList},
         tags=["payloads"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List segments, newest first; the sizes are as of a few seconds ago."""
+        """List segment files.
+
+        Newest first; sizes may be a few seconds old.
+        """
         limit = whole_number(request, "limit", default=200, at_least=1, at_most=2000)
         rows = payloads.segments(limit=limit or 200)
         return answer(messages.SegmentList(results=[_row(segment) for segment in rows]))

@@ -5,7 +5,7 @@ Atropos takes them in; these rules do not, unless the run is lenient, and then t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from rolldeck.ragged import Rows
 
 # One number for each token of each sequence.
 PER_TOKEN: Final = ("masks", "ref_logprobs", "inference_logprobs")
+REQUIRED: Final = ("tokens", "masks")
 # Real clients send these in other lengths; it is worth a note.
 NOTED: Final = ("advantages", "messages")
 
@@ -38,6 +39,20 @@ class Lengths:
 
     rows: Mapping[str, Sequence[int]]
     counts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, rows: Mapping[str, Sequence[int]], *, scores: int, messages: Any) -> "Lengths":
+        """Return the lengths of a group, without the optional fields that hold nothing.
+
+        Atropos' `BaseEnv` sends ``[]`` for each optional field that an environment does not set.
+        """
+        present = {
+            name: lengths
+            for name, lengths in rows.items()
+            if name in REQUIRED or any(lengths) or lengths == rows["tokens"]
+        }
+        counts = {"scores": scores} | ({"messages": len(messages)} if messages else {})
+        return cls(rows=present, counts=counts)
 
     def entries(self, name: str) -> int | None:
         """Return how many entries a field has, None when it is absent."""

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 NO_ENVIRONMENT: Final = -1
 """Groups that were pushed without an environment are one further environment of weight 1."""
 DEBT_LIMIT_BATCHES: Final = 2
+DEBT_DECIMALS: Final = 6
 _LEVEL_STEPS: Final = 50
 
 
@@ -158,8 +159,15 @@ def debts_after(
         ]
     )
     limit = float(DEBT_LIMIT_BATCHES * batch_size)
-    owed = {env_id: min(limit, max(-limit, debt - level)) for env_id, debt in left.items()}
+    owed = {
+        env_id: _rounded(min(limit, max(-limit, debt - level))) for env_id, debt in left.items()
+    }
     return {queue.env_id: owed.get(queue.env_id, 0.0) for queue in queues if queue.takes_part}
+
+
+def _rounded(debt: float) -> float:
+    """Return a debt without the rounding errors of its sums, and never as -0.0."""
+    return round(debt, DEBT_DECIMALS) + 0.0
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,8 +1,9 @@
 """Answer questions about the queue from counts, never from a scan."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
@@ -44,6 +45,7 @@ from buffer.selectors.trainer_pace import trainer_pace as trainer_pace
 from buffer.selectors.trainer_pace import trainers_waited as trainers_waited
 from buffer.wire.ledgers import KindLedger, LedgerPart
 from rolldeck.pacing import PauseRule
+from runs.core.registration import is_heard
 from runs.models import Environment, Run
 
 _BATCH_IN_SIGHT: Final = """
@@ -218,8 +220,16 @@ def is_drained(run_id: int) -> bool:
     return leased == 0 and queued < (run.batch_size or 1)
 
 
-def shares_of_environments(run: Run) -> list[EnvironmentShare]:
-    """Return what the queue's report needs of each environment of a run."""
+def shares_of_environments(
+    environments: Iterable[Environment], *, asking: int, now: datetime
+) -> list[EnvironmentShare]:
+    """Return what the queue's report needs of each environment of a run.
+
+    Args:
+        environments: Of the run.
+        asking: The environment that makes the call.
+        now: Present time.
+    """
     return [
         EnvironmentShare(
             env_id=row.env_id,
@@ -227,9 +237,11 @@ def shares_of_environments(run: Run) -> list[EnvironmentShare]:
             weight=row.weight,
             group_size=row.group_size,
             min_batch_allocation=row.min_batch_allocation,
-            connected=row.connected and not row.muted,
+            connected=row.connected
+            and not row.muted
+            and (row.env_id == asking or is_heard(row.last_seen_at, now=now)),
         )
-        for row in Environment.objects.filter(run=run)
+        for row in environments
     ]
 
 

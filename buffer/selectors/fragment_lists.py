@@ -19,7 +19,7 @@ SUMMED_BYTES: Final = 256 << 10
 """Of one fragment whose rewards a list adds up; larger ones are opened first."""
 SUMMED_BYTES_IN_ALL: Final = 8 << 20
 _ALL: Final = (1 << 31) - 1
-_ROW: Final = """f.id, f.slot, f.number, f.contiguous, f.environment, f.worker, f.epoch,
+ROW: Final = """f.id, f.slot, f.number, f.contiguous, f.environment, f.worker, f.epoch,
     f.version_min, f.version_max, f.steps, f.state, f.drop_reason, f.batch_id::text, b.ordinal,
     f.uses, f.received_at, f.size_bytes, f.segment IS NOT NULL"""
 _OF_RUN: Final = """SELECT * FROM buffer_fragmentchunk
@@ -31,7 +31,7 @@ _OF_BATCH: Final = """SELECT * FROM buffer_fragmentchunk
         SELECT id FROM buffer_fragmentchunk WHERE batch_id = %(batch)s
         UNION SELECT item_id FROM buffer_batchuse WHERE batch_id = %(batch)s)
     ORDER BY id DESC LIMIT %(rows)s"""
-_ONE: Final = f"""SELECT {_ROW} FROM buffer_fragmentchunk f
+_ONE: Final = f"""SELECT {ROW} FROM buffer_fragmentchunk f
     LEFT JOIN buffer_batch b ON b.id = f.batch_id
     WHERE f.id = %(fragment)s AND f.run_id = %(run)s"""  # noqa: S608 made here
 _BESIDE: Final = """SELECT number, id FROM buffer_fragmentchunk
@@ -110,7 +110,7 @@ def fragment_page(
     }
     source = _OF_RUN if wanted.batch is None else _OF_BATCH
     query = f"""
-        SELECT {_ROW} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
+        SELECT {ROW} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
         {f"WHERE {' AND '.join(tests)}" if tests else ""}
         ORDER BY f.id DESC LIMIT %(limit)s"""  # noqa: S608 made here
     with patience() as cursor:

@@ -92,7 +92,8 @@ from buffer.services.retries import (
     Claim,
     KeylessPush,
     forget_old_pushes,
-    note_delivered_push,
+    note_answered_push,
+    note_sent_push,
     once_without_key,
 )
 from buffer.services.segments import seal, turn_segment
@@ -171,9 +172,10 @@ __all__ = [
     "mark_groups",
     "mixing",
     "name_label",
+    "note_answered_push",
     "note_cut",
     "note_delivered",
-    "note_delivered_push",
+    "note_sent_push",
     "once",
     "once_without_key",
     "preview",

@@ -12,6 +12,7 @@ from buffer import storage
 from buffer.core.fates import OPEN, ItemKind
 from buffer.services import backpressure
 from buffer.wire import Group
+from runs.core.registration import SEEN_EVERY
 from runs.models import Run, RunKind
 from runs.rows import row_of
 
@@ -26,6 +27,9 @@ _COUNTS: Final = f"""
     SELECT COALESCE(SUM(items) FILTER (WHERE kind = 'groups'), 0)::bigint AS items,
         COALESCE(SUM(size_bytes), 0)::bigint AS size_bytes
     FROM buffer_tally WHERE fate IN ({_OPEN}) AND run_id ="""  # noqa: S608 made of constants
+_UNSEEN: Final = (
+    f"last_seen_at < statement_timestamp() - interval '{SEEN_EVERY.total_seconds():.0f} seconds'"
+)
 _NEXT_ID: Final = "nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id'))"
 _OF_GROUPS: Final = f"""
     SELECT t.items, t.size_bytes, ARRAY(SELECT {_NEXT_ID} FROM generate_series(1, %(count)s)),
@@ -34,18 +38,22 @@ _OF_GROUPS: Final = f"""
         ARRAY(SELECT group_size FROM runs_environment
               WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
         ARRAY(SELECT env_id FROM runs_environment
-              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND muted)
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND muted),
+        ARRAY(SELECT env_id FROM runs_environment
+              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND {_UNSEEN})
     FROM ({_COUNTS} %(run)s) t"""  # noqa: S608
 _OF_ONE: Final = f"""
     SELECT {", ".join(f"r.{name}" for name in _RUN_FIELDS)},
-        t.items, t.size_bytes, ARRAY[{_NEXT_ID}], e.ids, e.sizes, e.muted
+        t.items, t.size_bytes, ARRAY[{_NEXT_ID}], e.ids, e.sizes, e.muted, e.unseen
     FROM runs_run r
     CROSS JOIN LATERAL ({_COUNTS} r.id) t
     CROSS JOIN LATERAL (
         SELECT COALESCE(array_agg(env_id), '{{}}') AS ids,
             COALESCE(array_agg(group_size), '{{}}') AS sizes,
-            COALESCE(array_agg(env_id) FILTER (WHERE muted), '{{}}') AS muted
-        FROM (SELECT env_id, group_size, muted FROM runs_environment WHERE run_id = r.id
+            COALESCE(array_agg(env_id) FILTER (WHERE muted), '{{}}') AS muted,
+            COALESCE(array_agg(env_id) FILTER (WHERE {_UNSEEN}), '{{}}') AS unseen
+        FROM (SELECT env_id, group_size, muted, last_seen_at
+              FROM runs_environment WHERE run_id = r.id
               ORDER BY env_id DESC LIMIT {NEWEST_ENVIRONMENTS}) newest
     ) e
     WHERE r.archived_at IS NULL AND r.kind <> '{RunKind.FLEET}'"""  # noqa: S608
@@ -72,6 +80,7 @@ class Entrance:
         ids: For the groups of the push.
         sizes: Of the groups of environments, by `env_id`.
         muted: Environments whose groups are dropped.
+        unseen: Environments whose `last_seen_at` is to be renewed.
     """
 
     run: Run
@@ -80,6 +89,7 @@ class Entrance:
     ids: list[int]
     sizes: dict[int, int]
     muted: frozenset[int] = frozenset()
+    unseen: frozenset[int] = frozenset()
 
     def suffices(self, groups: Sequence[Group]) -> bool:
         """Return whether it knows enough for these groups."""
@@ -141,7 +151,7 @@ def entrance_for(run: Run, groups: Sequence[Group], *, count: int) -> Entrance:
 
 
 def _entrance(run: Run, *row: Any) -> Entrance:
-    items, size_bytes, ids, known, sizes, muted = row
+    items, size_bytes, ids, known, sizes, muted, unseen = row
     return Entrance(
         run=run,
         items=items,
@@ -149,4 +159,5 @@ def _entrance(run: Run, *row: Any) -> Entrance:
         ids=ids,
         sizes=dict(zip(known, sizes, strict=True)),
         muted=frozenset(muted),
+        unseen=frozenset(unseen),
     )

@@ -102,6 +102,9 @@ def accept_groups(
                 early.take_back()
             raise
     _note(run, groups, now=now)
+    unseen = entrance.unseen & {group.env_id for group in groups if group.env_id is not None}
+    if unseen:
+        runs_services.note_environments_seen(run_id=run.pk, env_ids=unseen, now=now)
     live.announce(run.pk, "queue", "ledger")
     return receipts
 

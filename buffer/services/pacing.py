@@ -1,6 +1,7 @@
 """Tell environments how long the queue is, so that they pace themselves."""
 
 from collections import Counter
+from datetime import datetime
 
 from django.db.models.functions import Now
 
@@ -9,11 +10,13 @@ from buffer.core.pacing import is_over, paced
 from buffer.core.status_env import EnvironmentStatus, environment_status
 from buffer.selectors import UnknownEnvironmentId
 from runs import live
-from runs.models import Run
+from runs import services as runs_services
+from runs.core.registration import SEEN_EVERY
+from runs.models import Environment, Run
 
 
-def status_of_environment(run: Run, env_id: int) -> EnvironmentStatus:
-    """Return what an environment is told of itself and the queue.
+def status_of_environment(run: Run, env_id: int, *, now: datetime) -> EnvironmentStatus:
+    """Return the state of an environment and of the queue, and note the environment's call.
 
     Whether the queue is over its tolerance is kept in the run's row, so that every web process
     says the same, before and after a restart; it is written only when it changes.
@@ -21,9 +24,13 @@ def status_of_environment(run: Run, env_id: int) -> EnvironmentStatus:
     Raises:
         UnknownEnvironmentId: If the run has no such environment.
     """
-    shares = selectors.shares_of_environments(run)
-    if env_id not in {share.env_id for share in shares}:
+    environments = list(Environment.objects.filter(run=run))
+    own = next((row for row in environments if row.env_id == env_id), None)
+    if own is None:
         raise UnknownEnvironmentId(f"this run has no environment {env_id}")
+    if now - own.last_seen_at > SEEN_EVERY:
+        runs_services.note_environments_seen(run_id=run.pk, env_ids=[env_id], now=now)
+    shares = selectors.shares_of_environments(environments, asking=env_id, now=now)
     queued = selectors.queued_by_environment_and_size(run.pk)
     status = environment_status(
         env_id=env_id, environments=shares, queued=queued, batch_size=run.batch_size or 0

@@ -13,6 +13,7 @@ from buffer import storage
 from buffer.core.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
 from buffer.core.mixing import EnvironmentQueue, QueuedGroup, forecast
 from runs.core.lifecycle import RunStatus
+from runs.core.registration import SILENT_AFTER
 from runs.models import Run
 
 # Groups of each environment that are weighed beyond those it is forecast to give: room to step
@@ -28,9 +29,13 @@ _STATE: Final = """
         SELECT env_id, array_agg(size) AS sizes, array_agg(items) AS items
         FROM counted GROUP BY env_id
     ), environment AS (
-        SELECT env_id, weight, min_batch_allocation, connected AND NOT muted AS connected
-        FROM runs_environment WHERE run_id = %(run)s
-        AND (connected AND NOT muted OR env_id IN (SELECT env_id FROM counted))
+        SELECT env_id, weight, min_batch_allocation, connected
+        FROM (
+            SELECT env_id, weight, min_batch_allocation, connected AND NOT muted
+                AND last_seen_at >= statement_timestamp() - %(silent_after)s AS connected
+            FROM runs_environment WHERE run_id = %(run)s
+        ) registered
+        WHERE connected OR env_id IN (SELECT env_id FROM counted)
     )
     SELECT statement_timestamp(), COALESCE(e.env_id, s.env_id), COALESCE(e.weight, 1),
         COALESCE(e.min_batch_allocation, 0), COALESCE(e.connected, FALSE),
@@ -125,7 +130,7 @@ def read_queues(run_id: int) -> list[EnvironmentQueue]:
 
 def _state(run_id: int) -> list[_StateRow]:
     with storage.cursor() as cursor:
-        cursor.execute(_STATE, {"run": run_id}, prepare=True)
+        cursor.execute(_STATE, {"run": run_id, "silent_after": SILENT_AFTER}, prepare=True)
         return [_StateRow(*row) for row in cursor.fetchall()]
 
 

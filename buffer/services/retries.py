@@ -2,8 +2,8 @@
 
 The stock Atropos client repeats a push, byte for byte, when its answer was lost. The same bytes
 after an answer that arrived are new data. So every push without a key leaves a row, in its own
-transaction, until its answer is known to have been handed to the connection; the same push of
-the same identity that meets such a row is answered as that one was.
+transaction, until its answer is known to have been read by the client; the same push of the
+same identity that meets such a row is answered as that one was.
 
 The process that sends the answer notes its delivery in memory and deletes the row a moment
 later, without waiting for the disk: should it die in between, the row stays, and the worst is
@@ -28,6 +28,8 @@ from buffer.services.senders import is_alive, this_process
 RETRIED_WITHIN: Final = timedelta(minutes=10)
 # How long a delivered answer may stay unknown to other processes.
 NOTED_WITHIN_SECONDS: Final = 0.25
+# How long a repeated push waits to learn what became of the answer to the first one.
+KNOWN_WITHIN_SECONDS: Final = 1.0
 _FORGOTTEN_AT_ONCE: Final = 1000
 _POLL_SECONDS: Final = 0.02
 CLAIM: Final = """
@@ -148,23 +150,37 @@ def once_without_key(*, claim: Claim[Any], store: Callable[[], object]) -> Told:
 
 def _first_answer(push: KeylessPush) -> Told | None:
     """Return what the same push was answered; None once that is known to have arrived."""
-    until = time.monotonic() + 2 * NOTED_WITHIN_SECONDS
+    until = time.monotonic() + KNOWN_WITHIN_SECONDS
     while True:
         row = UnansweredPush.objects.filter(
             run_id=push.run_id, fingerprint=push.fingerprint
         ).first()
         if row is None or _deliveries.row_of(push.key) == row.pk:
             return None
-        ours = row.sender == this_process()
-        if ours or time.monotonic() >= until or is_alive(row.sender) is False:
+        if time.monotonic() >= until or _is_settled(push, row):
             return Told(content=row.answer, row_id=row.pk, replayed=True)
         # Another process may have delivered the answer and not said so yet.
         time.sleep(_POLL_SECONDS)
 
 
-def note_delivered_push(push: KeylessPush, row_id: int) -> None:
-    """Note that a push was answered; returns at once, and the row goes soon."""
-    _deliveries.note(push.key, row_id)
+def _is_settled(push: KeylessPush, row: UnansweredPush) -> bool:
+    """Return whether no more can be learnt about the answer that a row stands for.
+
+    Whether the client read an answer that this process has just sent is known a moment later.
+    """
+    if row.sender == this_process():
+        return not _deliveries.is_sent(push.key, row.pk)
+    return is_alive(row.sender) is False
+
+
+def note_sent_push(push: KeylessPush, row_id: int) -> None:
+    """Note that the answer to a push was handed to the connection."""
+    _deliveries.note_sent(push.key, row_id)
+
+
+def note_answered_push(push: KeylessPush, row_id: int, was_read: bool) -> None:
+    """Note whether the client read the answer; returns at once, and the row goes soon if so."""
+    _deliveries.note(push.key, row_id, was_read=was_read)
 
 
 def forget_old_pushes(*, now: datetime) -> int:
@@ -179,6 +195,7 @@ class _Deliveries:
 
     def __init__(self) -> None:
         self._rows: dict[Key, int] = {}
+        self._sent: dict[Key, int] = {}
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._thread: threading.Thread | None = None
@@ -188,9 +205,23 @@ class _Deliveries:
         with self._lock:
             return self._rows.get(key)
 
-    def note(self, key: Key, row_id: int) -> None:
-        """Remember a delivered answer."""
+    def is_sent(self, key: Key, row_id: int) -> bool:
+        """Return whether an answer was sent, unless it is known that it was not read."""
         with self._lock:
+            return row_id in {self._sent.get(key), self._rows.get(key)}
+
+    def note_sent(self, key: Key, row_id: int) -> None:
+        """Remember an answer that was sent."""
+        with self._lock:
+            self._sent[key] = row_id
+
+    def note(self, key: Key, row_id: int, *, was_read: bool) -> None:
+        """Remember an answer that was read, and forget one that was not."""
+        with self._lock:
+            if self._sent.get(key) == row_id:
+                del self._sent[key]
+            if not was_read:
+                return
             self._rows[key] = row_id
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, daemon=True)

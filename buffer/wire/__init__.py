@@ -10,7 +10,7 @@ from buffer.wire.bodies import (
 )
 from buffer.wire.groups import Group
 from buffer.wire.groups_json import decode_group, decode_groups
-from buffer.wire.groups_msgpack import InvalidGroups, decode_push
+from buffer.wire.groups_msgpack import InvalidGroups, decode_json_push, decode_push
 
 __all__ = [
     "BodyProblem",
@@ -23,5 +23,6 @@ __all__ = [
     "decode",
     "decode_group",
     "decode_groups",
+    "decode_json_push",
     "decode_push",
 ]

@@ -51,6 +51,17 @@ class _Field:
             self.loose, strict=False
         ).decode
 
+    def decode_booleans(self, raw: Raw) -> Any:
+        """Return numbers some of which came as ``true`` and ``false``, for 1 and 0."""
+        numbers = _without_booleans(msgspec.json.decode(raw))
+        return msgspec.convert(numbers, self.loose, strict=False)
+
+
+def _without_booleans(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_booleans(item) for item in value]
+    return int(value) if isinstance(value, bool) else value
+
 
 # What does not fit an array could be stored, and then served to nobody.
 _Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -78,6 +89,8 @@ VERSION: Final = ("policy_step", "epoch")
 OPTIONAL: Final = tuple(name for name in FIELDS if name not in REQUIRED + VERSION)
 # One row of numbers for each sequence.
 _ROWS: Final = ("tokens", "masks", "advantages", "ref_logprobs", "inference_logprobs")
+# Fields of numbers, in which Atropos takes a boolean for 1 or 0.
+_NUMBERS: Final = frozenset({*_ROWS, "scores", "distill_token_ids", "distill_logprobs"})
 # Fields whose values may hold anything, and so may be nested too deep.
 _OPEN: Final = frozenset(
     {"messages", "generation_params", "overrides", "group_overrides", "images", "epoch"}
@@ -147,12 +160,8 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | Non
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
     messages = open_fields.get("messages")
-    counts = {"scores": len(plain.scores)}
-    if messages is not None:
-        counts["messages"] = len(messages)
-    lengths = Lengths(
-        rows={name: rows.lengths.tolist() for name, rows in plain.rows.items()}, counts=counts
-    )
+    rows = {name: rows.lengths.tolist() for name, rows in plain.rows.items()}
+    lengths = Lengths.of(rows, scores=len(plain.scores), messages=messages)
     broken = group_rules.violations(lengths) + group_rules.token_violations(plain.rows["tokens"])
     refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
     if refused or (broken and not rules.lenient) or message_problems(messages, ()):
@@ -210,18 +219,10 @@ def _token_rows(tokens: list[list[int]]) -> Rows:
 
 
 def _lengths(fields: dict[str, Any]) -> Lengths:
-    return Lengths(
-        rows={
-            name: [len(row) for row in fields[name]]
-            for name in _ROWS
-            if fields.get(name) is not None
-        },
-        counts={
-            name: len(fields[name])
-            for name in ("scores", "messages")
-            if fields.get(name) is not None
-        },
-    )
+    rows = {
+        name: [len(row) for row in fields[name]] for name in _ROWS if fields.get(name) is not None
+    }
+    return Lengths.of(rows, scores=len(fields["scores"]), messages=fields.get("messages"))
 
 
 def _fields(parts: dict[str, Raw], loc: Loc, limits: Limits) -> tuple[dict[str, Any], set[str]]:
@@ -250,7 +251,7 @@ def _field(name: str, raw: Raw, coerced: set[str]) -> Any:
     try:
         value = rule.decode(raw)
     except msgspec.ValidationError:
-        value = rule.decode_loosely(raw)
+        value = _decoded_loosely(name, raw)
         coerced.add(name)
         if name != "env_id" and not _finite(value):
             raise ValueError("holds a number that is not finite") from None
@@ -259,6 +260,16 @@ def _field(name: str, raw: Raw, coerced: set[str]) -> Any:
         coerced.add(name)
         value = [float(score) for score in value]
     return value
+
+
+def _decoded_loosely(name: str, raw: Raw) -> Any:
+    rule = FIELDS[name]
+    try:
+        return rule.decode_loosely(raw)
+    except msgspec.ValidationError:
+        if name not in _NUMBERS or not any(word in bytes(raw) for word in (b"true", b"false")):
+            raise
+    return rule.decode_booleans(raw)
 
 
 def open_value(name: str, raw: bytes | Raw, loc: Loc, limits: Limits) -> Any:

@@ -4,7 +4,7 @@ One group of 8 × 2,048 tokens, masks and float32 logprobs takes 0.1 ms of CPU.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -17,10 +17,15 @@ from buffer.core.limits import DEFAULTS, Limits
 from buffer.core.spans import span_problem
 from buffer.wire.bodies import InvalidBody
 from buffer.wire.groups import Group, Rules, checked_group
-from buffer.wire.groups_json import message_problems, open_value
+from buffer.wire.groups_json import decode_groups, message_problems, open_value
 from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroup, read_msgpack
-from rolldeck.wire import SCHEMA_VERSION, GroupPush, pack_array
+from rolldeck.wire import GROUPS_TYPE, SCHEMA_VERSION, GroupPush, pack_array
 
+# JSON begins with a byte that is a number in MessagePack, which no client would understand.
+WRONG_FORMAT: Final = (
+    f"the body must be a MessagePack map of {GROUPS_TYPE}; "
+    "send groups as JSON to POST /atropos/<run>/scored_data"
+)
 _decode_push = msgspec.msgpack.Decoder(GroupPush).decode
 _decode_parts = msgspec.msgpack.Decoder(dict[str, Raw]).decode
 
@@ -32,6 +37,26 @@ class InvalidGroups(ValueError):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
+
+
+def decode_json_push(
+    body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
+) -> list[Group]:
+    """Return the groups of a JSON list, all or none.
+
+    Raises:
+        InvalidGroups: If the list is empty, or a group is malformed or over a limit, or breaks a
+            rule and the run is not `lenient`.
+    """
+    try:
+        groups = decode_groups(body, limits=limits, lenient=lenient, advantages=advantages)
+    except InvalidBody as error:
+        first = error.problems[0]
+        place = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in first.loc[1:])
+        raise InvalidGroups(f"groups{place}" if place else "body", first.msg) from error
+    if not groups:
+        raise InvalidGroups("body", "must hold at least one group")
+    return groups
 
 
 def decode_push(
@@ -49,8 +74,10 @@ def decode_push(
         push = _decode_push(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         message, _, path = str(error).partition(" - at ")
-        field = path.strip("`").removeprefix("$").lstrip(".") or "body"
-        raise InvalidGroups(field, message) from error
+        field = path.strip("`").removeprefix("$").lstrip(".")
+        if not field:
+            message = f"{WRONG_FORMAT} ({message})"
+        raise InvalidGroups(field or "body", message) from error
     if push.schema != SCHEMA_VERSION:
         raise InvalidGroups("schema", f"version {push.schema} is not {SCHEMA_VERSION}")
     if len(push.groups) > limits.groups_per_push:
@@ -85,8 +112,14 @@ def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:
 
 def _with_advantages(content: bytes, advantages: NDArray[np.float64]) -> bytes:
     """Return an encoded group with ``[S]`` advantages; every other value keeps its bytes."""
-    added = Raw(msgspec.msgpack.encode(pack_array(advantages)))
-    return msgspec.msgpack.encode(_decode_parts(content) | {"advantages": added})
+    parts = _decode_parts(content)
+    parts["advantages"] = Raw(msgspec.msgpack.encode(pack_array(advantages)))
+    if "own_lengths" in parts:
+        # Those of an empty array that the added one replaces.
+        others = _decode_parts(parts["own_lengths"])
+        others.pop("advantages", None)
+        parts["own_lengths"] = Raw(msgspec.msgpack.encode(others))
+    return msgspec.msgpack.encode(parts)
 
 
 def _messages(arrays: GroupArrays, place: tuple[str | int, ...], limits: Limits) -> Any:
@@ -119,12 +152,8 @@ def _check_spans(value: Any, loc: tuple[str | int, ...], sequences: int) -> None
 
 
 def _lengths(arrays: GroupArrays, messages: Any) -> Lengths:
-    counts = {"scores": len(arrays.scores)}
-    if messages is not None:
-        counts["messages"] = len(messages)
-    return Lengths(
-        rows={name: rows.lengths.tolist() for name, rows in arrays.rows.items()}, counts=counts
-    )
+    rows = {name: rows.lengths.tolist() for name, rows in arrays.rows.items()}
+    return Lengths.of(rows, scores=len(arrays.scores), messages=messages)
 
 
 def _too_large(arrays: GroupArrays, tokens: Sequence[int], limits: Limits) -> list[Violation]:

@@ -10,6 +10,7 @@ class KindLedger(Struct, frozen=True, kw_only=True):
     queued: int
     waiting: int
     leased: int
+    """In a batch that is not acknowledged: a trainer holds it, or its lease expired."""
     served: int
     quarantined: int
     dropped: dict[str, int]

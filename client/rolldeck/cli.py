@@ -3,9 +3,10 @@
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,6 +16,8 @@ from rolldeck.downloads import save
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 
+NO_VERSION: Final = -2
+"""`policy_step` of a run without a published version."""
 VERBS: Final = {
     "start": "start it, or start it again after it was stopped or failed",
     "pause": "stop rolling out; what is queued can still be trained on",
@@ -26,16 +29,27 @@ VERBS: Final = {
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 FURTHER: Final = "rolldeck.commands"
 """Entry points of commands that other packages bring: ``main(argv) -> exit code``."""
+BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 Row = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 refused or unreachable, 2 misused."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, such as `head`, has ended. Buffered output is discarded.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
+
+
+def _run(words: list[str]) -> int:
     further = {one.name: one for one in entry_points(group=FURTHER)}
     if words and words[0] in further:
         return int(further[words[0]].load()(words[1:]) or 0)
-    args = _parser(further.values()).parse_args(words)
+    args = build_parser(further.values()).parse_args(words)
     token = args.token or os.environ.get("ROLLDECK_TOKEN")
     url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
     try:
@@ -49,13 +63,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if isinstance(answer, dict) and answer.get("verdict") == "refused" else 0
 
 
-def _parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
+def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
+    """Return the parser of all commands but those that other packages bring."""
     names = ", ".join(sorted(one.name for one in further))
     parser = argparse.ArgumentParser(
         prog="rolldeck",
         description="Steer a Rolldeck platform.",
         epilog=f"Commands without a platform: {names}." if names else None,
     )
+    parser.add_argument("--version", action="version", version=f"rolldeck {version('rolldeck')}")
     _add_options(parser, url=None, token=None, json=False, retry_for=5.0)
     # Options may stand before or after the command; the latter must not reset the former.
     late = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
@@ -198,7 +214,12 @@ def _runs_table(runs: list[Row]) -> str:
     if not runs:
         return "no runs"
     columns = ["name", "kind", "status", "served_steps", "policy_step", "created_at"]
-    return _table(columns, [[str(run.get(name, "")) for name in columns] for run in runs])
+    shown = [run | {"policy_step": _version(run.get("policy_step", ""))} for run in runs]
+    return _table(columns, [[str(run.get(name, "")) for name in columns] for run in shown])
+
+
+def _version(step: object) -> str:
+    return "none yet" if step == NO_VERSION else str(step)
 
 
 def _events_table(events: list[Row]) -> str:

@@ -2,21 +2,22 @@
 
 import hashlib
 import logging
+import random
 import time
 from pathlib import Path
 from typing import Final
 
 import httpx
 
-from rolldeck.errors import Unreachable
-from rolldeck.http import Connection
+from rolldeck.errors import RolldeckError, Unreachable
+from rolldeck.http import RETRIED_STATUSES, Backoff, Connection
 from rolldeck.wire import InvalidMessage
 
 logger = logging.getLogger("rolldeck")
 
-MOST_SILENT_ATTEMPTS: Final = 4
-"""Attempts in a row that may bring no byte; one that brings some is always followed by another."""
-PAUSE_SECONDS: Final = 0.2
+MIN_SILENT_ATTEMPTS: Final = 4
+"""Attempts in a row without a byte before a download is given up, whatever the time."""
+PAUSES: Final = Backoff(first_seconds=0.2, most_seconds=2.0)
 
 
 def download(connection: Connection, path: str, *, size_bytes: int, sha256: str) -> memoryview:
@@ -25,6 +26,7 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
     A connection that breaks is opened again for the bytes that are missing (``Range``), on the
     condition that the file is still the same (``If-Range``); a server with another file sends
     that one whole, which the checksum then refuses. So the bytes of two files are never mixed.
+    A server that is unavailable is asked again for as long as the connection retries its calls.
 
     Args:
         connection: To the server.
@@ -37,18 +39,21 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
         RolldeckError: A subclass for what the server refused, or when it stays silent.
     """
     kept = bytearray(size_bytes)
-    have, silent = 0, 0
+    have, silent, heard_at = 0, 0, time.monotonic()
     while have < size_bytes:
         before = have
         try:
             have = _further(connection, path, kept, have, tag=f'"{sha256}"')
         except _BrokenOff as broken:
             have = broken.have
-            silent = silent + 1 if have <= before else 0
-            if silent >= MOST_SILENT_ATTEMPTS:
+            if have > before:
+                silent, heard_at = 0, time.monotonic()
+            silent += 1
+            is_over = time.monotonic() - heard_at >= connection.retry_for_seconds
+            if silent > MIN_SILENT_ATTEMPTS and is_over:
                 raise broken.cause from broken
             logger.warning("%s broke off at %d of %d bytes", path, have, size_bytes)
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(PAUSES.wait_seconds(silent, random.random()))  # noqa: S311
     if hashlib.sha256(kept).hexdigest() != sha256:
         raise InvalidMessage(f"{path} is not what its manifest says: another checksum")
     return memoryview(kept).toreadonly()
@@ -76,7 +81,7 @@ def save(connection: Connection, path: str, target: Path) -> int:
 class _BrokenOff(Exception):
     """The connection ended early; `have` bytes of the file are there."""
 
-    def __init__(self, have: int, cause: Unreachable) -> None:
+    def __init__(self, have: int, cause: RolldeckError) -> None:
         super().__init__(str(cause))
         self.have = have
         self.cause = cause
@@ -95,8 +100,10 @@ def _further(connection: Connection, path: str, kept: bytearray, have: int, *, t
                     raise InvalidMessage(f"{path} is longer than the {len(kept)} bytes announced")
                 kept[have : have + len(chunk)] = chunk
                 have += len(chunk)
-    except Unreachable as failure:
-        raise _BrokenOff(have, failure) from failure
+    except RolldeckError as failure:
+        if isinstance(failure, Unreachable) or failure.status in RETRIED_STATUSES:
+            raise _BrokenOff(have, failure) from failure
+        raise
     if have < len(kept):
         raise InvalidMessage(f"{path} has {have} bytes, not the {len(kept)} announced")
     return have

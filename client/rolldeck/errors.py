@@ -99,6 +99,7 @@ class TooBusy(RolldeckError):
     """The platform asked to wait for longer than the caller allowed."""
 
 
+HOW_TO_SIGN_IN: Final = "give a valid token: set ROLLDECK_TOKEN, or use --token or token="
 BY_CODE: Final[dict[str, type[RolldeckError]]] = {
     "lease_lost": LeaseLost,
     "move_not_allowed": MoveNotAllowed,
@@ -134,6 +135,8 @@ def error_of(status: int, body: object) -> RolldeckError:
     detail = problem.get("detail")
     errors = tuple(_field_errors(problem))
     text = detail if isinstance(detail, str) else str(problem.get("title") or f"HTTP {status}")
+    if status == 401:
+        text = f"{text.rstrip('.')}: {HOW_TO_SIGN_IN}"
     kind = BY_CODE.get(code) or BY_STATUS.get(status, RolldeckError)
     return kind(status=status, code=code, detail=text, errors=errors)
 

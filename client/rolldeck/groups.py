@@ -6,7 +6,7 @@ width. Lists keep their order, unknown fields are kept, and an absent field is n
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -101,6 +101,19 @@ class GroupArrays:
     def sequences(self) -> int:
         """S."""
         return len(self.rows["tokens"].lengths)
+
+    def without_empty_rows(self) -> "GroupArrays":
+        """Return the group without optional rows that hold no number for any token.
+
+        Atropos' `BaseEnv` sends ``[]`` for each optional field that an environment does not set.
+        """
+        tokens = self.rows["tokens"].lengths
+        rows = {
+            name: rows
+            for name, rows in self.rows.items()
+            if name in ROWS[:2] or len(rows.values) or np.array_equal(rows.lengths, tokens)
+        }
+        return replace(self, rows=rows)
 
 
 def read(content: Bytes, codec: str) -> GroupArrays:

@@ -15,16 +15,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
 from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswer, RolldeckError, Unreachable, error_of
+from rolldeck.errors import InvalidAnswer, InvalidRequest, RolldeckError, Unreachable, error_of
 
 logger = logging.getLogger("rolldeck")
 
-RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
+# 500 too: a server that dies in the middle of a call may still answer so, and only calls that
+# are harmless to repeat come here.
+RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 # The first attempt of the same key is still being worked on: its answer will come.
 RETRIED_CODES: Final = frozenset({"in_flight"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
@@ -89,12 +92,16 @@ class Connection(Closing):
             timeout_seconds: For connecting and for each silent stretch of one attempt.
             retry_for_seconds: From the first attempt of a call until no further one is made.
             backoff: Waits between attempts.
+
+        Raises:
+            InvalidRequest: If `url` has no scheme or no host.
         """
+        _check(url)
         headers = {"User-Agent": "rolldeck-client/0.1"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
         self.url = url
-        self._retry_for_seconds = retry_for_seconds
+        self.retry_for_seconds = retry_for_seconds
         self._timeout_seconds = timeout_seconds
         self._backoff = backoff or Backoff()
         self._http = httpx.Client(base_url=url, headers=headers)
@@ -111,7 +118,7 @@ class Connection(Closing):
             RolldeckError: A subclass for what the server refused, see :mod:`rolldeck.errors`.
         """
         headers = self._headers(call)
-        deadline = time.monotonic() + self._retry_for_seconds + call.wait_seconds
+        deadline = time.monotonic() + self.retry_for_seconds + call.wait_seconds
         attempt = 0
         while True:
             attempt += 1
@@ -220,6 +227,21 @@ class Connection(Closing):
         if not (retried and call.is_repeatable):
             return refusal, -1.0
         return refusal, retry_after_seconds(answer.headers.get("Retry-After"), datetime.now(UTC))
+
+
+def _check(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        example = f"http://{url.rpartition('://')[2]}" if url else "http://127.0.0.1:8000"
+        raise InvalidRequest(
+            status=0,
+            code="invalid_url",
+            detail=f"{url!r} is not the URL of a server; write it like {example}",
+        )
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:

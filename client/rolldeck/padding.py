@@ -35,6 +35,7 @@ def padded(
         InvalidMessage: If a sequence is longer than `length`, or rows of one sequence differ in
             length, which only a lenient run lets through.
     """
+    groups = [group.without_empty_rows() for group in groups]
     lengths = np.concatenate([group.rows["tokens"].lengths for group in groups])
     width = _width(lengths, length=length, multiple_of=multiple_of)
     sequences = np.array([group.sequences for group in groups])

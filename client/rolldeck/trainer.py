@@ -119,10 +119,14 @@ class Trainer(Closing):
         if self._owns_connection:
             self._connection.close()
 
-    def register(self, *, resume: bool = False) -> TrainerRegistration:
+    def register(
+        self, *, resume: bool = False, batch_size: int | None = None
+    ) -> TrainerRegistration:
         """Join the run and return what it is.
 
         Args:
+            batch_size: Sequences of a batch, for an outside run that has no batch size yet; the
+                answer holds the one in force.
             resume: Go on in the run's present epoch with the weights published last, and get
                 the unconfirmed batch again. Otherwise weights start anew from step 0: a run
                 that had some opens a new epoch and drops what was sampled before.
@@ -130,7 +134,8 @@ class Trainer(Closing):
         call = Call(
             method="POST",
             path=f"{self._root}/trainers",
-            json={"name": self.name, "resume": resume},
+            json={"name": self.name, "resume": resume}
+            | ({} if batch_size is None else {"batch_size": batch_size}),
         )
         self.registration = _converted(self._connection.json(call), TrainerRegistration)
         return self.registration

@@ -69,7 +69,7 @@ def _runs(names: list[str]) -> tuple[list[Run], list[str]]:
     found, missing = [], []
     for name in names:
         try:
-            found.append(runs_selectors.run_named(name))
+            found.append(runs_selectors.readable_run(name))
         except runs_selectors.RunNotFound:
             missing.append(name)
     return found, missing

@@ -16,7 +16,7 @@ from frontend.bundles.parts import GROUPS, GROUPS_AT_MOST, bundle
 from rollouts.selectors.comparisons import comparison as kept_comparison
 from runs import selectors as runs_selectors
 from runs.api.bodies import whole_number
-from runs.api.openapi import problems
+from runs.api.openapi import between
 from runs.api.permissions import Readers
 
 HTML: Final = "text/html; charset=utf-8"
@@ -33,20 +33,22 @@ class BundleView(APIView):
             *FILTERS,
             OpenApiParameter(
                 "groups",
-                int,
+                between(0, GROUPS_AT_MOST),
                 description=f"Groups that go along; 0 to {GROUPS_AT_MOST}, {GROUPS} if absent.",
             ),
         ],
         responses={
             (200, "text/html"): OpenApiTypes.BINARY,
-            **problems(400, 401, 403, 404),
         },
         tags=["runs"],
     )
     def get(self, request: Request, run: str) -> StreamingHttpResponse:
-        """Download a page that shows the run without a server: facts, ledger, metrics, groups."""
+        """Download a run report as HTML.
+
+        A single page that needs no server: facts, ledger, metrics and groups.
+        """
         groups = whole_number(request, "groups", default=GROUPS, at_least=0, at_most=GROUPS_AT_MOST)
-        wanted, found = filter_of(request), runs_selectors.run_named(run)
+        wanted, found = filter_of(request), runs_selectors.readable_run(run)
         return streamed(
             request,
             bundle(found, wanted, groups=groups or 0, now=timezone.now()),
@@ -62,11 +64,14 @@ class ComparisonFileView(APIView):
 
     @extend_schema(
         operation_id="comparisons_file",
-        responses={(200, "text/html"): OpenApiTypes.BINARY, **problems(401, 403, 404)},
+        responses={(200, "text/html"): OpenApiTypes.BINARY},
         tags=["runs"],
     )
     def get(self, request: Request, comparison: int) -> StreamingHttpResponse:
-        """Download a page that shows a comparison without a server, as its runs are now."""
+        """Download a comparison as HTML.
+
+        A single page that needs no server, with the present state of its runs.
+        """
         row = kept_comparison(comparison)
         return streamed(
             request,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ageSeconds, bytes, count, duration, elapsed, finePercent, number, percent, policyStep, utc, visible } from "./format";
+import { ageSeconds, bytes, count, duration, elapsed, finePercent, number, percent, policyStep, shortId, utc, visible } from "./format";
 
 describe("numbers", () => {
   it("keeps three meaningful digits and groups thousands", () => {
@@ -53,7 +53,7 @@ describe("ages", () => {
 });
 
 it("names the two policy steps before training", () => {
-  expect(policyStep(-2)).toBe("none");
+  expect(policyStep(-2)).toBe("none yet");
   expect(policyStep(-1)).toBe("bootstrap");
   expect(policyStep(0)).toBe("0");
 });
@@ -69,4 +69,11 @@ describe("time since a beginning", () => {
   it("is told to the second, with a sign before it", () => {
     expect([0, 7, 750, 7500, 273_600, -65, 0.25].map(elapsed)).toEqual(["0:00", "0:07", "12:30", "2:05:00", "3 d 04:00:00", "−1:05", "0.25 s"]);
   });
+});
+
+it("shortens the ids of workers and env slots", () => {
+  expect(shortId("w1@1-a12c82c7-71b0d9")).toBe("w1");
+  expect(shortId("w1-3@1-a12c82c7-71b0d9")).toBe("w1-3");
+  expect(shortId("w3")).toBe("w3");
+  expect(shortId("@odd")).toBe("@odd");
 });

@@ -115,9 +115,14 @@ export function utc(iso: string | null | undefined): string {
   return `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
+/** The short name in an id of a worker or env slot: `w1` of `w1@1-a12c82c7-71b0d9`. */
+export function shortId(id: string): string {
+  return id.split("@", 1)[0] || id;
+}
+
 /** A policy step; the two before the first training step have names. */
 export function policyStep(step: number | null | undefined): string {
-  if (step === null || step === undefined || step === -2) return "none";
+  if (step === null || step === undefined || step === -2) return "none yet";
   return step === -1 ? "bootstrap" : number(step);
 }
 

@@ -197,7 +197,11 @@ const runTabs = [
     getParentRoute: () => run,
     path: "fragments/$fragment",
     component: lazyRouteComponent(tabCode.fragments, "FragmentPage"),
-    validateSearch: (search): { step?: number } => ({ step: whole(search.step) }),
+    validateSearch: (search): { step?: number; episode?: string } => ({
+      step: whole(search.step),
+      // A router reads "17" as a number.
+      episode: search.episode === undefined ? undefined : String(search.episode).slice(0, 64),
+    }),
   }),
   createRoute({
     getParentRoute: () => run,

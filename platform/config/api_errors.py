@@ -1,18 +1,18 @@
 """Answer errors as problem details, with a code from one table."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
-from django.views import defaults
+from django.http import Http404, HttpResponse
 from rest_framework import exceptions
 from rest_framework.views import set_rollback
 
 from buffer import services as buffer_services
-from buffer.api.batches import WrongKind
+from buffer.api.batches import NoBatchSize, WrongKind
 from buffer.core.archive_window import InvalidWindow
 from buffer.core.fragment_views import FragmentUnreadable, NoSuchStep
 from buffer.core.group_filter import InvalidFilter
@@ -29,7 +29,7 @@ from buffer.selectors.marks import SetNotFound
 from buffer.storage import PayloadExpired, PayloadMissing, PayloadStorageDown
 from buffer.storage.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.wire import InvalidGroups
-from frontend.pages import index
+from config.decompression import BodyBroken, BodyTooLarge, UnknownEncoding
 from rollouts import services as rollout_services
 from rollouts.core.curriculum import InvalidCurriculum
 from rollouts.core.reports import InvalidReport, StaleIncarnation
@@ -37,12 +37,13 @@ from rollouts.selectors import NoCurriculum, NoFilm, NoSuchEvaluation, NoSuchMet
 from rollouts.selectors.annotations import AnnotationNotFound
 from rollouts.selectors.comparisons import ComparisonNotFound
 from rollouts.selectors.environments import EnvironmentUnknown
+from rollouts.selectors.episode_fragments import ReportNotFound
 from rollouts.selectors.layouts import LayoutNotFound
 from rollouts.services import annotations, comparisons, layouts, verdicts
 from rollouts.trials import TooManyTrials
-from runs import selectors
+from runs import outages, selectors
 from runs.api.bodies import InvalidBody
-from runs.api.sessions import LoginFailed, TooManyLogins
+from runs.api.sessions import LoginFailed
 from runs.core import networks, run_filter
 from runs.core.alert_rules import InvalidRule
 from runs.core.lifecycle import MoveNotAllowed
@@ -62,6 +63,7 @@ from runs.services import (
     alerts,
     environment_settings,
     lifecycle,
+    login_attempts,
     notes,
     presets,
     registry,
@@ -73,6 +75,8 @@ from runs.services import (
 )
 from runs.services import weights as run_weights
 from runs.wire import FieldProblem, Problem
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,10 @@ class ApiError:
     retry_after_seconds: int | None = None
 
 
+NOT_FOUND: Final = ApiError(404, "not_found", "Not found")
+OUTAGE: Final = ApiError(
+    503, "unavailable", "Service unavailable", retry_after_seconds=outages.RETRY_AFTER_SECONDS
+)
 # The most specific class of an error counts. Each public error of the apps has a row here.
 ERRORS: Final[dict[type[Exception], ApiError]] = {
     # The framework's own.
@@ -97,13 +105,17 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     exceptions.PermissionDenied: ApiError(403, "forbidden", "Not allowed"),
     PermissionDenied: ApiError(403, "forbidden", "Not allowed"),
     exceptions.NotFound: ApiError(404, "not_found", "Not found"),
-    Http404: ApiError(404, "not_found", "Not found"),
+    Http404: NOT_FOUND,
     exceptions.MethodNotAllowed: ApiError(405, "method_not_allowed", "Method not allowed"),
     exceptions.NotAcceptable: ApiError(406, "not_acceptable", "No such representation"),
     exceptions.UnsupportedMediaType: ApiError(415, "unsupported_media_type", "Unknown media type"),
     exceptions.Throttled: ApiError(429, "too_many_requests", "Too many requests"),
     exceptions.ValidationError: ApiError(400, "invalid", "Invalid request"),
     exceptions.ParseError: ApiError(400, "invalid", "Invalid request"),
+    # Compressed bodies.
+    BodyBroken: ApiError(400, "invalid", "Body cannot be decompressed"),
+    BodyTooLarge: ApiError(413, "too_large", "Body too large"),
+    UnknownEncoding: ApiError(415, "unknown_encoding", "Unknown encoding"),
     # Runs.
     InvalidBody: ApiError(400, "invalid", "Invalid request"),
     RankOutsideWorld: ApiError(400, "invalid", "Invalid request"),
@@ -126,10 +138,11 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     networks.InvalidNetwork: ApiError(400, "invalid", "Invalid request"),
     tokens.TokenTooShort: ApiError(400, "invalid", "Invalid request"),
     LoginFailed: ApiError(403, "login_failed", "Sign-in failed"),
-    TooManyLogins: ApiError(
-        429, "too_many_requests", "Too many failed sign-ins", retry_after_seconds=60
+    login_attempts.TooManyLogins: ApiError(
+        429, "too_many_requests", "Too many attempts to sign in"
     ),
     selectors.RunNotFound: ApiError(404, "not_found", "Not found"),
+    selectors.RunArchived: ApiError(409, "run_archived", "The run is archived"),
     InvalidRule: ApiError(400, "invalid", "Invalid request"),
     InvalidSilence: ApiError(400, "invalid", "Invalid request"),
     RuleNotFound: ApiError(404, "not_found", "Not found"),
@@ -150,6 +163,9 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     tokens.TokenNotFound: ApiError(404, "not_found", "Not found"),
     lifecycle.RunExists: ApiError(409, "run_exists", "Name taken"),
     MoveNotAllowed: ApiError(409, "move_not_allowed", "Not possible in this state"),
+    run_settings.BatchSizeConfigured: ApiError(
+        409, "batch_size_configured", "The batch size is part of the configuration"
+    ),
     run_settings.NoFleet: ApiError(409, "no_fleet", "The run has no fleet"),
     registry.RunIsOver: ApiError(409, "run_over", "The run is over"),
     run_weights.StaleEpoch: ApiError(409, "stale_epoch", "Another trainer session is open"),
@@ -194,6 +210,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     buffer_services.NotQuarantined: ApiError(409, "not_quarantined", "Not in quarantine"),
     buffer_services.TrainerNotRegistered: ApiError(409, "trainer_not_registered", "Register first"),
     buffer_services.RunNotAccepting: ApiError(409, "run_not_accepting", "The run takes no data"),
+    NoBatchSize: ApiError(409, "no_batch_size", "The run has no batch size"),
     WrongKind: ApiError(409, "wrong_kind", "Not what this run hands out"),
     buffer_services.KeyInFlight: ApiError(
         409, "in_flight", "The first push is not answered yet", retry_after_seconds=1
@@ -212,6 +229,7 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
     rollout_services.InvalidRecording: ApiError(400, "invalid", "Invalid request"),
     rollout_services.RecordingNotFound: ApiError(404, "not_found", "Not found"),
     NoFilm: ApiError(404, "not_found", "Not found"),
+    ReportNotFound: ApiError(404, "not_found", "Not found"),
     AnnotationNotFound: ApiError(404, "not_found", "Not found"),
     LayoutNotFound: ApiError(404, "not_found", "Not found"),
     ComparisonNotFound: ApiError(404, "not_found", "Not found"),
@@ -257,10 +275,10 @@ ERRORS: Final[dict[type[Exception], ApiError]] = {
 
 
 def handle(exc: Exception, _context: dict[str, Any]) -> HttpResponse | None:
-    """Return the answer to `exc`, or None for an error nobody expects."""
+    """Return the answer to `exc`, or None for an error that no row of the table names."""
     found = _row(exc)
     if found is None:
-        return None
+        return _unavailable(exc) if outages.is_outage(exc) else None
     set_rollback()
     return respond(found, detail=_detail(exc), errors=list(_fields(exc, found)), exc=exc)
 
@@ -295,27 +313,10 @@ def respond(
     return response
 
 
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a path that nobody serves: as a problem below /api/, as a page elsewhere."""
-    if request.path.startswith("/api/"):
-        return respond(ERRORS[Http404], detail=f"there is nothing at {request.path}")
-    if _is_read(request) and not request.path.startswith(("/admin/", "/static/", "/atropos/")):
-        # The dashboard says that there is no such page, and leads on from there.
-        page = index(request)
-        page.status_code = max(page.status_code, 404)
-        return page
-    return defaults.page_not_found(request, exception)
-
-
-def _is_read(request: HttpRequest) -> bool:
-    return request.method == "GET" and "text/html" in request.headers.get("Accept", "")
-
-
-def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer an error that nobody expected; the log has it."""
-    if request.path.startswith("/api/"):
-        return respond(ApiError(500, "internal", "Internal error"), detail="see the server's log")
-    return defaults.server_error(request)
+def _unavailable(exc: Exception) -> HttpResponse:
+    logger.warning("service_unavailable: %s", " ".join(str(exc).split()))
+    set_rollback()
+    return respond(OUTAGE, detail=outages.DETAIL)
 
 
 def _row(exc: Exception) -> ApiError | None:

@@ -2,30 +2,31 @@
 
 import os
 
-from channels.auth import AuthMiddlewareStack
+import django
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
-from django.core.asgi import get_asgi_application
+from channels.sessions import CookieMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
-http = get_asgi_application()
+django.setup(set_prefix=False)
 
 from buffer.api.delivery import Deliveries  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
 from config.compression import CompressedAnswers  # noqa: E402
 from config.machines import Machines  # noqa: E402
+from config.packed_requests import PackedHandler  # noqa: E402
+from config.socket_origins import SocketOrigins  # noqa: E402
 from config.static_files import StaticFiles  # noqa: E402
 from config.tracing import traced  # noqa: E402
 from config.websocket_urls import websocket_urlpatterns  # noqa: E402
 
 refuse_dangers()
-machines = Machines(http)
+machines = Machines(PackedHandler())
 application = ProtocolTypeRouter(
     {
         "http": StaticFiles(traced(Deliveries(CompressedAnswers(BodyLimits(machines))))),
-        "websocket": AllowedHostsOriginValidator(
-            AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
-        ),
+        # Consumers look up the session's user: here the database would be asked once more, and an
+        # outage would end the handshake without a close code.
+        "websocket": SocketOrigins(CookieMiddleware(URLRouter(websocket_urlpatterns))),
     }
 )

@@ -1,27 +1,40 @@
 """Refuse to serve the network without the protections that a network needs."""
 
-import ipaddress
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
+from runs.core.networks import is_loopback
 
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches what is bound to `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+_OPEN_BEHIND_PROXY: Final = (
+    "ROLLDECK_HTTPS=1 or a ROLLDECK_PUBLIC_URL that is not loopback means a proxy that others can "
+    "reach, and ROLLDECK_AUTH is 'open'; set ROLLDECK_AUTH=required"
+)
 
 
-def dangers(*, host: str, auth: str, debug: bool, has_own_secret: bool) -> list[str]:
-    """Return why this deck must not be served on `host`, and what to do about each reason."""
+def has_proxy() -> bool:
+    """Return whether the settings say that others reach the deck through a proxy."""
+    public_host = urlsplit(settings.ROLLDECK_PUBLIC_URL).hostname or ""
+    return bool(settings.SESSION_COOKIE_SECURE) or not is_loopback(public_host)
+
+
+def dangers(
+    *, host: str, auth: str, debug: bool, has_own_secret: bool, has_proxy: bool = False
+) -> list[str]:
+    """Return why this deck must not be served on `host`, and what to do about each reason.
+
+    Args:
+        host: Address to bind.
+        auth: `open` or `required`.
+        debug: Whether error pages show Django's details.
+        has_own_secret: Whether the secret key is not the default.
+        has_proxy: Whether the settings say that others reach the deck through a proxy.
+    """
     if is_loopback(host):
-        return []
+        return [_OPEN_BEHIND_PROXY] if has_proxy and auth != "required" else []
     found = []
     if auth != "required":
         found.append(
@@ -48,6 +61,7 @@ def dangers_of_settings() -> list[str]:
         auth=settings.ROLLDECK_AUTH,
         debug=settings.DEBUG,
         has_own_secret=settings.SECRET_KEY != settings.INSECURE_SECRET_KEY,
+        has_proxy=has_proxy(),
     )
 
 

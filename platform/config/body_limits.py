@@ -1,21 +1,22 @@
-"""Count request bodies while they are read, and refuse what is too much, broken or too slow.
+"""Count request bodies while they are read, and refuse those that are too large or too slow.
 
-Django below sees a plain body with its length, whatever was sent. A body that says its length
-streams through; one that does not (chunked), or that is compressed, is held in memory first, up
-to the limits, because REST framework takes a body without a length for an empty one.
+A body with a `Content-Length` streams through. A chunked body is held in memory first, up to the
+limit, because REST framework takes a body without a length for an empty one. Compressed bodies
+stay compressed here; :mod:`config.packed_requests` decompresses them after the credentials were
+checked.
 """
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 from django.conf import settings
 
-from config.decompression import BodyBroken, BodyTooLarge, UnknownEncoding, decompress
+from config.decompression import BodyTooLarge, UnknownEncoding
+from config.packed_requests import check_packed, encoding_of
 
 Message = Mapping[str, Any]
 Scope = dict[str, Any]
@@ -26,13 +27,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 # How long a refused client may go on sending before it is cut off: many clients read an answer
 # only when they have sent everything.
 DRAIN_SECONDS: Final = 5.0
-# Unpacking more than this happens in a thread, so that other requests go on.
-INLINE_BYTES: Final = 64 * 1024
 WEIGHTS_PATH: Final = re.compile(r"/api/runs/[^/]+/weights/?")
 
 
 class BodyTooSlow(Exception):
-    """The client stopped in the middle of its body."""
+    """The client stopped in the middle of its body, or sends it too slowly."""
 
 
 class LengthMissing(Exception):
@@ -49,7 +48,6 @@ class _Disconnected(Exception):
 
 # status, code, title, field
 ANSWERS: Final[dict[type[Exception], tuple[HTTPStatus, str, str, str]]] = {
-    BodyBroken: (HTTPStatus.BAD_REQUEST, "invalid", "Body cannot be unpacked", "body"),
     LengthInvalid: (
         HTTPStatus.BAD_REQUEST,
         "invalid",
@@ -77,8 +75,17 @@ REFUSALS: Final = tuple(ANSWERS)
 class BodyLimits:
     """ASGI middleware around Django's HTTP application."""
 
-    def __init__(self, app: App, *, idle_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        idle_seconds: float | None = None,
+        min_bytes_per_second: float | None = None,
+    ) -> None:
         self._app = app
+        if min_bytes_per_second is None:
+            min_bytes_per_second = settings.ROLLDECK_MIN_BODY_BYTES_PER_SECOND
+        self._min_bytes_per_second = min_bytes_per_second
         # A client that sends nothing for this long in the middle of a body has gone.
         self._idle_seconds = idle_seconds or float(settings.ROLLDECK_MAX_IDLE_SECONDS)
 
@@ -88,7 +95,11 @@ class BodyLimits:
             await self._app(scope, receive, send)
             return
         started = _Started(send)
-        body = _CountedBody(receive, idle_seconds=self._idle_seconds)
+        body = _CountedBody(
+            receive,
+            idle_seconds=self._idle_seconds,
+            min_bytes_per_second=self._min_bytes_per_second,
+        )
         try:
             await self._pass_on(scope, body, started)
         except _Disconnected:
@@ -100,24 +111,24 @@ class BodyLimits:
 
     async def _pass_on(self, scope: Scope, body: "_CountedBody", send: "_Started") -> None:
         length = _content_length(scope)
-        encoding = _header(scope, b"content-encoding").strip().lower()
+        encoding = encoding_of(_header(scope, b"content-encoding"))
         is_weights = WEIGHTS_PATH.fullmatch(scope["path"]) is not None
-        plain = encoding in {"", "identity"}
+        plain = encoding == ""
         body.limit_name = "weights_bytes" if is_weights and plain else "body_bytes"
         body.limit_bytes = getattr(settings, f"ROLLDECK_MAX_{body.limit_name.upper()}")
         if length is not None and length > body.limit_bytes:
             raise body.too_large()
-        if plain and length is not None:
+        if not plain:
+            check_packed(scope["path"], encoding)
+        if length is not None:
             await self._app(scope, body.receive_or_hang_up, send)
             if body.refusal is not None:
                 raise body.refusal
             return
-        if is_weights and length is None:
+        if is_weights:
             raise LengthMissing("weights are sent with their Content-Length")
-        whole: bytes | bytearray = await body.read_all()
-        if not plain:
-            whole = await _unpacked(bytes(whole), encoding)
-        await self._app(_plain_scope(scope, len(whole)), body.replaying(whole), send)
+        whole = await body.read_all()
+        await self._app(_with_length(scope, len(whole)), body.replaying(whole), send)
 
 
 class _Started:
@@ -135,9 +146,15 @@ class _Started:
 class _CountedBody:
     """The body of one request, counted as it comes in."""
 
-    def __init__(self, receive: Receive, *, idle_seconds: float) -> None:
+    def __init__(
+        self, receive: Receive, *, idle_seconds: float, min_bytes_per_second: float
+    ) -> None:
         self._receive = receive
         self._idle_seconds = idle_seconds
+        self._min_bytes_per_second = min_bytes_per_second
+        # How long the client may still keep us waiting. Waiting takes from it, and each byte adds
+        # the time that it takes at the minimum rate; there is never more than at the beginning.
+        self._credit_seconds = idle_seconds
         self._seen_bytes = 0
         self.limit_bytes = 0
         self.limit_name = ""
@@ -163,23 +180,43 @@ class _CountedBody:
 
         Raises:
             BodyTooLarge: As soon as more than `limit_bytes` have come.
-            BodyTooSlow: If nothing comes for a while.
+            BodyTooSlow: If nothing comes for a while, or too little.
         """
         if self.complete:  # from here on Django only waits for the client to go
             return await self._receive()
-        try:
-            async with asyncio.timeout(self._idle_seconds):
-                message = await self._receive()
-        except TimeoutError:
-            raise BodyTooSlow(f"no byte came for {self._idle_seconds:g} seconds") from None
+        message, waited_seconds = await self._in_time()
         if message["type"] == "http.request":
-            self._seen_bytes += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            self._seen_bytes += size
+            self._earn(size, waited_seconds)
             self.complete = not message.get("more_body", False)
             if self._seen_bytes > self.limit_bytes:
                 raise self.too_large()
         else:
             self.complete = True
         return message
+
+    async def _in_time(self) -> tuple[Message, float]:
+        """Return the next message and how long it took to come."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            async with asyncio.timeout(self._credit_seconds):
+                message = await self._receive()
+        except TimeoutError:
+            if self._credit_seconds < self._idle_seconds:
+                raise BodyTooSlow(
+                    f"the body arrives at less than {self._min_bytes_per_second:g} bytes a second"
+                    " (ROLLDECK_MIN_BODY_BYTES_PER_SECOND)"
+                ) from None
+            raise BodyTooSlow(f"no byte came for {self._idle_seconds:g} seconds") from None
+        return message, clock() - began
+
+    def _earn(self, size: int, waited_seconds: float) -> None:
+        rate = self._min_bytes_per_second
+        if rate > 0:
+            left = max(self._credit_seconds - waited_seconds, 0.0)
+            self._credit_seconds = min(left + size / rate, self._idle_seconds)
 
     async def read_all(self) -> bytearray:
         """Return the whole body."""
@@ -211,17 +248,6 @@ class _CountedBody:
             return await self._receive()
 
         return receive
-
-
-async def _unpacked(body: bytes, encoding: str) -> bytearray:
-    unpack = partial(
-        decompress,
-        body,
-        encoding=encoding,
-        limit_bytes=settings.ROLLDECK_MAX_DECOMPRESSED_BYTES,
-        max_ratio=settings.ROLLDECK_MAX_DECOMPRESSION_RATIO,
-    )
-    return unpack() if len(body) <= INLINE_BYTES else await asyncio.to_thread(unpack)
 
 
 async def _refuse(
@@ -272,7 +298,6 @@ def _content_length(scope: Scope) -> int | None:
     return int(raw)
 
 
-def _plain_scope(scope: Scope, length: int) -> Scope:
-    dropped = {b"content-length", b"content-encoding", b"transfer-encoding"}
-    headers = [(name, value) for name, value in scope["headers"] if name not in dropped]
+def _with_length(scope: Scope, length: int) -> Scope:
+    headers = [(name, value) for name, value in scope["headers"] if name != b"transfer-encoding"]
     return scope | {"headers": [*headers, (b"content-length", str(length).encode())]}

@@ -1,97 +1,176 @@
-"""Unpack gzip and zstd with a bound on what comes out."""
+"""Decompress gzip and zstd request bodies within bounds on output, members and processor time."""
 
-from collections.abc import Iterator
-from typing import Final, cast
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 import zstandard
+from django.core.exceptions import BadRequest
 from isal import isal_zlib
 
+ENCODINGS: Final = frozenset({"gzip", "x-gzip", "zstd"})
+# A gzip body may be a sequence of members and a zstd body one of frames. Block-wise compressors
+# write one for every 64 KiB or more, so 256 MiB need at most 4,096.
+MAX_MEMBERS: Final = 8192
+MAX_CPU_SECONDS: Final = 5.0
 # A small body may well shrink a hundredfold; only above this size is that taken for a bomb.
 RATIO_COUNTS_ABOVE_BYTES: Final = 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 GZIP_FORMAT: Final = 16 + 15
 GZIP_BROKEN: Final = cast("type[Exception]", isal_zlib.error)
+# The decompressors copy the input that they leave over, so they get it in small slices.
+GZIP_INPUT_BYTES: Final = 16 * 1024
 # zstd has no bound per call. 2 KiB of input hold at most 512 blocks of 128 KiB.
 ZSTD_INPUT_BYTES: Final = 2 * 1024
 ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 
 
-class UnknownEncoding(Exception):
-    """The body has a `Content-Encoding` that nobody here can unpack."""
+class UnknownEncoding(BadRequest):
+    """The `Content-Encoding` of a body is not supported."""
+
+    field = "Content-Encoding"
 
 
-class BodyBroken(Exception):
-    """The body is not what its `Content-Encoding` says."""
+class BodyBroken(BadRequest):
+    """The body does not match its `Content-Encoding`."""
+
+    field = "body"
 
 
-class BodyTooLarge(Exception):
-    """The body holds more bytes than this server takes."""
+class BodyTooLarge(BadRequest):
+    """The body, or what it decompresses to, exceeds a bound."""
+
+    field = "body"
 
 
-def decompress(body: bytes, *, encoding: str, limit_bytes: int, max_ratio: int) -> bytearray:
-    """Return the unpacked body.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Bounds on the decompression of one body."""
+
+    decompressed_bytes: int
+    ratio: int
+    members: int = MAX_MEMBERS
+    cpu_seconds: float = MAX_CPU_SECONDS
+
+
+def check_encoding(encoding: str) -> None:
+    """Refuse an encoding that this server cannot decompress.
 
     Raises:
         UnknownEncoding: If the encoding is neither gzip nor zstd.
-        BodyBroken: If the body is damaged or ends too early.
-        BodyTooLarge: As soon as more than the limit has come out, or more than `max_ratio` times
-            what went in.
     """
-    if encoding in {"gzip", "x-gzip"}:
-        pieces = _gunzip(body)
-    elif encoding == "zstd":
-        pieces = _unzstd(body)
-    else:
+    if encoding not in ENCODINGS:
         raise UnknownEncoding(
-            f"Content-Encoding {encoding!r} is not known; send gzip, zstd or identity"
+            f"Content-Encoding {encoding!r} is not supported; send gzip, zstd or identity"
         )
-    bomb_bytes = max(RATIO_COUNTS_ABOVE_BYTES, max_ratio * len(body))
+
+
+def decompress(
+    body: bytes,
+    *,
+    encoding: str,
+    bounds: Bounds,
+    client_left: Callable[[], bool] = lambda: False,
+) -> bytearray:
+    """Return the decompressed body.
+
+    Raises:
+        UnknownEncoding: If the encoding is neither gzip nor zstd.
+        BodyBroken: If the body is damaged or ends too early, or the client left.
+        BodyTooLarge: As soon as a bound is exceeded.
+    """
+    check_encoding(encoding)
+    members = _unzstd if encoding == "zstd" else _gunzip
+    meter = _Meter(len(body), bounds)
     whole = bytearray()
-    for piece in pieces:
+    for piece in members(memoryview(body), meter.count_member):
         whole += piece
-        if len(whole) > limit_bytes:
-            raise BodyTooLarge(
-                f"the unpacked body is larger than {limit_bytes} bytes (max_decompressed_bytes)"
-            )
-        if len(whole) > bomb_bytes:
-            raise BodyTooLarge(
-                f"the body unpacks to more than {max_ratio} times its size"
-                " (max_decompression_ratio)"
-            )
+        meter.check(len(whole))
+        if client_left():
+            raise BodyBroken("the client closed the connection")
     return whole
 
 
-def _gunzip(body: bytes) -> Iterator[bytes]:
+class _Meter:
+    """The work that one body has caused so far."""
+
+    def __init__(self, body_bytes: int, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._bomb_bytes = max(RATIO_COUNTS_ABOVE_BYTES, bounds.ratio * body_bytes)
+        self._members = 0
+        self._began = time.thread_time()
+
+    def count_member(self) -> None:
+        """Count one gzip member or zstd frame."""
+        self._members += 1
+        if self._members > self._bounds.members:
+            raise BodyTooLarge(
+                f"the body has more than {self._bounds.members} gzip members or zstd frames"
+            )
+
+    def check(self, decompressed_bytes: int) -> None:
+        """Compare the work so far with the bounds."""
+        bounds = self._bounds
+        if decompressed_bytes > bounds.decompressed_bytes:
+            raise BodyTooLarge(
+                f"the decompressed body is larger than {bounds.decompressed_bytes} bytes"
+                " (max_decompressed_bytes)"
+            )
+        if decompressed_bytes > self._bomb_bytes:
+            raise BodyTooLarge(
+                f"the body decompresses to more than {bounds.ratio} times its size"
+                " (max_decompression_ratio)"
+            )
+        if time.thread_time() - self._began > bounds.cpu_seconds:
+            raise BodyTooLarge(
+                f"the body takes more than {bounds.cpu_seconds:g} seconds of processor time to"
+                " decompress"
+            )
+
+
+def _gunzip(body: memoryview, count_member: Callable[[], None]) -> Iterator[bytes]:
     """Yield the content of every gzip member, at most `PIECE_BYTES` at a time."""
-    rest = body
-    while rest:
+    at = 0
+    while at < len(body):
+        count_member()
         member = isal_zlib.decompressobj(wbits=GZIP_FORMAT)
         while not member.eof:
-            try:
-                piece = member.decompress(rest, PIECE_BYTES)
-            except GZIP_BROKEN as error:
-                raise BodyBroken(f"the body is not valid gzip: {error}") from error
-            rest = member.unused_data if member.eof else member.unconsumed_tail
-            if not piece and not rest and not member.eof:
+            given = body[at : at + GZIP_INPUT_BYTES]
+            if not given:
                 raise BodyBroken("the gzip body ends too early")
-            yield piece
+            at += len(given)
+            yield from _inflated(member, given)
+        at -= len(member.unused_data)
 
 
-def _unzstd(body: bytes) -> Iterator[bytes]:
+def _inflated(member: Any, given: bytes | memoryview) -> Iterator[bytes]:
+    """Yield what one slice of a gzip member holds."""
+    while True:
+        try:
+            piece = member.decompress(given, PIECE_BYTES)
+        except GZIP_BROKEN as error:
+            raise BodyBroken(f"the body is not valid gzip: {error}") from error
+        yield piece
+        given = member.unconsumed_tail
+        if member.eof or (not given and len(piece) < PIECE_BYTES):
+            return
+
+
+def _unzstd(body: memoryview, count_member: Callable[[], None]) -> Iterator[bytes]:
     """Yield the content of every zstd frame."""
-    rest = memoryview(body)
+    at = 0
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW_BYTES)
-    while rest:
+    while at < len(body):
+        count_member()
         frame = decompressor.decompressobj()
         while not frame.eof:
-            if not rest:
+            given = body[at : at + ZSTD_INPUT_BYTES]
+            if not given:
                 raise BodyBroken("the zstd body ends too early")
-            given, rest = rest[:ZSTD_INPUT_BYTES], rest[ZSTD_INPUT_BYTES:]
+            at += len(given)
             try:
-                piece = frame.decompress(given)
+                yield frame.decompress(given)
             except zstandard.ZstdError as error:
                 raise BodyBroken(f"the body is not valid zstd: {error}") from error
-            if frame.eof and frame.unused_data:
-                consumed = len(given) - len(frame.unused_data)
-                rest = memoryview(body)[len(body) - len(rest) - len(given) + consumed :]
-            yield piece
+        at -= len(frame.unused_data)

@@ -1,6 +1,7 @@
 """Read typed values from the environment and fail loudly."""
 
 import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -64,3 +65,22 @@ def flag(name: str, *, default: bool = False) -> bool:
 def words(name: str, default: str = "") -> list[str]:
     """Return a comma-separated list."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def folder(name: str, default: Path) -> Path:
+    """Return a folder that this process may write into; it is made if there is none.
+
+    Raises:
+        InvalidSetting: With the path and the reason, if it cannot be used.
+    """
+    path = Path(text(name, str(default))).resolve()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise InvalidSetting(
+            f"{name} is {path}, which cannot be written to: {error.strerror or error}. Set {name} "
+            "to a folder that this user may write to, on a disk with free space"
+        ) from error
+    return path

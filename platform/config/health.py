@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 
 from config.metrics import metrics_text
 from runs.api.permissions import scoped
+from runs.outages import RETRY_AFTER_SECONDS
 
 REDIS_TIMEOUT_SECONDS: Final = 0.5
 
@@ -34,7 +35,8 @@ def ready(_request: HttpRequest) -> HttpResponse:
     parts = {"database": _database(), "redis": _redis()}
     is_ready = parts["database"] == "up"
     answer: dict[str, Any] = {"status": "ready" if is_ready else "not ready", **parts}
-    return JsonResponse(answer, status=200 if is_ready else 503)
+    headers = {} if is_ready else {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return JsonResponse(answer, status=200 if is_ready else 503, headers=headers)
 
 
 class Metrics(APIView):

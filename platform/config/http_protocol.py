@@ -11,7 +11,8 @@ from typing import Any, Final
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from buffer.api.delivery import HUNG_UP
+from buffer.api.delivery import HUNG_UP, WHEN_READ
+from config.answer_receipts import AnswerReceipts, Note
 from config.large_writes import LargeWrites
 
 _TOO_LARGE: Final = "the request line and headers are larger than {} bytes (max_header_bytes)"
@@ -29,6 +30,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = True
         self._is_websocket = False
         self._patience: asyncio.TimerHandle | None = None
+        self._receipts = AnswerReceipts(self.loop)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -36,12 +38,27 @@ class BoundedHttp(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Wait no more; a reset means that the last answer was not read."""
         self._stop_waiting()
+        self._receipts.settle(was_read=exc is None)
         super().connection_lost(exc)
+
+    def eof_received(self) -> None:
+        """Note whether the last answer was read before the client closed."""
+        self._receipts.ended()
+        super().eof_received()
+
+    def when_read(self, note: Note) -> None:
+        """Call `note` once with whether the client read the answer that was just sent."""
+        if self.transport.is_closing():
+            # Closed by the server after the answer, or broken while it was sent.
+            note(self.cycle is not None and not self.cycle.keep_alive)
+        else:
+            self._receipts.expect(self.transport.get_extra_info("socket"), note)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, unless the headers have become too large."""
+        self._receipts.settle(was_read=True)
         in_head = self._in_head
         super().data_received(data)
         if in_head and self._in_head and not self.transport.is_closing():
@@ -60,6 +77,7 @@ class BoundedHttp(HttpToolsProtocol):
         """Count a request from its first byte; a kept connection may have been silent before."""
         super().on_message_begin()
         self.scope[HUNG_UP] = self.client_hung_up  # type: ignore[typeddict-unknown-key]
+        self.scope[WHEN_READ] = self.when_read  # type: ignore[typeddict-unknown-key]
         self._in_head, self._head_bytes = True, 0
         self._wait_for_head()
 
@@ -90,8 +108,11 @@ class BoundedHttp(HttpToolsProtocol):
         connected = self.transport.get_extra_info("socket")
         if self.transport.is_closing() or connected is None:
             return True
+        descriptor = connected.fileno()
+        if descriptor < 0:  # closed meanwhile: views ask this in threads
+            return True
         news = select.poll()
-        news.register(connected.fileno(), _ENDED)
+        news.register(descriptor, _ENDED)
         return bool(news.poll(0))
 
     def _check_size(self) -> None:

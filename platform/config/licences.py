@@ -17,7 +17,6 @@ from rest_framework.views import APIView
 
 from config.versions import OURS
 from runs.api.bodies import answer
-from runs.api.openapi import problems
 from runs.api.permissions import Known
 
 UNKNOWN: Final = "not said"
@@ -50,11 +49,12 @@ class LicencesView(APIView):
 
     permission_classes = [Known]
 
-    @extend_schema(
-        operation_id="licences_list", responses={200: Licences, **problems(401, 403)}, tags=["deck"]
-    )
+    @extend_schema(operation_id="licences_list", responses={200: Licences}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
-        """List what the deck is made of, with the licence that each package says it is under."""
+        """List third-party licenses.
+
+        Each installed package with the license that it declares.
+        """
         del request
         return answer(_licences())
 

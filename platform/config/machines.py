@@ -3,7 +3,7 @@
 Django's own ASGI handler starts a thread, takes a database connection out of the pool and walks
 through sessions, CSRF and static files for each request. Machines send hundreds a second and
 need none of it: here a request goes to one of a few threads that keep their connection, through
-a chain of four middlewares, and a request that waits holds neither thread nor connection.
+a chain of five middlewares, and a request that waits holds neither thread nor connection.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from functools import partial
 from io import BytesIO
 from typing import Any, Final, TypeVar
 
-from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.base import BaseHandler
 from django.core.handlers.exception import convert_exception_to_response
 from django.db import connection
@@ -28,6 +27,7 @@ from django.utils.module_loading import import_string
 from buffer.api.atropos_urls import NAMES as ATROPOS_NAMES
 from buffer.api.sending import NotedAnswer, StoredAnswer
 from config.body_limits import App, Receive, Scope, Send
+from config.packed_requests import PackedRequest
 from runs.api.waiting import Waiting
 from runs.live.turns import Turns
 
@@ -41,6 +41,7 @@ SMALL_BYTES: Final = 1 << 16
 LOOP_TURNS: Final = 8
 MIDDLEWARE: Final = (
     "config.call_recording.CallRecording",
+    "config.security_headers.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",  # refuses foreign hosts
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -58,7 +59,9 @@ class Machines:
     def __init__(self, others: App) -> None:
         self._others = others
         self._handler = _Handler()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="machines")
+        self._threads = ThreadPoolExecutor(
+            THREADS, thread_name_prefix="machines", initializer=_leave_the_pool
+        )
         self._turns: Turns | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,7 +148,7 @@ class _Handler(BaseHandler):
     def answer(self, scope: Scope, body: bytes) -> HttpResponseBase:
         """Return the answer to a request whose body is here."""
         try:
-            request = ASGIRequest(scope, BytesIO(body))
+            request = PackedRequest(scope, BytesIO(body))
         except UnicodeDecodeError:
             return HttpResponseBadRequest("the path is not UTF-8", content_type="text/plain")
         request.may_wait = True  # type: ignore[attr-defined]
@@ -213,6 +216,17 @@ async def _read(receive: Receive) -> bytes | None:
             pieces.append(piece)
         if not message.get("more_body", False):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _leave_the_pool() -> None:
+    """Give this thread a connection of its own, beside those that pages and jobs share.
+
+    Pages that hold all connections of the pool then keep no push waiting. Without a server,
+    connecting fails at once, where the pool would wait for a connection.
+    """
+    given = connection.settings_dict
+    options = {name: value for name, value in given["OPTIONS"].items() if name != "pool"}
+    connection.settings_dict = given | {"OPTIONS": options}
 
 
 def _connected(work: Callable[[], T]) -> T:

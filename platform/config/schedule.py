@@ -39,6 +39,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
+    "forget login attempts": {
+        "task": "runs.jobs.forget_login_attempts",
+        "schedule": 600.0,
+        "options": {"expires": 600.0},
+    },
     "look at the cluster": {
         "task": "rollouts.jobs.look_at_cluster",
         "schedule": 60.0,

@@ -2,9 +2,9 @@
 
 from django.contrib import admin
 from django.urls import include, path
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
-from config import health
+from config import admin_login, health
 from config.cluster.kept import KeptView
 from config.cluster.view import ClusterView, DeckView
 from config.licences import LicencesView
@@ -12,8 +12,9 @@ from config.root import root
 from runs.api.permissions import Anyone
 from runs.api.sessions import OneTimeLogin
 
-handler404 = "config.api_errors.not_found"
-handler500 = "config.api_errors.server_error"
+handler400 = "config.error_pages.bad_request"
+handler404 = "config.error_pages.not_found"
+handler500 = "config.error_pages.server_error"
 
 urlpatterns = [
     path("healthz/live", health.live),
@@ -22,8 +23,10 @@ urlpatterns = [
     path(
         "openapi.json", SpectacularJSONAPIView.as_view(permission_classes=[Anyone]), name="schema"
     ),
-    path("docs", SpectacularSwaggerView.as_view(permission_classes=[Anyone])),
-    path("login/once/<str:token>", OneTimeLogin.as_view()),
+    path("docs", SpectacularSwaggerSplitView.as_view(permission_classes=[Anyone])),
+    path("login/once", OneTimeLogin.as_view()),
+    path("admin/login/", admin_login.sign_in),
+    path("admin/password_change/", admin_login.change_password),
     path("admin/", admin.site.urls),
     path("api/cluster", ClusterView.as_view()),
     path("api/deck", DeckView.as_view()),

@@ -3,7 +3,6 @@
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from rest_framework.permissions import OR
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -12,15 +11,15 @@ from rollouts.services.annotations import annotate, delete_annotation
 from rollouts.wire.annotations import AnnotationRow, Annotations, NewAnnotation
 from runs.api.bodies import answer, read, reason_in
 from runs.api.identity import caller_of, identity_of
-from runs.api.openapi import REASON, problems
-from runs.api.permissions import Operators, Readers, scoped
-from runs.core.rights import may_operate
-from runs.selectors import run_id_named
+from runs.api.openapi import REASON
+from runs.api.permissions import Readers, scoped
+from runs.core.rights import OPERATE, may_operate
+from runs.selectors import readable_run_id, run_id_named
 
 
 def _writers() -> object:
-    """Return who may write: operators, and the trainers of the run."""
-    return OR(Operators(), scoped("trainer")())
+    """Return the permission to write: operators, and the trainers of the run."""
+    return scoped("trainer", or_rule=OPERATE)()
 
 
 class AnnotationsView(APIView):
@@ -32,21 +31,27 @@ class AnnotationsView(APIView):
 
     @extend_schema(
         operation_id="annotations_list",
-        responses={200: Annotations, **problems(401, 403, 404)},
+        responses={200: Annotations},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return what people wrote, and the changes of the run that charts show."""
-        return answer(annotations(run_id_named(run), asker=identity_of(request)))
+        """List annotations.
+
+        Annotations by users, and the changes of the run that charts show.
+        """
+        return answer(annotations(readable_run_id(run), asker=identity_of(request)))
 
     @extend_schema(
         operation_id="annotations_write",
         request=NewAnnotation,
-        responses={201: AnnotationRow, **problems(400, 401, 403, 404)},
+        responses={201: AnnotationRow},
         tags=["metrics"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Write a short text at a moment of the run."""
+        """Create an annotation.
+
+        A short text at a point in time, a step or an amount.
+        """
         actor = identity_of(request)
         row = annotate(
             run_id=run_id_named(run),
@@ -67,11 +72,14 @@ class AnnotationView(APIView):
     @extend_schema(
         operation_id="annotations_delete",
         parameters=[REASON],
-        responses={204: None, **problems(400, 401, 403, 404)},
+        responses={204: None},
         tags=["metrics"],
     )
     def delete(self, request: Request, run: str, annotation: int) -> HttpResponse:
-        """Take a text away; its author does, or an operator."""
+        """Delete an annotation.
+
+        Allowed to its author and to operators.
+        """
         delete_annotation(
             run_id=run_id_named(run),
             annotation_id=annotation,

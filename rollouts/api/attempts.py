@@ -10,9 +10,9 @@ from rest_framework.views import APIView
 from rollouts import selectors
 from rollouts.wire import Attempts
 from runs.api import bodies
-from runs.api.openapi import problems
+from runs.api.openapi import between
 from runs.api.permissions import Readers
-from runs.selectors import run_named
+from runs.selectors import readable_run
 
 MOST_INDEX: Final = 2**31 - 1
 ROWS_AT_MOST: Final = 1000
@@ -26,19 +26,26 @@ class AttemptsView(APIView):
     @extend_schema(
         operation_id="worker_attempts",
         parameters=[
-            OpenApiParameter("worker", int, description="Index of one worker; absent for all."),
             OpenApiParameter(
-                "limit", int, description=f"Rows at most; 1 to {ROWS_AT_MOST}, 100 if absent."
+                "worker", between(0, MOST_INDEX), description="Index of one worker; absent for all."
+            ),
+            OpenApiParameter(
+                "limit",
+                between(1, ROWS_AT_MOST),
+                description=f"Rows at most; 1 to {ROWS_AT_MOST}, 100 if absent.",
             ),
         ],
-        responses={200: Attempts, **problems(400, 401, 403, 404)},
+        responses={200: Attempts},
         tags=["fleet"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return incarnations of workers, newest first: where, for how long, and why they ended."""
+        """List worker incarnations.
+
+        Newest first, with machine, lifetime and exit reason.
+        """
         worker = bodies.whole_number(
             request, "worker", default=None, at_least=0, at_most=MOST_INDEX
         )
         limit = bodies.whole_number(request, "limit", default=100, at_least=1, at_most=ROWS_AT_MOST)
-        rows = selectors.attempts(run_named(run).pk, worker=worker, limit=limit or 1)
+        rows = selectors.attempts(readable_run(run).pk, worker=worker, limit=limit or 1)
         return bodies.answer(Attempts(results=rows))

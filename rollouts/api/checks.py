@@ -21,13 +21,15 @@ class RunChecksView(APIView):
     @extend_schema(
         operation_id="runs_check",
         request=CheckRun,
-        responses={200: RunCheck, **problems(400, 401, 403, 429)},
+        responses={200: RunCheck, **problems(429)},
         tags=["runs"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Say what launching a run would meet: its fields, environment, batches, room and disk.
+        """Check a run configuration.
 
-        Environments are made once, in a process of their own, within 20 s; nothing is stored.
+        Validates fields, environment, batch size, memory and disk before a launch.
+
+        Environments are created once, in a separate process without secrets.
         """
         wanted = bodies.read(request, CheckRun)
         return bodies.answer(services.check_run(wanted, asked_by=person_of(request)))

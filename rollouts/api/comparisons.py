@@ -28,22 +28,28 @@ class ComparisonsView(_ReadOrOperate):
 
     @extend_schema(
         operation_id="comparisons_list",
-        responses={200: Comparisons, **problems(401, 403)},
+        responses={200: Comparisons},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List comparisons, newest first."""
+        """List comparisons.
+
+        Newest first.
+        """
         del request
         return answer(comparison_list())
 
     @extend_schema(
         operation_id="comparisons_keep",
         request=KeepComparison,
-        responses={201: ComparisonRow, **problems(400, 401, 403, 409)},
+        responses={201: ComparisonRow, **problems(409)},
         tags=["runs"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Keep what stands beside each other, for everybody; its curves go on with their runs."""
+        """Save a comparison.
+
+        Visible to all users; its curves continue with their runs.
+        """
         actor = identity_of(request)
         row = keep_comparison(wanted=read(request, KeepComparison), actor=actor, now=timezone.now())
         return answer(comparison_row(row, names=token_names([actor])), status=201)
@@ -54,22 +60,25 @@ class ComparisonView(_ReadOrOperate):
 
     @extend_schema(
         operation_id="comparisons_show",
-        responses={200: ComparisonRow, **problems(401, 403, 404)},
+        responses={200: ComparisonRow},
         tags=["runs"],
     )
     def get(self, request: Request, comparison: int) -> HttpResponse:
-        """Show a comparison."""
+        """Get a comparison."""
         del request
         return answer(_found(comparison))
 
     @extend_schema(
         operation_id="comparisons_forget",
         parameters=[REASON],
-        responses={204: None, **problems(400, 401, 403, 404)},
+        responses={204: None},
         tags=["runs"],
     )
     def delete(self, request: Request, comparison: int) -> HttpResponse:
-        """Forget a comparison; its runs stay as they are."""
+        """Delete a comparison.
+
+        Its runs are not changed.
+        """
         forget_comparison(
             comparison_id=comparison,
             actor=identity_of(request),

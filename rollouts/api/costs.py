@@ -10,9 +10,9 @@ from rest_framework.views import APIView
 from rollouts.selectors.costs import run_costs
 from rollouts.wire.costs import RunCosts
 from runs.api.bodies import InvalidBody, answer
-from runs.api.openapi import problems
+from runs.api.openapi import listed, problems
 from runs.api.permissions import Readers
-from runs.selectors import run_named
+from runs.selectors import readable_run
 
 RUNS_AT_MOST: Final = 20
 
@@ -24,14 +24,21 @@ class CostsView(APIView):
 
     @extend_schema(
         operation_id="run_costs",
-        parameters=[OpenApiParameter("runs", str, required=True, description="Comma-separated.")],
-        responses={200: RunCosts, **problems(400, 401, 403, 404)},
+        parameters=[
+            OpenApiParameter(
+                "runs", listed(20), required=True, description="Names, comma-separated."
+            )
+        ],
+        responses={200: RunCosts, **problems(404)},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return what became of the data of runs, and how long their workers lived for it."""
+        """Get the costs of runs.
+
+        Used and dropped data of runs, and the lifetime of their workers.
+        """
         text = request.query_params.get("runs", "")
         names = list(dict.fromkeys(name for name in text.split(",") if name))
         if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
             raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
-        return answer(RunCosts(results=run_costs([run_named(name) for name in names])))
+        return answer(RunCosts(results=run_costs([readable_run(name) for name in names])))

@@ -8,9 +8,9 @@ from rest_framework.views import APIView
 from rollouts.selectors.deliveries import deliveries
 from rollouts.wire import Deliveries
 from runs.api import bodies
-from runs.api.openapi import problems
+from runs.api.openapi import between
 from runs.api.permissions import Readers
-from runs.selectors import run_id_named
+from runs.selectors import readable_run_id
 
 VERSIONS = 20
 
@@ -23,15 +23,20 @@ class DeliveriesView(APIView):
     @extend_schema(
         operation_id="weights_deliveries",
         parameters=[
-            OpenApiParameter("versions", int, description="Newest ones; 1 to 200, 20 if absent.")
+            OpenApiParameter(
+                "versions", between(1, 200), description="Newest ones; 1 to 200, 20 if absent."
+            )
         ],
-        responses={200: Deliveries, **problems(400, 401, 403, 404)},
+        responses={200: Deliveries},
         tags=["weights"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return when each worker knew of the newest versions, had them, and acted with them."""
+        """List weight syncs.
+
+        When each worker was notified of, had loaded and used the newest versions.
+        """
         versions = bodies.whole_number(
             request, "versions", default=VERSIONS, at_least=1, at_most=200
         )
-        found = deliveries(run_id_named(run), versions=versions or VERSIONS)
+        found = deliveries(readable_run_id(run), versions=versions or VERSIONS)
         return bodies.answer(Deliveries(results=found))

@@ -19,7 +19,7 @@ from rollouts.wire.environments import (
 )
 from runs.api.bodies import InvalidBody, answer, read, whole_number
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import between, problems
 from runs.api.permissions import Admins, Operators, Readers
 
 LONGEST_NAME: Final = 220
@@ -37,13 +37,18 @@ class KnownEnvironmentsView(APIView):
             OpenApiParameter("q", description="Part of the name."),
             OpenApiParameter("kind", enum=list(registry.KINDS)),
             OpenApiParameter("after", description="`next` of the page before."),
-            OpenApiParameter("limit", int, description=f"1 to {ROWS_AT_MOST}; 50 if absent."),
+            OpenApiParameter(
+                "limit", between(1, ROWS_AT_MOST), description=f"1 to {ROWS_AT_MOST}; 50 if absent."
+            ),
         ],
-        responses={200: KnownEnvironments, **problems(400, 401, 403)},
+        responses={200: KnownEnvironments},
         tags=["environments"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List environments by name: what runs use, and what they may ask for."""
+        """List environments.
+
+        By name: environments used by runs and environments available to new runs.
+        """
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=ROWS_AT_MOST)
         return answer(
             registry.known_environments(
@@ -66,11 +71,14 @@ class KnownEnvironmentView(APIView):
             OpenApiParameter("kind", required=True, enum=list(registry.KINDS)),
             OpenApiParameter("name", required=True, description="Its whole name."),
         ],
-        responses={200: KnownEnvironmentDetail, **problems(400, 401, 403, 404)},
+        responses={200: KnownEnvironmentDetail, **problems(404)},
         tags=["environments"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Show an environment, the newest runs that use it, and what to launch it with."""
+        """Get an environment.
+
+        With the newest runs that use it and its launch settings.
+        """
         name = _text(request, "name")
         if not name:
             raise InvalidBody("name", "says which environment")
@@ -86,14 +94,15 @@ class TryEnvironmentView(APIView):
     @extend_schema(
         operation_id="environments_try",
         request=TryEnvironment,
-        responses={200: TriedEnvironment, **problems(400, 401, 403, 404, 429)},
+        responses={200: TriedEnvironment, **problems(404, 429)},
         tags=["environments"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Make an environment and play one episode of random actions in it; nothing is stored.
+        """Run one episode in an environment.
 
-        That happens in a process of its own without secrets, on the web side's machine, within
-        20 s.
+        Creates the environment and plays one episode of random actions. Stores nothing.
+
+        It runs in a separate process without secrets, on the machine of the server.
         """
         return answer(try_environment(read(request, TryEnvironment)))
 
@@ -106,11 +115,14 @@ class EnvironmentVerdictView(APIView):
     @extend_schema(
         operation_id="environments_judge",
         request=EnvironmentVerdict,
-        responses={204: None, **problems(400, 401, 403, 404)},
+        responses={204: None, **problems(404)},
         tags=["environments"],
     )
     def put(self, request: Request) -> HttpResponse:
-        """Deny a spec to new runs, with a reason that they are told, or allow it again."""
+        """Allow or deny an environment.
+
+        A denied spec is refused for new runs with the given reason.
+        """
         verdict = read(request, EnvironmentVerdict)
         judge_environment(verdict=verdict, actor=identity_of(request), now=timezone.now())
         return HttpResponse(status=204)

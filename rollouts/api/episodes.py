@@ -11,12 +11,18 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from rollouts.selectors import episode_spread as selectors
+from rollouts.selectors.episode_fragments import fragments_of_episode
 from rollouts.selectors.episode_spread import Measure
-from rollouts.wire.episodes import EpisodeMatches, EpisodeOutliers, EpisodeSpread
+from rollouts.wire.episodes import (
+    EpisodeFragments,
+    EpisodeMatches,
+    EpisodeOutliers,
+    EpisodeSpread,
+)
 from runs.api import bodies
-from runs.api.openapi import problems
+from runs.api.openapi import between
 from runs.api.permissions import Readers
-from runs.selectors import run_named
+from runs.selectors import readable_run
 
 _OF: Final = Parameter("of", enum=["return", "length"], description="`return` if absent.")
 _MODES: Final = ("", "train", "eval")
@@ -56,16 +62,19 @@ class EpisodeSpreadView(APIView):
             Parameter("task", description="Only this environment or lesson."),
             Parameter("mode", enum=["train", "eval"], description="Only training, or evaluation."),
         ],
-        responses={200: EpisodeSpread, **problems(400, 401, 403, 404)},
+        responses={200: EpisodeSpread},
         tags=["episodes"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return how returns or lengths are spread over the life of a run."""
+        """Get the distribution of episodes.
+
+        Returns or lengths over the life of the run.
+        """
         mode = request.query_params.get("mode", "")
         if mode not in _MODES:
             raise bodies.InvalidBody("mode", "must be train or eval")
         found = selectors.episode_spread(
-            run_named(run),
+            readable_run(run),
             of=_measure(request),
             task=request.query_params.get("task", ""),
             mode=mode,
@@ -81,16 +90,24 @@ class EpisodeOutliersView(APIView):
     @extend_schema(
         operation_id="episodes_outliers",
         parameters=[
-            Parameter("seconds", int, description="How far back; 1 to 86400, 300 if absent.")
+            Parameter(
+                "seconds",
+                between(1, 86_400),
+                description="How far back; 1 to 86400, 300 if absent.",
+            )
         ],
-        responses={200: EpisodeOutliers, **problems(400, 401, 403, 404)},
+        responses={200: EpisodeOutliers},
         tags=["episodes"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return recent episodes by worker, who is unlike the others, and the extreme ones."""
+        """Get episode outliers.
+
+        Recent episodes by worker, workers that deviate from the others, and extreme
+        episodes.
+        """
         seconds = bodies.whole_number(request, "seconds", default=300, at_least=1, at_most=86_400)
         found = selectors.episode_outliers(
-            run_named(run).pk, seconds=seconds or 1, now=timezone.now()
+            readable_run(run).pk, seconds=seconds or 1, now=timezone.now()
         )
         return bodies.answer(found)
 
@@ -107,15 +124,41 @@ class EpisodeMatchesView(APIView):
             Parameter("least", float, required=True),
             Parameter("most", float, required=True),
         ],
-        responses={200: EpisodeMatches, **problems(400, 401, 403, 404)},
+        responses={200: EpisodeMatches},
         tags=["episodes"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return the newest reports with an episode whose return or length is in a range."""
+        """Find reports by return or length.
+
+        The newest reports with an episode in the range.
+        """
         least, most = _end(request, "least"), _end(request, "most")
         if least > most:
             raise bodies.InvalidBody("least", "must not be above most")
         found = selectors.episodes_between(
-            run_named(run).pk, of=_measure(request), least=least, most=most
+            readable_run(run).pk, of=_measure(request), least=least, most=most
         )
         return bodies.answer(EpisodeMatches(results=found))
+
+
+class EpisodeFragmentsView(APIView):
+    """The stored fragments of one episode."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_fragments",
+        parameters=[
+            _OF,
+            Parameter("value", float, required=True, description="Its return, or its length."),
+        ],
+        responses={200: EpisodeFragments},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str, report: int) -> HttpResponse:
+        """List an episode's fragments.
+
+        The stored fragments of the reported episode with a return or length.
+        """
+        of, value = _measure(request), _end(request, "value")
+        return bodies.answer(fragments_of_episode(readable_run(run).pk, report, of=of, value=value))

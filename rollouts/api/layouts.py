@@ -3,6 +3,7 @@
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -12,34 +13,43 @@ from rollouts.wire.layouts import MetricLayoutRow, MetricLayouts, SetMetricLayou
 from runs.api.bodies import answer, read, reason_in
 from runs.api.identity import caller_of, identity_of
 from runs.api.openapi import REASON, problems
-from runs.api.permissions import Readers
+from runs.api.permissions import LayoutKeepers, Readers
 from runs.core.rights import may_operate
-from runs.selectors import run_named
+from runs.selectors import readable_run, run_named
 
 
 class LayoutsView(APIView):
     """Ways to look at a run's metrics."""
 
-    permission_classes = [Readers]
+    def get_permissions(self) -> list[BasePermission]:
+        """Return the permission: readers list layouts, people create them."""
+        return [LayoutKeepers() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
         operation_id="metric_layouts_list",
-        responses={200: MetricLayouts, **problems(401, 403, 404)},
+        responses={200: MetricLayouts},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List one's own layouts, those of the run and those of its tags, by name."""
+        """List metric layouts.
+
+        Your own, the run's and those of its tags, by name.
+        """
         operates = may_operate(caller_of(request), run=run)
-        return answer(layout_list(run_named(run), asker=identity_of(request), may_operate=operates))
+        found = readable_run(run)
+        return answer(layout_list(found, asker=identity_of(request), may_operate=operates))
 
     @extend_schema(
         operation_id="metric_layouts_keep",
         request=SetMetricLayout,
-        responses={201: MetricLayoutRow, **problems(400, 401, 403, 404, 409)},
+        responses={201: MetricLayoutRow, **problems(409)},
         tags=["metrics"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Keep a layout: everybody their own, operators what is shared."""
+        """Create a metric layout.
+
+        Shared layouts require the operator role.
+        """
         row = keep_layout(
             run=run_named(run),
             wanted=read(request, SetMetricLayout),
@@ -53,16 +63,19 @@ class LayoutsView(APIView):
 class LayoutView(APIView):
     """One layout."""
 
-    permission_classes = [Readers]
+    permission_classes = [LayoutKeepers]
 
     @extend_schema(
         operation_id="metric_layouts_set",
         request=SetMetricLayout,
-        responses={200: MetricLayoutRow, **problems(400, 401, 403, 404, 409)},
+        responses={200: MetricLayoutRow, **problems(409)},
         tags=["metrics"],
     )
     def put(self, request: Request, run: str, layout: int) -> HttpResponse:
-        """Set all of a layout; whoever made it does, or an operator."""
+        """Replace a metric layout.
+
+        Allowed to its author and to operators.
+        """
         row = change_layout(
             run=run_named(run),
             layout_id=layout,
@@ -76,11 +89,14 @@ class LayoutView(APIView):
     @extend_schema(
         operation_id="metric_layouts_forget",
         parameters=[REASON],
-        responses={204: None, **problems(400, 401, 403, 404)},
+        responses={204: None},
         tags=["metrics"],
     )
     def delete(self, request: Request, run: str, layout: int) -> HttpResponse:
-        """Forget a layout; whoever made it does, or an operator."""
+        """Delete a metric layout.
+
+        Allowed to its author and to operators.
+        """
         forget_layout(
             run=run_named(run),
             layout_id=layout,

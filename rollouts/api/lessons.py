@@ -30,9 +30,9 @@ from rollouts.wire import (
 )
 from runs.api import bodies
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import between, problems
 from runs.api.permissions import Operators, Readers, scoped
-from runs.selectors import run_id_named
+from runs.selectors import readable_run_id, run_id_named
 
 ROWS: Final = 100
 BUCKETS: Final = 60
@@ -40,7 +40,7 @@ BUCKETS: Final = 60
 _LESSON = OpenApiParameter("lesson", str, description="Only of this lesson.")
 _LIMIT = OpenApiParameter(
     "limit",
-    int,
+    between(1, selectors.LESSON_ROWS_AT_MOST),
     description=f"Rows at most; 1 to {selectors.LESSON_ROWS_AT_MOST}, {ROWS} if absent.",
 )
 
@@ -52,12 +52,15 @@ class LessonsView(APIView):
 
     @extend_schema(
         operation_id="lessons",
-        responses={200: Lessons, **problems(401, 403, 404, 409)},
+        responses={200: Lessons, **problems(409)},
         tags=["lessons"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return the lessons of a language run, none before what it requires."""
-        return bodies.answer(selectors.lessons(run_id_named(run)))
+        """List lessons.
+
+        Empty before the run has registered them.
+        """
+        return bodies.answer(selectors.lessons(readable_run_id(run)))
 
 
 class LessonTasksView(APIView):
@@ -68,11 +71,14 @@ class LessonTasksView(APIView):
     @extend_schema(
         operation_id="lesson_task",
         request=TaskRequest,
-        responses={200: RolloutTask, **problems(400, 401, 403, 404, 409)},
+        responses={200: RolloutTask, **problems(409)},
         tags=["lessons"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Give a worker a due evaluation, or else a lesson to sample; or say why to wait."""
+        """Get the next lesson task.
+
+        A due evaluation, otherwise a lesson to sample, otherwise the reason to wait.
+        """
         wanted = bodies.read(request, TaskRequest)
         task = services.next_lesson_task(
             run_id=run_id_named(run), request=wanted, now=timezone.now()
@@ -88,11 +94,14 @@ class LessonOutcomesView(APIView):
     @extend_schema(
         operation_id="lesson_outcome",
         request=LessonOutcome,
-        responses={200: OutcomeReceipt, **problems(400, 401, 403, 404, 409)},
+        responses={200: OutcomeReceipt, **problems(409)},
         tags=["lessons"],
     )
     def post(self, request: Request, run: str, lesson: str) -> HttpResponse:
-        """Count an outcome once, however often it is sent; say which lessons moved."""
+        """Report a lesson outcome.
+
+        A repeated report is counted once. Returns the lessons that changed state.
+        """
         outcome = bodies.read(request, LessonOutcome)
         receipt = services.take_outcome(
             run_id=run_id_named(run), lesson=lesson, outcome=outcome, now=timezone.now()
@@ -108,11 +117,14 @@ class LessonSteeringView(APIView):
     @extend_schema(
         operation_id="lesson_steer",
         request=LessonSteering,
-        responses={200: Lessons, **problems(400, 401, 403, 404, 409)},
+        responses={200: Lessons, **problems(409)},
         tags=["lessons"],
     )
     def put(self, request: Request, run: str, lesson: str) -> HttpResponse:
-        """Hold a lesson locked or active and weigh it anew, or give it back to the curriculum."""
+        """Override a lesson's state.
+
+        Locks or activates a lesson and sets its weight, or returns it to the curriculum.
+        """
         wanted, run_id = bodies.read(request, LessonSteering), run_id_named(run)
         services.steer_lesson(
             run_id=run_id,
@@ -132,13 +144,16 @@ class MicroEvaluationsView(APIView):
     @extend_schema(
         operation_id="lesson_micro_evaluations",
         parameters=[_LIMIT],
-        responses={200: MicroEvaluations, **problems(400, 401, 403, 404)},
+        responses={200: MicroEvaluations},
         tags=["lessons"],
     )
     def get(self, request: Request, run: str, lesson: str) -> HttpResponse:
-        """Return the micro-evaluations of a lesson, newest first; they move no lesson."""
+        """List a lesson's micro-evaluations.
+
+        Newest first; they do not affect the curriculum.
+        """
         rows = selectors.micro_evaluations(
-            run_id_named(run), lesson=lesson, limit=_limit_of(request)
+            readable_run_id(run), lesson=lesson, limit=_limit_of(request)
         )
         return bodies.answer(MicroEvaluations(results=rows))
 
@@ -151,13 +166,16 @@ class LessonHistoryView(APIView):
     @extend_schema(
         operation_id="lesson_history",
         parameters=[_LESSON, _LIMIT],
-        responses={200: LessonHistory, **problems(400, 401, 403, 404)},
+        responses={200: LessonHistory},
         tags=["lessons"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return what unlocked, graduated and came back, newest first, with the reasons."""
+        """List lesson transitions.
+
+        Newest first, with reasons.
+        """
         rows = selectors.lesson_changes(
-            run_id_named(run), lesson=_lesson_of(request), limit=_limit_of(request)
+            readable_run_id(run), lesson=_lesson_of(request), limit=_limit_of(request)
         )
         return bodies.answer(LessonHistory(results=rows))
 
@@ -172,18 +190,18 @@ class LessonProgressView(APIView):
         parameters=[
             OpenApiParameter(
                 "buckets",
-                int,
+                between(1, selectors.BUCKETS_AT_MOST),
                 description=f"Of versions, about; 1 to {selectors.BUCKETS_AT_MOST}, "
                 f"{BUCKETS} if absent.",
             )
         ],
-        responses={200: LessonProgress, **problems(400, 401, 403, 404, 409)},
+        responses={200: LessonProgress, **problems(409)},
         tags=["lessons"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return what was sampled of each lesson and succeeded, by version of this epoch.
+        """Get lesson progress.
 
-        Of the newest tasks, as far back as `ROLLDECK_OUTCOME_SECONDS` keeps them.
+        Samples and successes of each lesson by policy version of this epoch.
         """
         buckets = bodies.whole_number(
             request,
@@ -192,7 +210,7 @@ class LessonProgressView(APIView):
             at_least=1,
             at_most=selectors.BUCKETS_AT_MOST,
         )
-        found = selectors.lesson_progress(run_id_named(run), buckets=buckets or BUCKETS)
+        found = selectors.lesson_progress(readable_run_id(run), buckets=buckets or BUCKETS)
         return bodies.answer(found)
 
 
@@ -210,21 +228,24 @@ class EvaluationsView(APIView):
             _LIMIT,
             OpenApiParameter(
                 "samples",
-                int,
+                between(0, selectors.MOST_WITH_SAMPLES),
                 description="How many of the newest results bring answers to look at; 0 to "
                 f"{selectors.MOST_WITH_SAMPLES}, 1 if absent.",
             ),
         ],
-        responses={200: Evaluations, **problems(400, 401, 403, 404)},
+        responses={200: Evaluations},
         tags=["lessons"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return evaluations, newest first."""
+        """List evaluations.
+
+        Newest first.
+        """
         with_samples = bodies.whole_number(
             request, "samples", default=1, at_least=0, at_most=selectors.MOST_WITH_SAMPLES
         )
         rows = selectors.evaluations(
-            run_id_named(run),
+            readable_run_id(run),
             lesson=_lesson_of(request),
             limit=_limit_of(request),
             with_samples=with_samples or 0,
@@ -234,11 +255,14 @@ class EvaluationsView(APIView):
     @extend_schema(
         operation_id="evaluations_request",
         request=EvaluationRequest,
-        responses={201: Evaluations, **problems(400, 401, 403, 404, 409)},
+        responses={201: Evaluations, **problems(409)},
         tags=["lessons"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Have lessons evaluated at the present version; return the newest evaluations."""
+        """Request evaluations of lessons.
+
+        Evaluates lessons at the current policy version; returns the newest evaluations.
+        """
         wanted, run_id = bodies.read(request, EvaluationRequest), run_id_named(run)
         services.request_evaluations(
             run_id=run_id,
@@ -258,12 +282,15 @@ class EvaluationView(APIView):
 
     @extend_schema(
         operation_id="evaluation",
-        responses={200: EvaluationRow, **problems(401, 403, 404)},
+        responses={200: EvaluationRow},
         tags=["lessons"],
     )
     def get(self, request: Request, run: str, evaluation: UUID) -> HttpResponse:
-        """Return an evaluation with answers to look at, however long ago it was."""
-        return bodies.answer(selectors.evaluation(run_id_named(run), evaluation))
+        """Get an evaluation.
+
+        With sample answers.
+        """
+        return bodies.answer(selectors.evaluation(readable_run_id(run), evaluation))
 
 
 class EvaluationLeaseView(APIView):
@@ -274,11 +301,14 @@ class EvaluationLeaseView(APIView):
     @extend_schema(
         operation_id="evaluation_lease",
         request=LeaseRenewal,
-        responses={200: LeaseRenewed, **problems(400, 401, 403, 404, 409)},
+        responses={200: LeaseRenewed, **problems(409)},
         tags=["lessons"],
     )
     def put(self, request: Request, run: str, evaluation: UUID) -> HttpResponse:
-        """Let the worker with this fence keep the evaluation for a while longer."""
+        """Renew an evaluation's lease.
+
+        For the worker with the current fence.
+        """
         wanted = bodies.read(request, LeaseRenewal)
         seconds = services.renew_evaluation(
             run_id=run_id_named(run), evaluation=evaluation, fence=wanted.fence

@@ -17,11 +17,11 @@ from rollouts.api.queries import wait_of
 from rollouts.core.log_text import LINES_AT_MOST
 from rollouts.wire import FleetLog
 from runs.api import bodies
-from runs.api.openapi import problems
+from runs.api.openapi import between
 from runs.api.permissions import Readers, scoped
 from runs.api.waiting import WaitingView
 from runs.live.turns import Line
-from runs.selectors import run_named
+from runs.selectors import readable_run, run_named
 
 LONGEST_WAIT_SECONDS: Final = 10
 MOST_INDEX: Final = 2**31 - 1
@@ -35,24 +35,33 @@ class FleetLogsView(WaitingView):
     @extend_schema(
         operation_id="fleet_logs",
         parameters=[
-            OpenApiParameter("worker", int, description="Absent: the manager's log."),
             OpenApiParameter(
-                "slot", int, description="Absent: the worker's own; else its env process's."
+                "worker", between(0, MOST_INDEX), description="Absent: the manager's log."
             ),
             OpenApiParameter(
-                "lines", int, description=f"At most; 1 to {LINES_AT_MOST}, 200 if absent."
+                "slot",
+                between(0, MOST_INDEX),
+                description="Absent: the worker's own; else its env process's.",
             ),
             OpenApiParameter(
-                "wait", float, description="Seconds to wait for the fleet; 0 to 10, 5 if absent."
+                "lines",
+                between(1, LINES_AT_MOST),
+                description=f"At most; 1 to {LINES_AT_MOST}, 200 if absent.",
+            ),
+            OpenApiParameter(
+                "wait",
+                between(0, 10, kind="number"),
+                description="Seconds to wait for the fleet; 0 to 10, 5 if absent.",
             ),
         ],
-        responses={200: FleetLog, **problems(400, 401, 403, 404)},
+        responses={200: FleetLog},
         tags=["fleet"],
     )
     def get(self, request: Request, run: str) -> HttpResponseBase:
-        """Have the fleet read the end of a log, and return it as soon as it is here.
+        """Get the end of a log.
 
-        When the time is over first, the answer is what was read before, and says so.
+        The fleet reads the log on request. If the time runs out, the last lines read before
+        are returned and marked as such.
         """
         worker = bodies.whole_number(
             request, "worker", default=None, at_least=0, at_most=MOST_INDEX
@@ -64,7 +73,7 @@ class FleetLogsView(WaitingView):
         seconds = wait_of(request, default=5.0, at_most=LONGEST_WAIT_SECONDS)
         if slot is not None and worker is None:
             raise bodies.InvalidBody("worker", "a slot belongs to a worker: name it too")
-        run_id, began = run_named(run).pk, timezone.now()
+        run_id, began = readable_run(run).pk, timezone.now()
         asked = services.ask_for_log(
             run_id=run_id, worker=worker, slot=slot, lines=lines or 1, now=began
         )
@@ -96,11 +105,14 @@ class FleetLogAnswerView(APIView):
     @extend_schema(
         operation_id="fleet_log_answer",
         request=LogLines,
-        responses={204: None, **problems(400, 401, 403, 404)},
+        responses={204: None},
         tags=["fleet"],
     )
     def post(self, request: Request, run: str, log_request: UUID) -> HttpResponse:
-        """Take the end of a log that somebody waits for."""
+        """Upload the end of a log.
+
+        Answers a pending log request.
+        """
         answer = bodies.read(request, LogLines)
         services.answer_log(
             run_id=run_named(run).pk, request=log_request, answer=answer, now=timezone.now()

@@ -2,7 +2,7 @@
 
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -10,7 +10,7 @@ from rollouts import selectors, services
 from rollouts.wire.machines import MachineCordonAnswer, MachineCordonWanted
 from runs.api import bodies
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import REASON
 from runs.api.permissions import Admins
 
 
@@ -23,13 +23,14 @@ class MachineCordonView(APIView):
     @extend_schema(
         operation_id="machine_cordon",
         request=MachineCordonWanted,
-        responses={200: MachineCordonAnswer, **problems(400, 401, 403, 404)},
-        tags=["deck"],
+        responses={200: MachineCordonAnswer},
+        tags=["server"],
     )
     def put(self, request: Request, node: str) -> HttpResponse:
-        """Empty a machine: its workers drain and move, and nobody is placed there.
+        """Cordon a machine.
 
-        Asking again changes nothing; who cordoned it first stays.
+        Its workers drain and move to other machines; no worker is placed on it. A repeated
+        request changes nothing and keeps the first author.
         """
         wanted = bodies.read(request, MachineCordonWanted)
         services.cordon_machine(
@@ -39,12 +40,15 @@ class MachineCordonView(APIView):
 
     @extend_schema(
         operation_id="machine_uncordon",
-        parameters=[OpenApiParameter("reason", str, description="Kept in the audit.")],
-        responses={200: MachineCordonAnswer, **problems(401, 403)},
-        tags=["deck"],
+        parameters=[REASON],
+        responses={200: MachineCordonAnswer},
+        tags=["server"],
     )
     def delete(self, request: Request, node: str) -> HttpResponse:
-        """Let a machine in again; one that has left the cluster may be named, too."""
+        """Uncordon a machine.
+
+        Also accepts a machine that has left the cluster.
+        """
         reason = str(request.query_params.get("reason", ""))[:2000]
         services.uncordon_machine(
             node=node, reason=reason, actor=identity_of(request), now=timezone.now()

@@ -19,9 +19,9 @@ from rollouts.wire import MetricKeys, MetricLines, Metrics, MetricSamples, Metri
 from rollouts.wire import MetricsReceipt as Receipt
 from rollouts.wire.metrics import MetricNames
 from runs.api import bodies
-from runs.api.openapi import problems
+from runs.api.openapi import IDEMPOTENCY_KEY, between, listed, problems
 from runs.api.permissions import Readers, scoped
-from runs.selectors import run_id_named, run_named
+from runs.selectors import readable_run, readable_run_id, run_named
 
 RUNS_AT_MOST: Final = 20
 NAMES_AT_MOST: Final = 50
@@ -30,7 +30,9 @@ POINTS_AT_MOST: Final = 2000
 _LONGEST: Final = 2**31 - 1
 
 _LINE_PARAMETERS: Final = [
-    OpenApiParameter("names", str, required=True, description="Of metrics, comma-separated."),
+    OpenApiParameter(
+        "names", listed(50), required=True, description="Of metrics, comma-separated."
+    ),
     OpenApiParameter("x", str, enum=AXES, description="What to draw over; `step` if absent."),
     OpenApiParameter(
         "from",
@@ -40,7 +42,9 @@ _LINE_PARAMETERS: Final = [
     ),
     OpenApiParameter("to", float, description="Last place of the range."),
     OpenApiParameter(
-        "points", int, description=f"Buckets of a line at most; 1 to {POINTS_AT_MOST}, 1000."
+        "points",
+        between(1, POINTS_AT_MOST),
+        description=f"Buckets of a line at most; 1 to {POINTS_AT_MOST}, 1000.",
     ),
 ]
 
@@ -59,29 +63,32 @@ class MetricsView(APIView):
             AFTER,
             LIMIT,
         ],
-        responses={200: Metrics, **problems(400, 401, 403, 404)},
+        responses={200: Metrics},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return the newest samples, oldest first; those after row `after` if it is given.
+        """List metric samples.
 
-        The last 256 of each name are always among them; `metrics/samples` has all.
+        The newest, oldest first; with `after` only later rows.
         """
         after, limit = page_of(request)
         rows = selectors.metrics(
-            run_named(run).pk, names=_listed(request, "names"), after=after, limit=limit
+            readable_run(run).pk, names=_listed(request, "names"), after=after, limit=limit
         )
         return bodies.answer(Metrics(results=rows))
 
     @extend_schema(
         operation_id="record_metrics",
         request=MetricsPush,
-        parameters=[OpenApiParameter("Idempotency-Key", location=OpenApiParameter.HEADER)],
-        responses={201: Receipt, **problems(400, 401, 403, 404, 409, 422)},
+        parameters=[IDEMPOTENCY_KEY],
+        responses={201: Receipt, **problems(409, 422)},
         tags=["metrics"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Store samples: all of them, or none when one is wrong."""
+        """Record metric samples.
+
+        All or none.
+        """
         push = bodies.read(request, MetricsPush)
         key = buffer_services.PushKey.of(request.headers.get("Idempotency-Key"), request.body)
         run_id, now = run_named(run).pk, timezone.now()
@@ -107,16 +114,20 @@ class MetricKeysView(APIView):
             OpenApiParameter("search", str, description="Words that the name must hold."),
             OpenApiParameter("prefix", str, description="What the name begins with."),
             OpenApiParameter("after", str, description="Only names behind this one."),
-            OpenApiParameter("limit", int, description=f"1 to {KEYS_AT_MOST}, 200 if absent."),
+            OpenApiParameter(
+                "limit",
+                between(1, KEYS_AT_MOST),
+                description=f"1 to {KEYS_AT_MOST}, 200 if absent.",
+            ),
         ],
-        responses={200: MetricKeys, **problems(400, 401, 403, 404)},
+        responses={200: MetricKeys},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return names in their order with the last sample of each."""
+        """List metrics with their last samples."""
         limit = bodies.whole_number(request, "limit", default=200, at_least=1, at_most=KEYS_AT_MOST)
         texts = {name: _text(request, name) for name in ("search", "prefix", "after")}
-        found = selectors.metric_keys(run_id_named(run), limit=limit or 1, **texts)
+        found = selectors.metric_keys(readable_run_id(run), limit=limit or 1, **texts)
         return bodies.answer(found)
 
 
@@ -127,12 +138,12 @@ class MetricNamesView(APIView):
 
     @extend_schema(
         operation_id="metric_names",
-        responses={200: MetricNames, **problems(401, 403, 404)},
+        responses={200: MetricNames},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return all names in their order, without samples."""
-        return bodies.answer(metric_names(run_id_named(run)))
+        """List metric names."""
+        return bodies.answer(metric_names(readable_run_id(run)))
 
 
 class MetricSamplesView(APIView):
@@ -144,22 +155,29 @@ class MetricSamplesView(APIView):
         operation_id="metric_samples",
         parameters=[
             OpenApiParameter("name", str, required=True),
-            OpenApiParameter("after", int, description="Samples to leave out; 0 if absent."),
             OpenApiParameter(
-                "limit", int, description=f"1 to {SAMPLES_AT_ONCE}, which is the default."
+                "after", between(0, _LONGEST), description="Samples to leave out; 0 if absent."
+            ),
+            OpenApiParameter(
+                "limit",
+                between(1, SAMPLES_AT_ONCE),
+                description=f"1 to {SAMPLES_AT_ONCE}, which is the default.",
             ),
         ],
-        responses={200: MetricSamples, **problems(400, 401, 403, 404)},
+        responses={200: MetricSamples},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return samples as columns, in the order in which they came."""
+        """List samples of one metric.
+
+        As columns, in the order of arrival.
+        """
         after = bodies.whole_number(request, "after", default=0, at_least=0, at_most=_LONGEST)
         limit = bodies.whole_number(
             request, "limit", default=SAMPLES_AT_ONCE, at_least=1, at_most=SAMPLES_AT_ONCE
         )
         found = selectors.samples_of(
-            run_id_named(run), _text(request, "name"), after=after or 0, limit=limit or 1
+            readable_run_id(run), _text(request, "name"), after=after or 0, limit=limit or 1
         )
         return bodies.answer(found)
 
@@ -172,11 +190,14 @@ class RunLinesView(APIView):
     @extend_schema(
         operation_id="metric_lines",
         parameters=_LINE_PARAMETERS,
-        responses={200: MetricLines, **problems(400, 401, 403, 404)},
+        responses={200: MetricLines},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return a line for each name: least, greatest, last and mean value of each bucket."""
+        """Get metric curves.
+
+        Minimum, maximum, last and mean value of each bucket.
+        """
         return _lines(request, [run])
 
 
@@ -188,14 +209,19 @@ class LinesView(APIView):
     @extend_schema(
         operation_id="metric_lines_of_runs",
         parameters=[
-            OpenApiParameter("runs", str, required=True, description="Comma-separated."),
+            OpenApiParameter(
+                "runs", listed(20), required=True, description="Names, comma-separated."
+            ),
             *_LINE_PARAMETERS,
         ],
-        responses={200: MetricLines, **problems(400, 401, 403, 404)},
+        responses={200: MetricLines, **problems(404)},
         tags=["metrics"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return a line for each run and name."""
+        """Get metric curves of several runs.
+
+        One line for each run and metric.
+        """
         runs = _listed(request, "runs")
         if not 1 <= len(runs) <= RUNS_AT_MOST:
             raise bodies.InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
@@ -213,13 +239,16 @@ class MomentView(APIView):
             OpenApiParameter("name", str, required=True, description="Of the metric."),
             *(one for one in _LINE_PARAMETERS if one.name in {"x", "from", "to"}),
         ],
-        responses={200: Moment, **problems(400, 401, 403, 404)},
+        responses={200: Moment},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return which weights and batches there were while the samples of a stretch came in."""
+        """Get the context of a metric range.
+
+        Policy versions and batches at the time of the samples.
+        """
         asked = _asked(request)
-        return bodies.answer(selectors.moment(run_named(run), _text(request, "name"), asked))
+        return bodies.answer(selectors.moment(readable_run(run), _text(request, "name"), asked))
 
 
 def _lines(request: Request, runs: list[str]) -> HttpResponse:
@@ -228,7 +257,7 @@ def _lines(request: Request, runs: list[str]) -> HttpResponse:
     if not 1 <= len(names) <= most:
         raise bodies.InvalidBody("names", f"must name 1 to {most} metrics of {len(runs)} runs")
     asked = _asked(request)
-    run_ids = [(run, run_id_named(run)) for run in runs]
+    run_ids = [(run, readable_run_id(run)) for run in runs]
     lines = selectors.lines(run_ids, names, asked)
     return bodies.answer(MetricLines(x=asked.axis, lines=lines))  # type: ignore[arg-type]
 

@@ -7,14 +7,17 @@ from rest_framework.request import Request
 
 from rollouts import selectors
 from runs.api import bodies
+from runs.api.openapi import between
 
 _LONGEST_ID: Final = 2**63 - 1
 
 AFTER: Final = OpenApiParameter(
-    "after", int, description="Only rows with a higher id, oldest first."
+    "after", between(0, _LONGEST_ID), description="Only rows with a higher id, oldest first."
 )
 LIMIT: Final = OpenApiParameter(
-    "limit", int, description=f"Rows at most; 1 to {selectors.ROWS_AT_MOST}, 500 if absent."
+    "limit",
+    between(1, selectors.ROWS_AT_MOST),
+    description=f"Rows at most; 1 to {selectors.ROWS_AT_MOST}, 500 if absent.",
 )
 
 

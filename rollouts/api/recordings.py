@@ -16,9 +16,9 @@ from rollouts import selectors, services
 from rollouts.wire import RecordingRequest, RecordingRow, Recordings
 from runs.api import bodies, byte_ranges
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import msgpack_of, problems
 from runs.api.permissions import Operators, Readers, scoped
-from runs.selectors import run_named
+from runs.selectors import readable_run, run_named
 
 
 class RecordingsView(APIView):
@@ -30,21 +30,27 @@ class RecordingsView(APIView):
 
     @extend_schema(
         operation_id="recordings",
-        responses={200: Recordings, **problems(401, 403, 404)},
+        responses={200: Recordings},
         tags=["recordings"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return the run's recordings, newest first."""
-        return bodies.answer(Recordings(results=selectors.recordings(run_named(run).pk)))
+        """List recordings.
+
+        Newest first.
+        """
+        return bodies.answer(Recordings(results=selectors.recordings(readable_run(run).pk)))
 
     @extend_schema(
         operation_id="recordings_request",
         request=RecordingRequest,
-        responses={201: Recordings, **problems(400, 401, 403, 404, 429)},
+        responses={201: Recordings, **problems(429)},
         tags=["recordings"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Have the fleet film the next episodes of slots."""
+        """Request recordings.
+
+        The fleet records the next episodes of the given slots.
+        """
         wanted = bodies.read(request, RecordingRequest)
         rows = services.request_recordings(
             run_id=run_named(run).pk,
@@ -63,12 +69,15 @@ class RecordingView(APIView):
 
     @extend_schema(
         operation_id="recording_update",
-        request={RECORDING_TYPE: OpenApiTypes.BINARY},
-        responses={200: RecordingRow, **problems(400, 401, 403, 404, 413)},
+        request={RECORDING_TYPE: msgpack_of("RecordingUpdate")},
+        responses={200: RecordingRow, **problems(413)},
         tags=["recordings"],
     )
     def put(self, request: Request, run: str, recording: UUID) -> HttpResponse:
-        """Take how far a recording is, with its film when it is ready."""
+        """Update a recording.
+
+        Progress, or the video once it is ready.
+        """
         try:
             update = msgspec.msgpack.decode(request.body, type=RecordingUpdate)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -91,13 +100,17 @@ class RecordingContentView(APIView):
             (200, "video/webm"): OpenApiTypes.BINARY,
             (206, "video/webm"): OpenApiTypes.BINARY,
             (200, "text/plain"): OpenApiTypes.STR,
-            **problems(401, 403, 404),
+            (206, "text/plain"): OpenApiTypes.STR,
+            416: None,
         },
         tags=["recordings"],
     )
     def get(self, request: Request, run: str, recording: UUID) -> HttpResponseBase:
-        """Return the film, or the part of it that was asked for."""
-        row = selectors.recording(run_named(run).pk, recording)
+        """Download a recording.
+
+        Supports byte ranges. An episode of text is returned as plain text.
+        """
+        row = selectors.recording(readable_run(run).pk, recording)
         file = selectors.film(row)
         response = byte_ranges.respond(request, file, size=row.size_bytes, etag=row.pk.hex)
         if "Content-Type" in response:

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from rollouts.selectors.rules import Draft, preview
 from rollouts.wire.rules import RulePreview
 from runs.api.bodies import InvalidBody, answer, whole_number
-from runs.api.openapi import problems
+from runs.api.openapi import between
 from runs.api.permissions import Readers
 from runs.core.alert_rules import LONGEST_SECONDS, Comparator, Limit
 from runs.services.alert_rules import scope_of
@@ -32,16 +32,28 @@ class RulePreviewView(APIView):
             OpenApiParameter(
                 "threshold", float, description="Absent for `not_finite` and `no_data`."
             ),
-            OpenApiParameter("for_seconds", int, description="How long it may be so; 0 if absent."),
+            OpenApiParameter(
+                "for_seconds",
+                between(0, LONGEST_SECONDS),
+                description="How long it may be so; 0 if absent.",
+            ),
             OpenApiParameter("run", description="The one run that it is about."),
             OpenApiParameter("filter", description="Else: the runs that this filter asks for."),
-            OpenApiParameter("hours", int, description=f"1 to {HOURS_AT_MOST}; 24 if absent."),
+            OpenApiParameter(
+                "hours",
+                between(1, HOURS_AT_MOST),
+                description=f"1 to {HOURS_AT_MOST}; 24 if absent.",
+            ),
         ],
-        responses={200: RulePreview, **problems(400, 401, 403)},
+        responses={200: RulePreview},
         tags=["alerts"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return when a rule would have raised alerts, with the curves; nothing is stored."""
+        """Backtest an alert rule.
+
+        Returns the periods in which the rule would have fired, with the curves. Stores
+        nothing.
+        """
         hours = whole_number(request, "hours", default=24, at_least=1, at_most=HOURS_AT_MOST)
         for_seconds = whole_number(
             request, "for_seconds", default=0, at_least=0, at_most=LONGEST_SECONDS

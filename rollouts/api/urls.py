@@ -62,6 +62,10 @@ urlpatterns = [
     path("runs/<slug:run>/episodes/spread", episodes.EpisodeSpreadView.as_view()),
     path("runs/<slug:run>/episodes/outliers", episodes.EpisodeOutliersView.as_view()),
     path("runs/<slug:run>/episodes/matches", episodes.EpisodeMatchesView.as_view()),
+    path(
+        "runs/<slug:run>/episodes/<large:report>/fragments",
+        episodes.EpisodeFragmentsView.as_view(),
+    ),
     path("runs/<slug:run>/lessons", lessons.LessonsView.as_view()),
     path("runs/<slug:run>/lessons/tasks", lessons.LessonTasksView.as_view()),
     path("runs/<slug:run>/lessons/history", lessons.LessonHistoryView.as_view()),

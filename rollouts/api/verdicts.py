@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from rollouts import selectors
 from rollouts.wire import VerdictList
 from runs.api import bodies
-from runs.api.openapi import problems
+from runs.api.openapi import listed
 from runs.api.permissions import Readers
 
 RUNS_AT_MOST: Final = 12
@@ -26,13 +26,18 @@ class VerdictsView(APIView):
     @extend_schema(
         operation_id="run_verdicts",
         parameters=[
-            OpenApiParameter("ids", required=True, description="At most 12, by commas."),
+            OpenApiParameter(
+                "ids", listed(12), required=True, description="Ids of runs, comma-separated."
+            ),
         ],
-        responses={200: VerdictList, **problems(400, 401, 403)},
+        responses={200: VerdictList},
         tags=["fleet"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return the verdict of each run's pipeline; a run that is gone is left out."""
+        """Get diagnoses of runs.
+
+        The bottleneck of each run; deleted runs are omitted.
+        """
         words = request.query_params.get("ids", "").split(",")
         if len(words) > RUNS_AT_MOST or not all(
             word.isascii() and word.isdigit() and len(word) < 19 for word in words

@@ -14,11 +14,11 @@ from rollouts import selectors, services
 from rollouts.api.queries import AFTER, LIMIT, page_of, wait_of
 from rollouts.wire import Episodes, EpisodeSummary, FleetState, Pipeline
 from runs.api import bodies
-from runs.api.openapi import problems
+from runs.api.openapi import between, problems
 from runs.api.permissions import Readers, scoped
 from runs.api.waiting import WaitingView
 from runs.live.turns import Line
-from runs.selectors import run_named
+from runs.selectors import readable_run, run_named
 
 LONGEST_WAIT_SECONDS: Final = 30
 
@@ -28,12 +28,13 @@ class FleetView(APIView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="fleet", responses={200: FleetState, **problems(401, 403, 404)}, tags=["fleet"]
-    )
+    @extend_schema(operation_id="fleet", responses={200: FleetState}, tags=["fleet"])
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return what is wanted of the fleet and what was last seen of it."""
-        found = run_named(run)
+        """Get the fleet.
+
+        Desired and last reported state.
+        """
+        found = readable_run(run)
         return bodies.answer(selectors.fleet_state(found.pk, now=timezone.now()))
 
 
@@ -44,12 +45,15 @@ class PipelineView(APIView):
 
     @extend_schema(
         operation_id="pipeline",
-        responses={200: Pipeline, **problems(401, 403, 404)},
+        responses={200: Pipeline},
         tags=["fleet"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return how data flowed within the last minute, stage by stage, and what holds it up."""
-        return bodies.answer(selectors.pipeline_of(run_named(run), now=timezone.now()))
+        """Get the pipeline diagnosis.
+
+        Throughput of each stage within the last minute, and the bottleneck.
+        """
+        return bodies.answer(selectors.pipeline_of(readable_run(run), now=timezone.now()))
 
 
 class FleetControlView(WaitingView):
@@ -62,14 +66,19 @@ class FleetControlView(WaitingView):
         parameters=[
             OpenApiParameter("after", str, description="Fingerprint of the last answer."),
             OpenApiParameter(
-                "wait", float, description="Seconds to wait for another fingerprint; 0 to 30."
+                "wait",
+                between(0, 30, kind="number"),
+                description="Seconds to wait for another fingerprint; 0 to 30.",
             ),
         ],
-        responses={200: FleetControl, **problems(400, 401, 403, 404)},
+        responses={200: FleetControl},
         tags=["fleet"],
     )
     def get(self, request: Request, run: str) -> HttpResponseBase:
-        """Return the control state, once it is another than `after` or the time is over."""
+        """Get the fleet's control state.
+
+        Waits until its fingerprint differs from `after`.
+        """
         seconds = wait_of(request, default=0.0, at_most=LONGEST_WAIT_SECONDS)
         after = request.query_params.get("after", "")
         run_id = run_named(run).pk
@@ -95,11 +104,14 @@ class FleetReportView(APIView):
     @extend_schema(
         operation_id="fleet_report",
         request=FleetReport,
-        responses={200: FleetControl, **problems(400, 401, 403, 404, 409)},
+        responses={200: FleetControl, **problems(409)},
         tags=["fleet"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Store a report, once however often it is sent, and return the control state."""
+        """Report the state of a fleet.
+
+        A repeated report is stored once. Returns the control state.
+        """
         report = bodies.read(request, FleetReport)
         found = run_named(run)
         services.accept_report(run_id=found.pk, report=report, now=timezone.now())
@@ -114,13 +126,16 @@ class EpisodesView(APIView):
     @extend_schema(
         operation_id="episodes",
         parameters=[AFTER, LIMIT],
-        responses={200: Episodes, **problems(400, 401, 403, 404)},
+        responses={200: Episodes},
         tags=["episodes"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return windows of episodes, oldest first; the newest ones without `after`."""
+        """List episode windows.
+
+        Oldest first; without `after` the newest ones.
+        """
         after, limit = page_of(request)
-        rows = selectors.episodes(run_named(run).pk, after=after, limit=limit)
+        rows = selectors.episodes(readable_run(run).pk, after=after, limit=limit)
         return bodies.answer(Episodes(results=rows))
 
 
@@ -132,15 +147,22 @@ class EpisodeSummaryView(APIView):
     @extend_schema(
         operation_id="episodes_summary",
         parameters=[
-            OpenApiParameter("seconds", int, description="How far back; 1 to 86400, 300 if absent.")
+            OpenApiParameter(
+                "seconds",
+                between(1, 86_400),
+                description="How far back; 1 to 86400, 300 if absent.",
+            )
         ],
-        responses={200: EpisodeSummary, **problems(400, 401, 403, 404)},
+        responses={200: EpisodeSummary},
         tags=["episodes"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return recent episodes by environment and mode, and their means over environments."""
+        """Get episode statistics.
+
+        Recent episodes by environment and mode, and means over environments.
+        """
         seconds = bodies.whole_number(request, "seconds", default=300, at_least=1, at_most=86_400)
         summary = selectors.episode_summary(
-            run_named(run).pk, seconds=seconds or 1, now=timezone.now()
+            readable_run(run).pk, seconds=seconds or 1, now=timezone.now()
         )
         return bodies.answer(summary)

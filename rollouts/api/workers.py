@@ -20,7 +20,7 @@ from runs.api import bodies
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import Operators, Readers
-from runs.selectors import run_named
+from runs.selectors import readable_run, run_named
 
 
 class WorkerRestartView(APIView):
@@ -31,11 +31,14 @@ class WorkerRestartView(APIView):
     @extend_schema(
         operation_id="worker_restart",
         request=WorkerRestart,
-        responses={202: FleetState, **problems(400, 401, 403, 404, 409)},
+        responses={202: FleetState, **problems(409)},
         tags=["fleet"],
     )
     def post(self, request: Request, run: str, worker: int) -> HttpResponse:
-        """Have the fleet replace a worker; it sends what it can first."""
+        """Restart a worker.
+
+        The worker sends its finished work first.
+        """
         wanted = bodies.read(request, WorkerRestart)
         run_id, now = run_named(run).pk, timezone.now()
         services.restart_worker(
@@ -52,14 +55,14 @@ class WorkerCordonView(APIView):
     @extend_schema(
         operation_id="worker_cordon",
         request=WorkerCordon,
-        responses={202: FleetState, **problems(400, 401, 403, 404, 409)},
+        responses={202: FleetState, **problems(409)},
         tags=["fleet"],
     )
     def post(self, request: Request, run: str, worker: int) -> HttpResponse:
-        """Drain a worker and keep it out.
+        """Cordon a worker.
 
-        It finishes what it has begun, sends it and ends; nobody takes its place before the
-        cordon is lifted, whatever fleet the run has by then.
+        The worker finishes and sends its work, then exits; no replacement starts until it
+        is uncordoned.
         """
         wanted = bodies.read(request, WorkerCordon)
         run_id, now = run_named(run).pk, timezone.now()
@@ -77,11 +80,14 @@ class WorkerUncordonView(APIView):
     @extend_schema(
         operation_id="worker_uncordon",
         request=WorkerUncordon,
-        responses={202: FleetState, **problems(400, 401, 403, 404)},
+        responses={202: FleetState},
         tags=["fleet"],
     )
     def post(self, request: Request, run: str, worker: int) -> HttpResponse:
-        """Lift a worker's cordon: another one begins once the old one has ended."""
+        """Uncordon a worker.
+
+        A replacement starts after the old worker has exited.
+        """
         wanted = bodies.read(request, WorkerUncordon)
         run_id, now = run_named(run).pk, timezone.now()
         services.uncordon_worker(
@@ -99,23 +105,29 @@ class WorkerStacksView(APIView):
 
     @extend_schema(
         operation_id="worker_stacks_show",
-        responses={200: WorkerStacks, **problems(401, 403, 404)},
+        responses={200: WorkerStacks},
         tags=["fleet"],
     )
     def get(self, request: Request, run: str, worker: int) -> HttpResponse:
-        """Return the newest question to a worker, and its answer as soon as it is here."""
+        """Get a worker's stack traces.
+
+        The newest request and its answer.
+        """
         del request
-        found = selectors.worker_stacks(run_named(run).pk, worker, now=timezone.now())
+        found = selectors.worker_stacks(readable_run(run).pk, worker, now=timezone.now())
         return bodies.answer(found)
 
     @extend_schema(
         operation_id="worker_stacks_ask",
         request=StacksWanted,
-        responses={202: WorkerStacks, **problems(400, 401, 403, 404, 409)},
+        responses={202: WorkerStacks, **problems(409)},
         tags=["fleet"],
     )
     def post(self, request: Request, run: str, worker: int) -> HttpResponse:
-        """Have a worker say what its Python threads are at; the answer is read with GET."""
+        """Request a worker's stack traces.
+
+        Read the answer with GET.
+        """
         wanted = bodies.read(request, StacksWanted)
         run_id, now = run_named(run).pk, timezone.now()
         services.ask_for_stacks(

@@ -1,11 +1,11 @@
-"""Name what holds a run up, with the numbers that prove it and what would change it.
+"""The bottleneck of a run, with the numbers that prove it and what to do about it.
 
-The first rule that applies gives the verdict. Rules that need both sides of the queue come before
-those that look at one: a trainer that waits says nothing of workers that may not go on.
+The first rule that applies gives the verdict. Rules about both sides of the queue come before rules
+about one side: a waiting trainer proves nothing against workers that a limit holds back.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from rollouts.core import standstill
@@ -16,7 +16,12 @@ from runs.core.amounts import duration, percent
 MOSTLY: Final = 0.5
 NOTABLY: Final = 0.3
 SELDOM: Final = 0.2
-"""Of a trainer that waits no more than this, the trainer is the bottleneck."""
+"""Share up to which waiting does not count: a trainer that waits no more is the bottleneck, and
+workers that are held back no more are not slowed by a limit."""
+NEVER: Final = 0.05
+"""Share up to which a trainer counts as never waiting."""
+SEND_IS_BUSY: Final = 0.9
+"""Sending goes on beside the loop: below this share it slows nothing."""
 LONG_SECONDS: Final = 60.0
 """A trainer that holds a batch for longer may hang; weights that come later are overdue."""
 LATE_SECONDS: Final = 30.0
@@ -34,12 +39,12 @@ def judge(facts: Facts) -> Verdict:
 
 
 def gain_of_a_worker(facts: Facts) -> float | None:
-    """Return what part faster a run would be with one worker more, if workers hold it up.
+    """Return the expected speedup from one more worker, as a part of the present speed.
 
-    Workers share nothing but the queue, so n + 1 make (n + 1) / n of what n make, up to where the
-    trainer never waits.
+    Workers share only the queue, so n + 1 make (n + 1) / n of what n make, up to where the trainer
+    never waits. None: unknown, or a limit holds the present workers back.
     """
-    if not facts.workers or facts.trainer_waits is None:
+    if not facts.workers or facts.trainer_waits is None or facts.held_back > SELDOM:
         return None
     most = math.inf if facts.trainer_waits >= 1 else 1 / (1 - facts.trainer_waits)
     return min(1 + 1 / facts.workers, most) - 1
@@ -63,7 +68,7 @@ def _behind(facts: Facts) -> Verdict | None:
 
 
 def _unpublished(facts: Facts) -> Verdict | None:
-    """Judge a deadlock: workers may go no further without weights, and nobody trains."""
+    """Diagnose a deadlock: workers need newer weights to go on, and no trainer trains."""
     is_idle = facts.holding_seconds is None and facts.batches_waiting < 1
     is_late = (facts.version_age_seconds or 0.0) >= LONG_SECONDS
     is_held = facts.held_back >= MOSTLY
@@ -72,14 +77,14 @@ def _unpublished(facts: Facts) -> Verdict | None:
     return Verdict(
         stage="train",
         sentence=f"The weights are stale: none were published for "
-        f"{duration(facts.version_age_seconds or 0.0)}, and workers may go no further without.",
+        f"{duration(facts.version_age_seconds or 0.0)}, and {_limit(facts)} holds the workers "
+        "back until then.",
         proof=[
-            f"workers may not go on {percent(facts.held_back)} of their time",
+            _held_back(facts),
             f"the newest version is {facts.version}",
             f"{facts.queued:,} {facts.unit} wait, a batch takes {facts.batch_size or 0:,}",
         ],
-        change="Publish weights after each train step, or let workers go further ahead: raise "
-        "max_staleness (or off_policy_tolerance).",
+        change=f"Publish weights after each train step, or raise {_setting(facts)}.",
     )
 
 
@@ -93,13 +98,12 @@ def _untaken(facts: Facts) -> Verdict | None:
     if facts.batch_size is None:
         return Verdict(
             stage="train",
-            sentence="No trainer has registered yet, so nobody knows how large a batch is.",
+            sentence="The run has no batch size, so no batch can be formed.",
             proof=[f"{facts.queued:,} {facts.unit} wait"],
-            change="Start the trainer.",
+            change="Register a trainer with a batch size, or set `batch_size` on the run.",
         )
     if facts.queued >= facts.batch_size:
-        is_full = facts.is_full or facts.held_back >= MOSTLY
-        pause = f" The buffer is full, so {_producers(facts)} pause." if is_full else ""
+        pause = _pause(facts, is_held=facts.is_limited or facts.held_back >= MOSTLY)
         return Verdict(
             stage="train",
             sentence=f"No trainer takes the batches that wait.{pause}",
@@ -108,7 +112,7 @@ def _untaken(facts: Facts) -> Verdict | None:
                 "none was handed out in the last minute",
             ],
             change="Start the trainer, or look at what it does: it holds no batch either."
-            + (f" The {_producers(facts)} go on by themselves." if is_full else ""),
+            + (f" The {_producers(facts)} go on by themselves." if pause else ""),
         )
     return Verdict(
         stage="queue",
@@ -122,19 +126,47 @@ def _producers(facts: Facts) -> str:
     return "environments" if facts.kind == "outside" else "workers"
 
 
+def _pause(facts: Facts, *, is_held: bool) -> str:
+    """Return a sentence about the limit that keeps producers from going on, with a space before.
+
+    A full queue and the staleness limit differ: the second holds workers back at an empty queue.
+    """
+    if facts.is_full:
+        return f" The queue is full, so {_producers(facts)} pause."
+    if is_held and facts.kind != "outside":
+        limit = _limit(facts)
+        return f" {limit[0].upper()}{limit[1:]} holds workers back."
+    return ""
+
+
+def _limit(facts: Facts) -> str:
+    """Name the limit on data that workers make ahead of the trainer."""
+    if facts.max_staleness is None:
+        return "the off-policy tolerance"
+    return f"the staleness limit (max_staleness {facts.max_staleness:,})"
+
+
+def _setting(facts: Facts) -> str:
+    return "off_policy_tolerance" if facts.max_staleness is None else "max_staleness"
+
+
+def _held_back(facts: Facts) -> str:
+    return f"{_limit(facts)} holds workers back {percent(facts.held_back)} of their time"
+
+
 def _taking_turns(facts: Facts) -> Verdict | None:
     waits = facts.trainer_waits or 0.0
-    if min(waits, facts.held_back) < NOTABLY:
+    if min(waits, facts.held_back) <= SELDOM:
         return None
     return Verdict(
         stage="queue",
         sentence="Trainer and workers take turns: each waits while the other is at work.",
         proof=[
             f"the trainer waits {percent(waits)} of its time for data",
-            f"workers may not go on {percent(facts.held_back)} of theirs, for want of room",
+            _held_back(facts),
         ],
-        change="Let workers go further ahead: raise max_staleness (or off_policy_tolerance) by "
-        "one, if your algorithm bears data that is one version older.",
+        change=f"Raise {_setting(facts)} by one to let workers go further ahead, if your algorithm "
+        "tolerates data that is one version older.",
     )
 
 
@@ -161,16 +193,14 @@ def _trainer_bound(facts: Facts) -> Verdict | None:
     proof += _waiting_batches(facts)
     change = "Make train steps faster; more data would only wait longer."
     if facts.held_back >= NOTABLY and facts.workers > 1:
-        proof.append(f"workers may not go on {percent(facts.held_back)} of their time")
+        proof.append(_held_back(facts))
         enough = max(1, math.ceil(facts.workers * (1 - facts.held_back)))
-        if enough < facts.workers:
+        if enough < facts.workers and waits <= NEVER:
             change += f" {enough} of the {facts.workers} workers would be enough for this trainer."
-    is_full = facts.held_back >= NOTABLY or (facts.is_full and facts.kind == "outside")
-    pause = f" The buffer is full, so {_producers(facts)} pause meanwhile." if is_full else ""
     return Verdict(
         stage="train",
         sentence=f"The trainer is the bottleneck: it is at work {percent(1 - waits)} of the time."
-        f"{pause}",
+        f"{_pause(facts, is_held=facts.held_back >= NOTABLY)}",
         proof=proof,
         change=change,
     )
@@ -216,6 +246,8 @@ _RULES: Final[tuple[Callable[[Facts], Verdict | None], ...]] = (
     standstill.without_workers,
     standstill.without_weights,
     standstill.draining,
+    standstill.refused,
+    standstill.without_trainer,
     standstill.silent,
     _behind,
     _unpublished,
@@ -223,28 +255,37 @@ _RULES: Final[tuple[Callable[[Facts], Verdict | None], ...]] = (
     _taking_turns,
     _stuck,
     _trainer_bound,
+    standstill.over_tolerance,
     _delivery_bound,
     _not_formed,
 )
 
 
 def _of_producers(facts: Facts) -> Verdict:
-    """Judge a run whose trainer waits because too little comes in."""
+    """Diagnose a run whose trainer waits because too little comes in."""
     waits = facts.trainer_waits or 0.0
     if facts.kind == "outside" or not facts.shares:
         return _of_outsiders(facts, waits)
     seen = [stage.name for stage in stages(facts) if stage.name in _PRODUCING]
-    busiest: Stage = max(seen, key=lambda stage: share_of(stage, facts.shares) or 0.0)
+    busiest: Stage = max(seen, key=lambda stage: _load(stage, facts.shares))
     share = share_of(busiest, facts.shares) or 0.0
     what, help_ = _PRODUCING[busiest]
     said = "is the bottleneck" if waits >= MOSTLY else "is the slowest part"
     return Verdict(
         stage=busiest,
-        sentence=f"{what} {said}: {percent(share)} of the workers' time, while the trainer waits "
-        f"{percent(waits)} of its.",
+        sentence=f"{what} {said}: {percent(share)} of the workers' time, "
+        f"while the trainer waits {percent(waits)} of its.",
         proof=[_arriving(facts), _wanted(facts, waits), *_breakdown(facts)],
         change=" ".join(filter(None, [_one_more(facts), help_])),
     )
+
+
+def _load(stage: Stage, shares: Mapping[str, float]) -> float:
+    """Return the part of the workers' time in which a stage keeps their loops busy."""
+    sending = shares.get("send", 0.0)
+    if stage == "push" and sending >= SEND_IS_BUSY:
+        return sending
+    return share_of(stage, {name: share for name, share in shares.items() if name != "send"}) or 0.0
 
 
 _PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
@@ -252,12 +293,16 @@ _PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
         "Stepping environments",
         "Cheaper environments help, or more processes to step them (envs_per_process lower).",
     ),
+    "exchange": (
+        "Exchanging observations and actions with environments",
+        "A larger envs_per_process or inference_batch_size helps, or envs_in_worker.",
+    ),
     "infer": (
         "The policy's inference",
         "A GPU for the workers helps, or a larger inference_batch_size.",
     ),
     "push": (
-        "Cutting and sending what was sampled",
+        "Cutting and sending fragments",
         "A faster way to the deck helps, or smaller observations (uint8 instead of float32).",
     ),
 }

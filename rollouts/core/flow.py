@@ -1,21 +1,30 @@
-"""Say how data flows through a run, stage by stage: how fast, how busy, and what waits there.
+"""Data flow through a run by stage: rate, busy share and amount held.
 
-A fleet's data passes all six stages; of an outside run the deck sees what is pushed and what comes
-after it.
+The data of a fleet passes all stages; of an outside run only those from the push on are visible.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-Stage = Literal["step", "infer", "push", "queue", "batch", "train"]
-STAGES: Final[tuple[Stage, ...]] = ("step", "infer", "push", "queue", "batch", "train")
+Stage = Literal["step", "exchange", "infer", "push", "queue", "batch", "train"]
+STAGES: Final[tuple[Stage, ...]] = (
+    "step",
+    "exchange",
+    "infer",
+    "push",
+    "queue",
+    "batch",
+    "train",
+)
 PARTS: Final[dict[Stage, tuple[str, ...]]] = {
-    "step": ("env_step", "recv", "act"),
+    "step": ("env_step",),
+    "exchange": ("recv", "act"),
     "infer": ("infer",),
     "push": ("cut", "enqueue", "send"),
 }
-"""What a worker measures (:data:`rollouts.core.pipeline.STAGES`), by the stage it belongs to."""
+"""Spans that a worker measures (:data:`rollouts.core.pipeline.STAGES`), by stage. The page lists
+the same spans, so a stage is exactly the sum of the spans beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +60,21 @@ class Facts:
     behind_seconds: float | None = None
     """How long there has been a newer version than the slowest running worker acts with."""
     is_full: bool = False
-    """No producer may start anything before a trainer has taken more."""
+    """The queue is above `pause_above`, so producers pause until it has drained."""
+    is_limited: bool = False
+    """The admission limit of the fleet is used up: no worker may start anything."""
+    max_staleness: int | None = None
+    """Versions by which data may trail when it is trained on; None: no limit."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Mean of the workers' parts of the time by what they did or waited for."""
     work_per_second: float | None = None
     """Env steps of all workers; episodes of a language run."""
     to_send: int = 0
     """Fragments or groups that workers have finished and not delivered."""
+    waiting_environments: Sequence[str] = ()
+    """Names of environments that wait for a trainer before they can register."""
+    refused: Sequence[str] = ()
+    """Environments whose pushes are refused, each with its count and the newest problem."""
     arriving: float | None = None
     handed_out: float | None = None
     batches_per_second: float | None = None
@@ -78,7 +95,11 @@ class Facts:
 
     @property
     def held_back(self) -> float:
-        """Part of the time in which workers might not begin for want of room."""
+        """Part of the time in which the admission limit kept workers from starting anything.
+
+        The limit follows from `max_staleness`, or from the off-policy tolerance without one. The
+        queue may be empty meanwhile.
+        """
         return self.shares.get("waiting_room", 0.0)
 
     @property
@@ -129,14 +150,15 @@ def _of_workers(facts: Facts) -> Iterable[StageFlow]:
     if facts.kind == "outside":
         return
     waits, waits_for = _idle(facts.shares)
-    # Generating answers is all that a language worker does; its episodes are counted there.
-    names: tuple[Stage, ...] = ("infer",) if facts.kind == "language" else ("step", "infer")
+    # A language worker only generates; its episodes are counted at that stage.
+    is_language = facts.kind == "language"
+    names: tuple[Stage, ...] = ("infer",) if is_language else ("step", "exchange", "infer")
     for name in names:
-        is_counted = name == "step" or facts.kind == "language"
+        is_counted = name == "step" or is_language
         yield StageFlow(
             name=name,
             rate=facts.work_per_second if is_counted else None,
-            unit="episodes" if facts.kind == "language" else "env steps",
+            unit="episodes" if is_language else "env steps",
             share=share_of(name, facts.shares),
             waits=waits,
             waits_for=waits_for,

@@ -15,7 +15,8 @@ from runs.core.amounts import percent
 
 STAGES: Final = ("recv", "infer", "act", "env_step", "cut", "enqueue", "send")
 WAITING: Final = ("waiting_room", "waiting_weights")
-"""No stages: time in which no slot was allowed to act, for want of room or of weights."""
+"""Time in which no slot was allowed to act: held back by the admission limit, or without
+weights."""
 SAMPLES_KEPT: Final = 512
 # Below this part of the time at work, no stage is worth naming.
 BUSY_SHARE: Final = 0.05
@@ -29,13 +30,13 @@ _TAKES: Final = {
     "cut": "Cutting fragments takes {share} of its time",
     "enqueue": "Encoding and queueing fragments takes {share} of its time",
     "send": "Sending fragments takes {share} of its time",
-    "waiting_room": "It waits for room in the buffer {share} of its time",
+    "waiting_room": "The staleness or queue limit holds it back {share} of its time",
     "waiting_weights": "It waits for weights {share} of its time",
 }
 
 
 class PipelineMonitor:
-    """Durations of each stage in a window, and what part of the time each takes.
+    """Durations of each stage in a window, and the part of that window that each takes.
 
     Several threads may record, each its own stages.
     """
@@ -44,7 +45,7 @@ class PipelineMonitor:
         """Start with empty windows.
 
         Args:
-            now: Seconds of a clock that never goes back.
+            now: Seconds of a monotonic clock.
             window_seconds: Age at which a measurement no longer counts.
             env_processes: How many step environments side by side: their time counts once.
         """
@@ -54,8 +55,8 @@ class PipelineMonitor:
             stage: deque(maxlen=SAMPLES_KEPT) for stage in STAGES
         }
         self._busy = dict.fromkeys((*STAGES, *WAITING), 0.0)
-        self._busy_before = dict(self._busy)
-        self._judged_at = now
+        # Totals at earlier readings, oldest first: shares are measured since the oldest.
+        self._readings: deque[tuple[float, dict[str, float]]] = deque([(now, dict(self._busy))])
 
     def record(self, stage: str, seconds: float, now: float) -> None:
         """Add one passage through `stage`, one of STAGES."""
@@ -65,6 +66,10 @@ class PipelineMonitor:
     def wait(self, seconds: float, *, wants: Literal["room", "weights"]) -> None:
         """Add time in which no slot was allowed to act, and what it waited for."""
         self._busy[f"waiting_{wants}"] += seconds
+
+    def total(self, *stages: str) -> float:
+        """Return the seconds that some stages took so far."""
+        return sum(self._busy[stage] for stage in stages)
 
     def timings(self, now: float) -> dict[str, StageTiming]:
         """Return the stages that were passed within the window, in milliseconds."""
@@ -76,17 +81,29 @@ class PipelineMonitor:
                 timings[stage] = timing_of(recent)
         return timings
 
-    def shares(self, now: float) -> dict[str, float]:
-        """Return what part of the time since the last call each stage and wait took, 0 to 1."""
-        elapsed = now - self._judged_at
-        if elapsed <= 0:
+    def shares(self, now: float, *, is_changed: bool = False) -> dict[str, float]:
+        """Return the part of the last window that each stage and wait took, 0 to 1.
+
+        The window is the one of the trainer's waiting share, so that a diagnosis compares the same
+        minute on both sides of the queue.
+
+        Args:
+            now: Seconds of the clock of the constructor.
+            is_changed: Whether the worker is in another situation than at the last call, for
+                instance resumed: what it did before says nothing about it, and the window begins
+                at the last call.
+        """
+        if now <= self._readings[-1][0]:
             return {}
-        busy = {name: total - self._busy_before[name] for name, total in self._busy.items()}
-        self._busy_before = dict(self._busy)
-        self._judged_at = now
+        oldest_kept = self._readings[-1][0] if is_changed else now - self._window_seconds
+        while len(self._readings) > 1 and self._readings[1][0] <= oldest_kept:
+            self._readings.popleft()
+        since, before = self._readings[0]
+        self._readings.append((now, dict(self._busy)))
+        busy = {name: total - before[name] for name, total in self._busy.items()}
         busy["env_step"] /= self._env_processes
         return {
-            name: round(min(1.0, seconds / elapsed), 4)
+            name: round(min(1.0, seconds / (now - since)), 4)
             for name, seconds in busy.items()
             if seconds > 0
         }

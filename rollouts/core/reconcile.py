@@ -76,6 +76,8 @@ class FleetView:
     """False for outside runs: their environments come on their own."""
     has_manager: bool
     """A manager was launched and not yet ended."""
+    is_external: bool = False
+    """Its manager runs outside the cluster: the reconciler neither checks nor replaces it."""
     observed: str = "none"
     reason: str = ""
     """Why the fleet is as observed, in its manager's words."""
@@ -140,7 +142,15 @@ def _decide_draining(view: FleetView, *, now: datetime) -> Decision:
     fleet_is_done = not view.has_manager or view.observed in _ENDED
     if fleet_is_done and view.buffer_is_drained:
         return Decision(action=Action.FINISH_DRAIN, reason="fleet and buffer are drained")
-    if view.has_manager and not fleet_is_done and _silence(view, now=now) >= CHECK_AFTER:
+    if not view.has_manager or fleet_is_done:
+        return Decision(action=Action.WAIT)
+    silence = _silence(view, now=now)
+    if view.is_external and silence >= DEAF_AFTER:
+        return Decision(
+            action=Action.LET_GO,
+            reason=f"its manager has not reported for {silence.total_seconds():.0f} s",
+        )
+    if not view.is_external and silence >= CHECK_AFTER:
         return Decision(action=Action.CHECK)
     return Decision(action=Action.WAIT)
 
@@ -150,6 +160,8 @@ def _decide_wanted(view: FleetView, *, now: datetime) -> Decision:
         # Whatever manager is left belongs to an earlier start of the run, and so does what
         # that start spent of the budget.
         return Decision(action=Action.LAUNCH, reason="the run was started")
+    if view.is_external:
+        return Decision(action=Action.WAIT)
     if not view.has_manager:
         if view.status is RunStatus.PAUSED:
             return Decision(action=Action.WAIT, reason="paused before its fleet was launched")

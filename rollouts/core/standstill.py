@@ -126,6 +126,51 @@ def draining(facts: Facts) -> Verdict | None:
     )
 
 
+def refused(facts: Facts) -> Verdict | None:
+    """Return the diagnosis of a run that refuses pushes."""
+    if not facts.refused:
+        return None
+    arrives = (
+        "" if facts.arriving is None else f" {facts.arriving:.3g} {facts.unit}/s are accepted."
+    )
+    return Verdict(
+        stage="push",
+        sentence=f"Pushes are refused, and their data is lost.{arrives}",
+        proof=list(facts.refused),
+        change="Correct the field that the message names in the environment, or set `lenient` "
+        "on the run to accept groups with inconsistent lengths.",
+    )
+
+
+def over_tolerance(facts: Facts) -> Verdict | None:
+    """Return the diagnosis of an outside run whose queue pauses its environments."""
+    if facts.kind != "outside" or not facts.is_full or facts.batches_waiting < 1:
+        return None
+    limit = (
+        "" if facts.pause_above is None else f", environments pause above {facts.pause_above:,g}"
+    )
+    return Verdict(
+        stage="train",
+        sentence="Environments are paused: the trainer takes batches more slowly than they push.",
+        proof=[f"{facts.queued:,} {facts.unit} are queued{limit}"],
+        change="Make train steps faster, or run fewer environments. A trainer that acknowledges "
+        "a batch before it trains on it appears to wait while it trains.",
+    )
+
+
+def without_trainer(facts: Facts) -> Verdict | None:
+    """Return the diagnosis of an outside run whose environments wait for a trainer."""
+    if not facts.waiting_environments:
+        return None
+    return Verdict(
+        stage="train",
+        sentence="Environments wait for a trainer: none has registered and asked for a batch.",
+        proof=[f"{name} waits" for name in facts.waiting_environments],
+        change="Start the trainer. Environments register within seconds after its first request "
+        "for a batch.",
+    )
+
+
 def silent(facts: Facts) -> Verdict | None:
     """Judge a run in which nothing happened at all."""
     is_silent = not facts.shares and facts.arriving is None and facts.trainer_waits is None
@@ -134,7 +179,7 @@ def silent(facts: Facts) -> Verdict | None:
     return Verdict(
         sentence="Nothing moved in the last minute.",
         proof=["no data came in", "no trainer had a batch"],
-        change="Start the environments and the trainer; API & tokens has their commands."
+        change="Start the trainer, then the environments; API & tokens has their commands."
         if facts.kind == "outside"
         else "Start the trainer, or look at the log of a worker on Fleet.",
     )

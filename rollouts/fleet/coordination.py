@@ -71,6 +71,8 @@ class Coordination:
             clean_start(settings, self.events)
         self._estate = _estate_of(settings.fleet, self.events)
         self.monitor = PipelineMonitor(now=time.monotonic(), env_processes=env_processes)
+        self._measured_in: tuple[Condition, bool] = ("starting", False)
+        """State, and whether it had weights, when the monitor was last read."""
         self._meter = ResourceMeter()
         self.weights = WeightsLoader(self.events, announce_ready=announce_ready)
         self._sender: Sender | None = None
@@ -154,7 +156,7 @@ class Coordination:
             is_reporting: Whether to measure; that costs a little, and begins a new window.
         """
         state, reason = condition
-        shares = self.monitor.shares(now) if is_reporting else {}
+        shares = self._shares(state, now) if is_reporting else {}
         usage = self._meter.measure({os.getpid(), *pids})._asdict() if is_reporting else {}
         if is_reporting:
             self._log.trim()
@@ -177,6 +179,12 @@ class Coordination:
             transfers=self.weights.transfers,
             **usage,
         )
+
+    def _shares(self, state: Condition, now: float) -> dict[str, float]:
+        """Return the monitor's shares, of the time in the present situation alone."""
+        situation = state, self._in_epoch(self.weights.active) != NO_STEP
+        is_changed, self._measured_in = situation != self._measured_in, situation
+        return self.monitor.shares(now, is_changed=is_changed)
 
     def _in_epoch(self, version: Version | None) -> int:
         return version[1] if version and version[0] == self.orders.epoch else NO_STEP

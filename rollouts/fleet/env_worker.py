@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import rolldeck
 import rollouts
-from rollouts.core import leftovers
+from rollouts.core import child_environment, leftovers
 from rollouts.core.slot_queue import Slots
 from rollouts.fleet.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.env_messages import (
@@ -298,13 +298,13 @@ def _kill_group(leader: int) -> None:
 def _environment(mark: str) -> dict[str, str]:
     """Return an environment in which the child finds this code and keeps to one core.
 
-    What it writes comes at once: the last words of a crash are worth more than a buffer.
+    It holds no secret of the worker. Output is not buffered, so that a crash loses none of it.
     """
     found = [str(Path(str(package.__file__)).parents[1]) for package in (rollouts, rolldeck)]
     paths = [*found, *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {
         **HEADLESS,
-        **os.environ,
+        **child_environment.for_environments(os.environ),
         "PYTHONPATH": os.pathsep.join(paths),
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",

@@ -274,10 +274,13 @@ class StepRolloutWorker:
             came.discard(self._bell)
         if came:
             self._hearing_since, self._seconds_in_envs = now, 0.0
+            before = self._monitor.total("cut", "enqueue")
             self._crew.hear(came, now)
             self._hearing_since = None
-            inside = self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
-            self._monitor.record("recv", time.monotonic() - now - inside, now)
+            # What the handler did meanwhile is measured as spans of its own.
+            inside = self._monitor.total("cut", "enqueue") - before
+            inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
+            self._monitor.record("recv", max(0.0, time.monotonic() - now - inside), now)
 
     def _wants(self) -> Literal["room", "weights"]:
         """Return what keeps the slots from acting while none of them does."""

@@ -25,6 +25,8 @@ from rollouts.core.curriculum.configured import (
     make_strategy,
 )
 from rollouts.core.tasks import InvalidTask, make_task
+from rollouts.core.tasks.specs import KIND as TASK
+from rollouts.core.tasks.specs import TASKS
 from rollouts.models import Lesson
 from runs.core.language_config import LanguageConfig
 from runs.core.run_config import InvalidRunConfig, RunConfig
@@ -148,15 +150,15 @@ def check_language(config: RunConfig) -> None:
 
 
 def _check_environment(field: str, spec: str, kwargs: dict[str, Any]) -> None:
-    """Accept what workers can make: a task of the deck, a `verifiers` one, or a registered one."""
-    kind = spec.partition(":")[0]
-    if spec in settings.ROLLDECK_ENVIRONMENTS or kind == "verifiers":
+    """Accept a built-in task or a registered environment; workers would import the others."""
+    if spec in settings.ROLLDECK_ENVIRONMENTS:
         return
-    if kind != "task":
+    if not spec.startswith(TASK):
         raise InvalidRunConfig(
             f"{field}.spec",
-            f"{spec!r} is no token environment that is registered: there are task:<name> and "
-            "verifiers:<id>, and what an administrator adds to ROLLDECK_ENVIRONMENTS",
+            f"{spec!r} is not a registered token environment: an administrator must add it to "
+            "ROLLDECK_ENVIRONMENTS, here and on every machine with workers; without that there "
+            f"are {', '.join(TASK + name for name in TASKS)}",
         )
     try:
         make_task(spec, kwargs)

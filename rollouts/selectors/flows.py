@@ -64,9 +64,9 @@ def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
 
 
 def fleet_waited(run_id: int) -> float | None:
-    """Return the part of the time in which no env slot might begin for want of room.
+    """Return the part of the last minute in which the admission limit held all env slots back.
 
-    As running workers last reported it, mean over them; None if none runs.
+    Mean of the last reports of running workers; None if none runs.
     """
     running = FleetWorker.objects.filter(fleet__run_id=run_id, state="running")
     shares = [one for one in running.values_list("shares", flat=True) if one]

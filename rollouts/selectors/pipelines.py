@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from buffer import selectors as buffer_selectors
@@ -13,9 +13,15 @@ from rollouts.core.proof import UNKNOWN_AFTER
 from rollouts.models import Fleet, FleetWorker
 from rollouts.selectors.fleets import heard_of
 from rollouts.wire import BatchTimes, Pipeline, PipelineStage, PipelineVerdict
-from runs.models import PolicyVersion, Run
+from runs.models import PolicyVersion, Run, RunEvent
+from runs.selectors.refused_pushes import RECENT, refused_environments
 from runs.selectors.weights_orders import acting_step, newest_order
+from runs.services.waiting_environments import KIND as WAITS
+from runs.services.waiting_environments import RECORDED_EVERY
 
+MINUTE: Final = timedelta(minutes=1)
+ENVIRONMENTS_AT_MOST: Final = 5
+"""Environments that a diagnosis names."""
 VERSIONS_AT_MOST: Final = 1000
 """Versions that are counted; who trails by more is as late."""
 _COMING: Final = frozenset({"starting", "respawning"})
@@ -30,7 +36,7 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
         unit="sequences" if run.takes_groups else "fragments",
         workers=facts.workers,
         stages=[PipelineStage(**asdict(stage)) for stage in flow.stages(facts)],
-        verdict=_judged(facts),
+        verdict=_judged(run, facts),
         batches=BatchTimes(
             under_way=_timing(rates.delivery_seconds), in_hand=_timing(rates.train_seconds)
         ),
@@ -47,13 +53,14 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
 
 def verdict_of(run_id: int, *, now: datetime) -> PipelineVerdict:
     """Return what holds a run up: the same that its pipeline says."""
-    return _judged(facts_of(Run.objects.get(pk=run_id), now=now))
+    run = Run.objects.get(pk=run_id)
+    return _judged(run, facts_of(run, now=now))
 
 
 def verdicts(run_ids: Sequence[int], *, now: datetime) -> dict[int, PipelineVerdict]:
     """Return what holds each of a few runs up; one that is gone is left out."""
     runs = Run.objects.filter(pk__in=run_ids)
-    return {run.pk: _judged(facts_of(run, now=now)) for run in runs}
+    return {run.pk: _judged(run, facts_of(run, now=now)) for run in runs}
 
 
 def facts_of(run: Run, *, now: datetime) -> flow.Facts:
@@ -66,8 +73,8 @@ def facts_of(run: Run, *, now: datetime) -> flow.Facts:
     )
 
 
-def _judged(facts: flow.Facts) -> PipelineVerdict:
-    return PipelineVerdict(**asdict(bottleneck.judge(facts)))
+def _judged(run: Run, facts: flow.Facts) -> PipelineVerdict:
+    return PipelineVerdict(**asdict(bottleneck.judge(facts)), run_status=run.status)
 
 
 def _facts(
@@ -83,12 +90,16 @@ def _facts(
         status="stopped" if run.archived_at else run.status,
         reason=run.status_reason,
         unit="sequences" if run.takes_groups else "fragments",
+        refused=_refused(run, arriving=rates.arriving, now=now) if run.takes_groups else (),
+        waiting_environments=_waiting_environments(run, now=now),
         arriving=rates.arriving,
         handed_out=rates.handed_out,
         batches_per_second=rates.batches,
         queued=depth.queued_sequences,
         pause_above=depth.threshold or None,
-        is_full=depth.paused if run.kind == "outside" else depth.admission_remaining <= 0,
+        is_full=depth.paused and not run.has_fleet,
+        is_limited=depth.admission_remaining <= 0 and run.has_fleet,
+        max_staleness=run.max_staleness,
         batch_size=depth.batch_size,
         trainer_waits=None if pace is None else pace.waiting_share,
         train_seconds=_mean(rates.train_seconds),
@@ -97,6 +108,29 @@ def _facts(
         age_seconds=None if pace is None else pace.age_seconds,
         **(_of_fleet(run, now=now) if run.has_fleet else {}),
     )
+
+
+def _waiting_environments(run: Run, *, now: datetime) -> list[str]:
+    """Return the environments that asked to register and wait for a trainer."""
+    if run.has_fleet or run.trainer_started_at is not None:
+        return []
+    events = RunEvent.objects.filter(run=run, kind=WAITS, at__gte=now - 2 * RECORDED_EVERY)
+    names = events.order_by("actor").values_list("actor", flat=True).distinct()
+    return list(names[:ENVIRONMENTS_AT_MOST])
+
+
+def _refused(run: Run, *, arriving: float | None, now: datetime) -> list[str]:
+    """Return the environments whose pushes are refused.
+
+    Where other data arrives, only refusals of the last minute count, as all facts do.
+    """
+    within = RECENT if arriving is None else MINUTE
+    found = refused_environments(now=now, run_id=run.pk, within=within)
+    return [
+        f"{one.environment}: {one.pushes:,} push{'es' if one.pushes > 1 else ''} refused, "
+        f"the newest because of {one.said}"
+        for one in found[:ENVIRONMENTS_AT_MOST]
+    ]
 
 
 def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rollouts.models import Comparison
 from rollouts.models.comparisons import COMPARISONS_AT_MOST
 from rollouts.selectors.comparisons import ComparisonNotFound
 from rollouts.wire.comparisons import ComparisonLook, KeepComparison
-from runs.selectors import RunNotFound, run_id_named
+from runs.selectors import RunNotFound, readable_run_id
 from runs.services import record_event
 from runs.services.events import ACTOR_LENGTH
 
@@ -72,7 +72,7 @@ def forget_comparison(*, comparison_id: int, actor: str, reason: str = "", now: 
 def _check(look: ComparisonLook) -> None:
     try:
         for name in look.runs:
-            run_id_named(name)
+            readable_run_id(name)
     except RunNotFound as error:
         raise InvalidComparison("look.runs", str(error)) from error
     if (look.begin is None) != (look.end is None):

@@ -15,7 +15,7 @@ from rollouts.services import attempts
 from runs import services as run_services
 from runs.core.lifecycle import RunStatus
 from runs.live import announce
-from runs.models import ApiToken, Run
+from runs.models import ApiToken, Run, TokenIssuer
 from runs.selectors import weights_directory
 
 ACTOR = "fleet reconciler"
@@ -24,15 +24,17 @@ _LAUNCHABLE = (RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatu
 
 @transaction.atomic
 def begin_launch(
-    *, run_id: int, reason: str, platform_url: str, now: datetime
+    *, run_id: int, reason: str, platform_url: str, now: datetime, is_external: bool = False
 ) -> LaunchOrder | None:
-    """Make a new manager the run's only one, before the cluster hears of it.
+    """Make a new manager the run's only one, before the cluster launches it.
 
-    Whoever dies between this and the cluster's answer leaves a manager that was never seen;
-    the next pass finds it missing and launches another.
+    A crash between this call and the cluster's answer leaves a manager that never started. The
+    next pass of the reconciler finds it missing and launches another.
+
+    An external manager is the caller itself: the reconciler neither checks nor replaces it.
 
     Returns:
-        What to tell the new manager; None if the run no longer wants one.
+        The settings of the new manager, or None if the run does not want one.
     """
     Fleet.objects.get_or_create(run_id=run_id)
     fleet = Fleet.objects.select_for_update().get(run_id=run_id)
@@ -45,7 +47,7 @@ def begin_launch(
         fleet.heard_at = None
         run_services.move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
     attempts.end_all(fleet, reason=f"a new manager was launched: {reason}", now=now)
-    _point_at_new_manager(fleet, run.name, now=now)
+    _point_at_new_manager(fleet, run.name, is_external=is_external, now=now)
     token = _mint_only_token(run, now=now)
     run_services.record_event(
         run_id=run_id,
@@ -83,7 +85,9 @@ def launch_simulation(
         InvalidRunConfig: If the configuration is wrong.
     """
     run = run_services.create_and_start(start=True, actor=actor, now=now, name=name, config=config)
-    order = begin_launch(run_id=run.pk, reason=actor, platform_url=platform_url, now=now)
+    order = begin_launch(
+        run_id=run.pk, reason=actor, platform_url=platform_url, is_external=True, now=now
+    )
     if order is not None:
         note_placed(run_id=run.pk, incarnation=order.incarnation, now=now)
     return order
@@ -153,8 +157,9 @@ def _config_now(run: Run) -> dict[str, Any]:
     return {**config, "fleet": {**config["fleet"], "num_workers": run.num_workers}}
 
 
-def _point_at_new_manager(fleet: Fleet, run_name: str, *, now: datetime) -> None:
+def _point_at_new_manager(fleet: Fleet, run_name: str, *, is_external: bool, now: datetime) -> None:
     fleet.attempt += 1
+    fleet.is_external = is_external
     fleet.incarnation = f"{fleet.attempt}-{secrets.token_hex(4)}"
     fleet.actor_name = rules.actor_name(run=run_name, attempt=fleet.attempt)
     fleet.launched_at, fleet.placed_at, fleet.observed_at = now, None, None
@@ -172,12 +177,15 @@ def _mint_only_token(run: Run, *, now: datetime) -> str:
     """Return a token for the new manager; those of earlier ones stop working."""
     _revoke_tokens(run_id=run.pk, now=now)
     _, text = run_services.mint_token(
-        name=f"fleet {run.name}", scopes=["worker"], run_id=run.pk, now=now
+        name=f"fleet {run.name}",
+        scopes=["worker"],
+        run_id=run.pk,
+        issuer=TokenIssuer.MANAGER,
+        now=now,
     )
     return text
 
 
 def _revoke_tokens(*, run_id: int, now: datetime) -> None:
-    ApiToken.objects.filter(run_id=run_id, name__startswith="fleet ", revoked_at=None).update(
-        revoked_at=now
-    )
+    managers = ApiToken.objects.filter(run_id=run_id, issuer=TokenIssuer.MANAGER)
+    managers.filter(revoked_at=None).update(revoked_at=now)

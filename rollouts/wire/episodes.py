@@ -95,3 +95,24 @@ class EpisodeMatches(Struct, frozen=True, kw_only=True):
     """The newest reports that have an episode in a range, at most 20."""
 
     results: list[EpisodeFind]
+
+
+class EpisodePlace(Struct, frozen=True, kw_only=True):
+    """The part of an episode that one stored fragment holds."""
+
+    fragment: int
+    episode: str
+    first: int
+    """Its first step in the fragment, counted from 0."""
+    steps: int
+
+
+class EpisodeFragments(Struct, frozen=True, kw_only=True):
+    """The stored fragments that hold one reported episode, in the order of their steps.
+
+    Empty where none does: evaluations are not stored, and retention removes old fragments.
+    """
+
+    parts: list[EpisodePlace]
+    candidates: int
+    """Stored episodes of the worker with this return and length; the first one is shown."""

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from rolldeck.wire import StageTiming
 
-StageName = Literal["step", "infer", "push", "queue", "batch", "train"]
+StageName = Literal["step", "exchange", "infer", "push", "queue", "batch", "train"]
 
 
 class PipelineStage(Struct, frozen=True, kw_only=True):
@@ -37,6 +37,8 @@ class PipelineVerdict(Struct, frozen=True, kw_only=True):
     proof: list[str]
     change: str
     """What to do about it; empty where there is nothing to do."""
+    run_status: str
+    """Status of the run at that time. A page that shows another status shows no diagnosis."""
 
 
 class BatchTimes(Struct, frozen=True, kw_only=True):

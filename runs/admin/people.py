@@ -9,6 +9,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs.admin.read_only import ReadOnlyAdmin
+from runs.models import LoginCount
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
@@ -27,6 +28,17 @@ class PersonAdmin(UserAdmin, ModelAdmin):  # type: ignore[type-arg]
 @admin.register(Group)
 class PersonGroupAdmin(GroupAdmin, ModelAdmin):
     """Groups; members of `operator` may operate runs."""
+
+
+@admin.register(LoginCount)
+class LoginCountAdmin(ReadOnlyAdmin):
+    """Counters of password attempts; they hold no names and no addresses."""
+
+    list_display = ("key", "attempts", "window_ends_at")
+    list_filter = ("window_ends_at",)
+    search_fields: tuple[str, ...] = ()
+    run_lookup = ""
+    ordering = ("-window_ends_at",)
 
 
 @admin.register(LogEntry)

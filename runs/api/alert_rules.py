@@ -34,21 +34,27 @@ class AlertRulesView(APIView):
 
     @extend_schema(
         operation_id="alert_rules_list",
-        responses={200: AlertRuleList, **problems(401, 403)},
+        responses={200: AlertRuleList},
         tags=["alerts"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List the rules by name, each with how many of its alerts hold."""
+        """List alert rules.
+
+        Rules are sorted by name; each has the number of its open alerts.
+        """
         return answer(selectors.rule_list())
 
     @extend_schema(
         operation_id="alert_rules_make",
         request=SetAlertRule,
-        responses={201: AlertRuleRow, **problems(400, 401, 403, 409)},
+        responses={201: AlertRuleRow, **problems(409)},
         tags=["alerts"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Make a rule; it is watched within seconds."""
+        """Create an alert rule.
+
+        Evaluation begins within seconds.
+        """
         rule = services.make_rule(
             wanted=read(request, SetAlertRule), actor=identity_of(request), now=timezone.now()
         )
@@ -64,21 +70,24 @@ class AlertRuleView(APIView):
 
     @extend_schema(
         operation_id="alert_rules_show",
-        responses={200: AlertRuleRow, **problems(401, 403, 404)},
+        responses={200: AlertRuleRow},
         tags=["alerts"],
     )
     def get(self, request: Request, rule: int) -> HttpResponse:
-        """Return a rule."""
+        """Get an alert rule."""
         return answer(selectors.rule_row(selectors.rule_of(rule)))
 
     @extend_schema(
         operation_id="alert_rules_set",
         request=SetAlertRule,
-        responses={200: AlertRuleRow, **problems(400, 401, 403, 404)},
+        responses={200: AlertRuleRow},
         tags=["alerts"],
     )
     def put(self, request: Request, rule: int) -> HttpResponse:
-        """Set all of a rule; switched off, it is kept and not watched."""
+        """Replace an alert rule.
+
+        A disabled rule is kept and not evaluated.
+        """
         changed = services.change_rule(
             rule_id=rule,
             wanted=read(request, SetAlertRule),
@@ -90,11 +99,14 @@ class AlertRuleView(APIView):
     @extend_schema(
         operation_id="alert_rules_delete",
         parameters=[REASON],
-        responses={204: None, **problems(400, 401, 403, 404)},
+        responses={204: None},
         tags=["alerts"],
     )
     def delete(self, request: Request, rule: int) -> HttpResponse:
-        """Delete a rule and its silences; its alerts are over within seconds."""
+        """Delete an alert rule.
+
+        Deletes its silences too; its alerts resolve within seconds.
+        """
         services.delete_rule(
             rule_id=rule, actor=identity_of(request), reason=reason_in(request), now=timezone.now()
         )
@@ -110,21 +122,27 @@ class SilencesView(APIView):
 
     @extend_schema(
         operation_id="alert_silences_list",
-        responses={200: SilenceList, **problems(401, 403)},
+        responses={200: SilenceList},
         tags=["alerts"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List the silences that last, then the newest of those that are over."""
+        """List alert silences.
+
+        Active silences come first, then expired ones, newest first.
+        """
         return answer(silence_list(now=timezone.now()))
 
     @extend_schema(
         operation_id="alert_silences_make",
         request=NewSilence,
-        responses={201: SilenceRow, **problems(400, 401, 403)},
+        responses={201: SilenceRow},
         tags=["alerts"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Let alerts of a kind or a rule tell nobody until a moment."""
+        """Create an alert silence.
+
+        Alerts of the kind or rule send no notifications until the silence expires.
+        """
         now = timezone.now()
         made = silences.silence(
             wanted=read(request, NewSilence), actor=identity_of(request), now=now
@@ -140,11 +158,14 @@ class EndSilenceView(APIView):
     @extend_schema(
         operation_id="alert_silences_end",
         request=Ask,
-        responses={200: SilenceRow, **problems(400, 401, 403, 404)},
+        responses={200: SilenceRow},
         tags=["alerts"],
     )
     def post(self, request: Request, silence: int) -> HttpResponse:
-        """Let what was silenced speak again; what holds by then is told."""
+        """End an alert silence.
+
+        Alerts that still hold send their notifications.
+        """
         now = timezone.now()
         ended = silences.end_silence(
             silence_id=silence,

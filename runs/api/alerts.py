@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 
 from runs.api.bodies import InvalidBody, answer, read, whole_number
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import between, problems
 from runs.api.permissions import Operators, Readers
 from runs.core.alerts import AlertKind, AlertState, Severity
 from runs.selectors import alerts as selectors
@@ -24,7 +24,7 @@ CHOICES = {
     "kind": [str(each) for each in AlertKind],
 }
 QUESTIONS = (*CHOICES, "run", "text")
-ANSWERS: dict[Any, Any] = {200: AlertDetail, **problems(400, 401, 403, 404, 409)}
+ANSWERS: dict[Any, Any] = {200: AlertDetail, **problems(409)}
 
 
 class AlertsView(APIView):
@@ -38,14 +38,19 @@ class AlertsView(APIView):
             *(OpenApiParameter(name, enum=words) for name, words in CHOICES.items()),
             OpenApiParameter("run", description="Its whole name."),
             OpenApiParameter("text", description="A part of the message."),
-            OpenApiParameter("before", int, description="Only alerts with a smaller id."),
-            OpenApiParameter("limit", int, description="1 to 200."),
+            OpenApiParameter(
+                "before", between(1, (1 << 63) - 1), description="Only alerts with a smaller id."
+            ),
+            OpenApiParameter("limit", between(1, 200), description="1 to 200."),
         ],
-        responses={200: AlertList, **problems(400, 401, 403)},
+        responses={200: AlertList},
         tags=["alerts"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List alerts, newest first: those that are not resolved, unless `state` says otherwise."""
+        """List alerts.
+
+        Newest first; unresolved alerts unless `state` is given.
+        """
         most = selectors.ALERTS_AT_MOST
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=most)
         before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
@@ -64,11 +69,14 @@ class AlertView(APIView):
 
     @extend_schema(
         operation_id="alerts_show",
-        responses={200: AlertDetail, **problems(401, 403, 404)},
+        responses={200: AlertDetail},
         tags=["alerts"],
     )
     def get(self, request: Request, alert: int) -> HttpResponse:
-        """Return an alert with what is known of it, and which webhooks have heard of it."""
+        """Get an alert.
+
+        Returns its details and notifications.
+        """
         return answer(selectors.alert_detail(selectors.alert_of(alert), now=timezone.now()))
 
 
@@ -81,7 +89,7 @@ class AcknowledgeView(APIView):
         operation_id="alerts_acknowledge", request=Ask, responses=ANSWERS, tags=["alerts"]
     )
     def post(self, request: Request, alert: int) -> HttpResponse:
-        """Say that you have seen an alert and are at it."""
+        """Acknowledge an alert."""
         changed = services.acknowledge(
             alert_id=alert,
             actor=identity_of(request),
@@ -98,7 +106,10 @@ class ResolveView(APIView):
 
     @extend_schema(operation_id="alerts_resolve", request=Ask, responses=ANSWERS, tags=["alerts"])
     def post(self, request: Request, alert: int) -> HttpResponse:
-        """Say that an alert is over; while its condition holds, it is not raised again."""
+        """Resolve an alert.
+
+        The alert does not fire again while its condition still holds.
+        """
         changed = services.resolve(
             alert_id=alert,
             actor=identity_of(request),

@@ -46,7 +46,8 @@ class TokenAuthentication(BaseAuthentication):
         )
         if token is None:
             raise AuthenticationFailed(
-                "the token is unknown, expired, revoked or not good from this address"
+                "The token is unknown, expired or revoked, its owner is deactivated, its run is "
+                "archived, or it is not valid from this address."
             )
         return TokenUser(token), token
 

@@ -12,7 +12,7 @@ from runs.api.bodies import answer, read
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
 from runs.api.permissions import Operators, Readers
-from runs.selectors import run_id_named
+from runs.selectors import readable_run_id, run_id_named
 from runs.selectors.notes import note_at, notes_of
 from runs.wire.notes import Note, Notes, WriteNotes
 
@@ -26,21 +26,27 @@ class NotesView(APIView):
 
     @extend_schema(
         operation_id="runs_notes",
-        responses={200: Notes, **problems(401, 403, 404)},
+        responses={200: Notes},
         tags=["runs"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Show what people wrote about the run, and who did."""
-        return answer(notes_of(run_id_named(run)))
+        """Get a run's notes.
+
+        With their author.
+        """
+        return answer(notes_of(readable_run_id(run)))
 
     @extend_schema(
         operation_id="runs_write_notes",
         request=WriteNotes,
-        responses={200: Notes, **problems(400, 401, 403, 404, 409)},
+        responses={200: Notes, **problems(409)},
         tags=["runs"],
     )
     def put(self, request: Request, run: str) -> HttpResponse:
-        """Give the run these notes; refused if somebody else wrote since they were read."""
+        """Replace a run's notes.
+
+        Refused if they have changed since you read them.
+        """
         wanted, run_id = read(request, WriteNotes), run_id_named(run)
         services.write_notes(
             run_id=run_id,
@@ -60,9 +66,9 @@ class NoteView(APIView):
 
     @extend_schema(
         operation_id="runs_note",
-        responses={200: Note, **problems(401, 403, 404)},
+        responses={200: Note},
         tags=["runs"],
     )
     def get(self, request: Request, run: str, revision: int) -> HttpResponse:
-        """Show an earlier text of the notes."""
-        return answer(note_at(run_id_named(run), revision))
+        """Get a revision of a run's notes."""
+        return answer(note_at(readable_run_id(run), revision))

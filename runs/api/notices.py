@@ -2,7 +2,7 @@
 
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 from runs import services
 from runs.api import bodies
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import REASON
 from runs.api.permissions import Known, Operators
 from runs.selectors import deck
 from runs.wire.deck import NoticeAnswer, NoticeWanted
@@ -25,22 +25,25 @@ class NoticeView(APIView):
 
     @extend_schema(
         operation_id="notice_show",
-        responses={200: NoticeAnswer, **problems(401, 403)},
-        tags=["deck"],
+        responses={200: NoticeAnswer},
+        tags=["server"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Show what everybody is told at present."""
+        """Get the announcement."""
         del request
         return _now()
 
     @extend_schema(
         operation_id="notice_set",
         request=NoticeWanted,
-        responses={200: NoticeAnswer, **problems(400, 401, 403)},
-        tags=["deck"],
+        responses={200: NoticeAnswer},
+        tags=["server"],
     )
     def put(self, request: Request) -> HttpResponse:
-        """Tell everybody something, in place of what was told before."""
+        """Post an announcement.
+
+        Replaces the current one.
+        """
         wanted, now = bodies.read(request, NoticeWanted), timezone.now()
         if wanted.until is not None and wanted.until <= now:
             raise bodies.InvalidBody("until", "this time has passed")
@@ -49,12 +52,12 @@ class NoticeView(APIView):
 
     @extend_schema(
         operation_id="notice_clear",
-        parameters=[OpenApiParameter("reason", str, description="Kept in the audit.")],
-        responses={200: NoticeAnswer, **problems(401, 403)},
-        tags=["deck"],
+        parameters=[REASON],
+        responses={200: NoticeAnswer},
+        tags=["server"],
     )
     def delete(self, request: Request) -> HttpResponse:
-        """Tell everybody nothing more."""
+        """Remove the announcement."""
         reason = str(request.query_params.get("reason", ""))[:2000]
         services.clear_notice(reason=reason, actor=identity_of(request), now=timezone.now())
         return _now()

@@ -1,4 +1,4 @@
-"""Teach the OpenAPI schema our message types and our tokens."""
+"""OpenAPI descriptions of messages, credentials and errors."""
 
 from typing import Any
 
@@ -13,7 +13,33 @@ from drf_spectacular.utils import OpenApiParameter
 from runs.wire import Problem
 
 REF = "#/components/schemas/{name}"
-REASON = OpenApiParameter("reason", description="Why, for the audit; at most 2,000 letters.")
+REASON = OpenApiParameter(
+    "reason",
+    {"type": "string", "maxLength": 2000},
+    description="Reason for the audit log; at most 2,000 characters.",
+)
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    location=OpenApiParameter.HEADER,
+    description="Makes a retry safe: a repeated key gets the first answer.",
+)
+
+
+def between(least: int, most: int, *, kind: str = "integer") -> dict[str, Any]:
+    """Return the schema of a number from `least` to `most`."""
+    return {"type": kind, "minimum": least, "maximum": most}
+
+
+def listed(most: int) -> dict[str, Any]:
+    """Return the schema of 1 to `most` values separated by commas."""
+    return {"type": "string", "pattern": rf"^[^,\x00]+(,[^,\x00]+){{0,{most - 1}}}$"}
+
+
+def msgpack_of(message: str) -> dict[str, Any]:
+    """Return the schema of a msgpack body that holds a message of the client's wire format."""
+    text = f"msgpack of `{message}`, defined in the Python module `rolldeck.wire`."
+    return {"type": "string", "format": "binary", "description": text}
 
 
 class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
@@ -51,11 +77,18 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
     target_class = "runs.api.authentication.TokenAuthentication"
     name = ["token", "tokenAsPassword"]
 
+    def get_security_requirement(self, auto_schema: Any) -> list[dict[str, list[Any]]]:
+        """Return the schemes as alternatives."""
+        return [{name: []} for name in self.name]
+
     def get_security_definition(self, auto_schema: Any) -> list[dict[str, Any]]:
         """Return one scheme for each way to show a token."""
         return [{"type": "http", "scheme": "bearer"}, {"type": "http", "scheme": "basic"}]
 
 
 def problems(*statuses: int) -> dict[tuple[int, str], type[Problem]]:
-    """Return the error answers of a view, for ``extend_schema(responses=...)``."""
+    """Return the errors of a view's domain, for ``extend_schema(responses=...)``.
+
+    Errors of credentials, parameters and bodies are derived by `OperationSchema`.
+    """
     return {(status, "application/problem+json"): Problem for status in statuses}

@@ -1,13 +1,14 @@
-"""Open views to callers; a view that names none of these is closed to everybody."""
+"""Permissions of API views; a view without one is closed to all callers."""
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from runs.api.identity import caller_of
 from runs.core import rights
+from runs.core.rights import Rule
 
 if TYPE_CHECKING:
     # REST framework's views read the default permissions, which are here, when they load.
@@ -21,7 +22,7 @@ def _run_of(view: "APIView") -> str | None:
 
 
 class Denied(BasePermission):
-    """Nobody: what a view gets that forgot to say more."""
+    """No caller: the permission of a view that declares none."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return False."""
@@ -29,7 +30,7 @@ class Denied(BasePermission):
 
 
 class Anyone(BasePermission):
-    """Everybody, signed in or not."""
+    """Every caller, with or without credentials."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return True."""
@@ -37,51 +38,74 @@ class Anyone(BasePermission):
 
 
 class Known(BasePermission):
-    """Every person with a session and every machine with a valid token."""
+    """Every person with a session and every token with any right."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return whether the caller is known."""
         return caller_of(request).is_known
 
 
-class Readers(BasePermission):
-    """People, and machines that belong to the run."""
+class RulePermission(BasePermission):
+    """Callers that pass a rule for the run in the URL; a refusal names what is missing."""
+
+    rule: ClassVar[Rule]
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
-        """Return whether the caller may look."""
-        return rights.may_read(caller_of(request), run=_run_of(view))
+        """Return whether the caller passes the rule."""
+        caller, run = caller_of(request), _run_of(view)
+        if self.rule.allows(caller, run=run):
+            return True
+        self.message = self.rule.refusal(caller, run=run)
+        return False
 
 
-class Operators(BasePermission):
-    """Those who may create, start, pause and end runs."""
+class Readers(RulePermission):
+    """People, and tokens with the scope `read`."""
 
-    def has_permission(self, request: Request, view: "APIView") -> bool:
-        """Return whether the caller may operate."""
-        return rights.may_operate(caller_of(request), run=_run_of(view))
+    rule = rights.READ
 
 
-class Admins(BasePermission):
-    """Those who may mint tokens."""
+class RunMachines(RulePermission):
+    """Readers, and every machine of the run."""
 
-    def has_permission(self, request: Request, view: "APIView") -> bool:
-        """Return whether the caller may administer."""
-        return rights.may_administer(caller_of(request), run=_run_of(view))
+    rule = rights.KNOW_RUN
+
+
+class Operators(RulePermission):
+    """Operators of runs."""
+
+    rule = rights.OPERATE
+
+
+class LayoutKeepers(RulePermission):
+    """People, who may store layouts of their own; a token that only reads may not."""
+
+    rule = rights.KEEP_LAYOUTS
+
+
+class Admins(RulePermission):
+    """Administrators."""
+
+    rule = rights.ADMINISTER
 
 
 @cache
-def scoped(*scopes: str) -> type[BasePermission]:
-    """Return the permission of machines with one of `scopes`, for the run in the URL.
+def scoped(*scopes: str, or_rule: Rule | None = None) -> type[BasePermission]:
+    """Return the permission of tokens with one of `scopes`, for the run in the URL.
 
-    Administrators pass as well.
+    Administrators pass as well, and all who pass `or_rule`.
     """
+    wanted = rights.act_as(*scopes)
 
-    class Scoped(BasePermission):
-        """Machines with one of a few scopes."""
+    class Scoped(RulePermission):
+        """Tokens with one of a few scopes."""
 
-        def has_permission(self, request: Request, view: "APIView") -> bool:
-            """Return whether the caller may speak as one of these machines."""
-            caller, run = caller_of(request), _run_of(view)
-            return any(rights.may_act_as(caller, scope, run=run) for scope in scopes)
+        rule = wanted if or_rule is None else wanted | or_rule
 
     Scoped.__name__ = "Scoped" + "Or".join(scope.title() for scope in scopes)
     return Scoped
+
+
+def readable_by(*scopes: str) -> type[BasePermission]:
+    """Return the permission of readers, and of tokens with one of `scopes`."""
+    return scoped(*scopes, or_rule=rights.READ)

@@ -29,22 +29,28 @@ class PresetsView(APIView):
 
     @extend_schema(
         operation_id="presets_list",
-        responses={200: SavedPresetList, **problems(401, 403)},
+        responses={200: SavedPresetList},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List saved presets: everybody's, and one's own; `run-config-schema` has the others."""
+        """List saved presets.
+
+        Shared presets and your own; `GET /api/run-config-schema` returns the built-in ones.
+        """
         found = presets.seen_by(person_of(request))
         return answer(SavedPresetList(results=[_shown(one, request) for one in found]))
 
     @extend_schema(
         operation_id="presets_save",
         request=SavePreset,
-        responses={201: SavedPresetRow, **problems(400, 401, 403, 409)},
+        responses={201: SavedPresetRow, **problems(409)},
         tags=["runs"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Keep a configuration under a name; one that is wrong, or holds a secret, is refused."""
+        """Save a preset.
+
+        An invalid configuration, or one that contains a secret, is refused.
+        """
         wanted = read(request, SavePreset)
         saved = services.save_preset(
             name=wanted.name,
@@ -68,21 +74,24 @@ class PresetView(APIView):
 
     @extend_schema(
         operation_id="presets_show",
-        responses={200: SavedPresetRow, **problems(401, 403, 404)},
+        responses={200: SavedPresetRow},
         tags=["runs"],
     )
     def get(self, request: Request, preset: str) -> HttpResponse:
-        """Show a saved preset."""
+        """Get a preset."""
         return answer(_shown(presets.preset_named(preset, person=person_of(request)), request))
 
     @extend_schema(
         operation_id="presets_change",
         request=ChangePreset,
-        responses={200: SavedPresetRow, **problems(400, 401, 403, 404, 409)},
+        responses={200: SavedPresetRow, **problems(409)},
         tags=["runs"],
     )
     def patch(self, request: Request, preset: str) -> HttpResponse:
-        """Change a saved preset; refused if somebody else did since it was read."""
+        """Update a preset.
+
+        Refused if it has changed since you read it.
+        """
         changes: dict[str, Any] = msgspec.to_builtins(read(request, ChangePreset))
         changed = services.change_preset(
             name=preset,
@@ -98,11 +107,14 @@ class PresetView(APIView):
     @extend_schema(
         operation_id="presets_delete",
         parameters=[REASON],
-        responses={204: None, **problems(400, 401, 403, 404)},
+        responses={204: None},
         tags=["runs"],
     )
     def delete(self, request: Request, preset: str) -> HttpResponse:
-        """Delete a saved preset; runs that were made from it keep what they are."""
+        """Delete a preset.
+
+        Runs created from it are not changed.
+        """
         services.delete_preset(
             name=preset,
             person=person_of(request),

@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 from runs import selectors, services
 from runs.api.bodies import InvalidBody, answer, read
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
+from runs.api.openapi import listed
 from runs.api.permissions import Operators, Readers
 from runs.models import Run
 from runs.selectors import run_filters, run_table
@@ -36,11 +36,14 @@ class FilterView(APIView):
 
     @extend_schema(
         operation_id="run_filter_show",
-        responses={200: QualifierList, **problems(401, 403)},
+        responses={200: QualifierList},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List what a filter of runs may ask, with its operators and an example."""
+        """Get the run filter syntax.
+
+        Fields, operators and an example of each.
+        """
         return answer(QualifierList(results=run_table.qualifiers()))
 
 
@@ -55,11 +58,14 @@ class FilterValuesView(APIView):
             OpenApiParameter("of", required=True, enum=list(run_table.VALUES_OF)),
             OpenApiParameter("part", description="What the values hold."),
         ],
-        responses={200: ValueList, **problems(400, 401, 403)},
+        responses={200: ValueList},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List values that runs have, the most used first."""
+        """List values for the run filter.
+
+        Most frequent first.
+        """
         of, part = request.query_params.get("of", ""), request.query_params.get("part", "")
         if of not in run_table.VALUES_OF:
             raise InvalidBody("of", f"must be one of {', '.join(run_table.VALUES_OF)}")
@@ -76,11 +82,14 @@ class RunsCsvView(APIView):
     @extend_schema(
         operation_id="runs_export",
         parameters=[OpenApiParameter("q"), OpenApiParameter("sort")],
-        responses={(200, "text/csv"): OpenApiTypes.STR, **problems(400, 401, 403)},
+        responses={(200, "text/csv"): OpenApiTypes.STR},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return the runs that a filter asks for as comma-separated values."""
+        """Export runs as CSV.
+
+        Runs that match the filter.
+        """
         lines = run_table.runs_csv(
             text=request.query_params.get("q", ""),
             sort=request.query_params.get("sort", run_table.NEWEST_FIRST),
@@ -100,12 +109,19 @@ class OutlooksView(APIView):
 
     @extend_schema(
         operation_id="run_outlooks",
-        parameters=[OpenApiParameter("ids", required=True, description="At most 200, by commas.")],
-        responses={200: OutlookList, **problems(400, 401, 403)},
+        parameters=[
+            OpenApiParameter(
+                "ids", listed(200), required=True, description="Ids of runs, comma-separated."
+            )
+        ],
+        responses={200: OutlookList},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return queue, fleet and returns of runs; what is not known is left out."""
+        """Get summaries of runs.
+
+        Queue, fleet and returns; unknown values are omitted.
+        """
         words = request.query_params.get("ids", "").split(",")
         if len(words) > OUTLOOKS_AT_MOST or not all(
             word.isascii() and word.isdigit() and len(word) < 19 for word in words
@@ -122,11 +138,11 @@ class TagsView(APIView):
     @extend_schema(
         operation_id="runs_tag",
         request=SetTags,
-        responses={200: RunDetail, **problems(400, 401, 403, 404)},
+        responses={200: RunDetail},
         tags=["runs"],
     )
     def put(self, request: Request, run: str) -> HttpResponse:
-        """Give the run these tags instead of those it has."""
+        """Replace a run's tags."""
         wanted = read(request, SetTags)
         tagged = services.set_tags(
             run_id=selectors.run_named(run).pk,
@@ -146,11 +162,14 @@ class RunActionsView(APIView):
     @extend_schema(
         operation_id="runs_act_on_many",
         request=ActOnRuns,
-        responses={200: ActedOnRuns, **problems(400, 401, 403)},
+        responses={200: ActedOnRuns},
         tags=["runs"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Do one thing to many runs, at most 100 at a time; each one is answered for."""
+        """Apply an action to many runs.
+
+        At most 100 runs per request; the result of each is returned.
+        """
         wanted, now = read(request, ActOnRuns), timezone.now()
         if (wanted.ids is None) == (wanted.q is None):
             raise InvalidBody("ids", "either ids or q says which runs")

@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 from runs import selectors, services
 from runs.api.bodies import InvalidBody, answer, read, whole_number
 from runs.api.identity import identity_of, person_of
-from runs.api.openapi import problems
-from runs.api.permissions import Known, Operators, Readers
+from runs.api.openapi import between, problems
+from runs.api.permissions import Known, Operators, Readers, RunMachines
 from runs.core import run_config
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.models import Run
@@ -52,13 +52,16 @@ class RunsView(APIView):
                 description="What to sort by; a minus for the largest first.",
             ),
             OpenApiParameter("after", description="`next` of the page before."),
-            OpenApiParameter("limit", int, description="1 to 500."),
+            OpenApiParameter("limit", between(1, run_table.ROWS_AT_MOST)),
         ],
-        responses={200: RunList, **problems(400, 401, 403)},
+        responses={200: RunList},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List the runs that a filter asks for, newest first unless `sort` says otherwise."""
+        """List runs.
+
+        Runs that match the filter, newest first unless `sort` is given.
+        """
         asked, most = request.query_params, run_table.ROWS_AT_MOST
         status = asked.get("status", "")
         if status and status not in set(RunStatus):
@@ -76,11 +79,14 @@ class RunsView(APIView):
     @extend_schema(
         operation_id="runs_create",
         request=CreateRun,
-        responses={201: RunDetail, **problems(400, 401, 403, 409)},
+        responses={201: RunDetail, **problems(409)},
         tags=["runs"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Create a run, and start it when `start` is true."""
+        """Create a run.
+
+        Starts it if `start` is true.
+        """
         wanted = read(request, CreateRun)
         run = services.create_and_start(
             name=wanted.name,
@@ -88,6 +94,7 @@ class RunsView(APIView):
             preset=wanted.preset,
             config=wanted.config,
             tags=wanted.tags,
+            lenient=wanted.lenient,
             start=wanted.start,
             created_by=person_of(request),
             actor=identity_of(request),
@@ -100,26 +107,32 @@ class RunView(APIView):
     """One run."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers look and operators change."""
-        return [Operators() if self.request.method == "PATCH" else Readers()]
+        """Return the permission: readers and machines read the run, operators change it."""
+        return [Operators() if self.request.method == "PATCH" else RunMachines()]
 
     @extend_schema(
         operation_id="runs_show",
-        responses={200: RunDetail, **problems(401, 403, 404)},
+        responses={200: RunDetail},
         tags=["runs"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Show a run with its configuration."""
-        return answer(selectors.run_detail(selectors.run_named(run)))
+        """Get a run.
+
+        With its configuration.
+        """
+        return answer(selectors.run_detail(selectors.readable_run(run)))
 
     @extend_schema(
         operation_id="runs_change",
         request=ChangeRun,
-        responses={200: RunDetail, **problems(400, 401, 403, 404, 409)},
+        responses={200: RunDetail, **problems(409)},
         tags=["runs"],
     )
     def patch(self, request: Request, run: str) -> HttpResponse:
-        """Change settings of a run that may change while it goes on."""
+        """Update a run.
+
+        Changes settings that may change while a run is active.
+        """
         changes: dict[str, Any] = msgspec.to_builtins(read(request, ChangeRun))
         reason = changes.pop("reason")
         changed: Run = services.change_settings(
@@ -151,25 +164,27 @@ class AskView(APIView):
         return answer(selectors.run_detail(moved))
 
 
-MEANINGS = {
-    RunVerb.START: "Start the run, or start it again after it was stopped or failed.",
-    RunVerb.PAUSE: "Generate nothing new; what was made is still accepted and served.",
-    RunVerb.RESUME: "Go on after a pause.",
-    RunVerb.DRAIN: "Send what was begun, serve until empty, then complete.",
-    RunVerb.STOP: "Drain with a deadline, then stop.",
-    RunVerb.KILL: "Stop now; what is lost is counted.",
+SUMMARIES = {
+    RunVerb.START: ("Start a run", "Also restarts a stopped or failed run."),
+    RunVerb.PAUSE: ("Pause a run", "Sampling stops; existing data is still accepted and served."),
+    RunVerb.RESUME: ("Resume a run", ""),
+    RunVerb.DRAIN: ("Drain a run", "Finishes started work, serves the queue, then completes."),
+    RunVerb.STOP: ("Stop a run", "Drains with a deadline, then stops."),
+    RunVerb.KILL: ("Kill a run", "Stops at once; lost items are counted."),
 }
 
 
 def ask_view(verb: RunVerb) -> type[AskView]:
     """Return the view that asks for `verb`, described in the OpenAPI schema."""
+    summary, description = SUMMARIES[verb]
 
     class VerbView(AskView):
         @extend_schema(
             operation_id=f"runs_{verb}",
-            summary=MEANINGS[verb],
+            summary=summary,
+            description=description,
             request=Ask,
-            responses={200: RunDetail, **problems(400, 401, 403, 404, 409)},
+            responses={200: RunDetail, **problems(409)},
             tags=["runs"],
         )
         def post(self, request: Request, run: str) -> HttpResponse:
@@ -177,7 +192,7 @@ def ask_view(verb: RunVerb) -> type[AskView]:
 
     VerbView.verb = verb
     VerbView.__name__ = f"{verb.title()}View"
-    VerbView.__doc__ = MEANINGS[verb]
+    VerbView.__doc__ = f"{summary}."
     return VerbView
 
 
@@ -189,15 +204,20 @@ class EventsView(APIView):
     @extend_schema(
         operation_id="runs_events",
         parameters=[
-            OpenApiParameter("before", int, description="Only events with a smaller id."),
-            OpenApiParameter("limit", int, description="1 to 200."),
+            OpenApiParameter(
+                "before", between(1, (1 << 63) - 1), description="Only events with a smaller id."
+            ),
+            OpenApiParameter("limit", between(1, selectors.EVENTS_PER_PAGE)),
             OpenApiParameter("kinds", str, description="Comma-separated; absent for all."),
         ],
-        responses={200: EventList, **problems(400, 401, 403, 404)},
+        responses={200: EventList},
         tags=["runs"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List events, newest first."""
+        """List a run's events.
+
+        Newest first.
+        """
         before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
         limit = whole_number(
             request,
@@ -208,7 +228,7 @@ class EventsView(APIView):
         )
         kinds = [kind for kind in request.query_params.get("kinds", "").split(",") if kind]
         found = selectors.events(
-            run_id=selectors.run_named(run).pk,
+            run_id=selectors.readable_run(run).pk,
             before=before,
             limit=limit or EVENTS_PER_ANSWER,
             kinds=[kind for kind in kinds if "\x00" not in kind],
@@ -223,12 +243,15 @@ class EnvironmentsView(APIView):
 
     @extend_schema(
         operation_id="runs_environments",
-        responses={200: EnvironmentList, **problems(401, 403, 404)},
+        responses={200: EnvironmentList},
         tags=["runs"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List environments in the order in which they registered."""
-        found = selectors.environments(run_id=selectors.run_named(run).pk)
+        """List a run's environments.
+
+        In the order of registration.
+        """
+        found = selectors.environments(run_id=selectors.readable_run(run).pk, now=timezone.now())
         return answer(EnvironmentList(results=found))
 
 
@@ -239,11 +262,14 @@ class RunConfigSchemaView(APIView):
 
     @extend_schema(
         operation_id="run_config_schema",
-        responses={200: RunConfigSchema, **problems(401)},
+        responses={200: RunConfigSchema},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return the JSON Schema of a run's configuration, and the presets."""
+        """Get the run configuration schema.
+
+        JSON Schema of a run's configuration, and the built-in presets.
+        """
         presets = [
             Preset(name=name, title=title, config=run_config.to_builtins(config))
             for name, (title, config) in run_config.PRESETS.items()

@@ -3,9 +3,11 @@
 from typing import Any
 
 from django.contrib.auth import authenticate, login, logout
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import get_token
+from django.shortcuts import render
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -18,10 +20,11 @@ from rest_framework.views import APIView
 
 from runs import selectors, services
 from runs.api.bodies import answer, read
-from runs.api.login_attempts import attempts
 from runs.api.openapi import problems
 from runs.api.permissions import Anyone
 from runs.services import sessions
+from runs.services.known_browsers import remember_browser
+from runs.services.logins import LINK_LIFETIME
 from runs.wire import Session, SignIn
 
 
@@ -29,13 +32,9 @@ class LoginFailed(Exception):
     """The user name or the password is wrong."""
 
 
-class TooManyLogins(Exception):
-    """Too many sign-ins failed in the last minute."""
-
-
-def _come_in(request: HttpRequest, user: Any, **backend: str) -> None:
-    """Sign in, and let the session remember which browser it is of."""
-    login(request, user, **backend)
+def _begin_session(request: HttpRequest, user: Any) -> None:
+    """Begin a session and note its browser and address."""
+    login(request, user)
     browser, address = request.headers.get("User-Agent", ""), request.META.get("REMOTE_ADDR", "")
     request.session.update(
         sessions.note_of(browser=browser, address=str(address), now=timezone.now())
@@ -51,37 +50,40 @@ class SessionView(APIView):
 
     @extend_schema(operation_id="session_show", responses={200: Session}, tags=["session"])
     def get(self, request: Request) -> HttpResponse:
-        """Say who is signed in, and set the CSRF cookie."""
+        """Get the current session.
+
+        Also sets the CSRF cookie.
+        """
         get_token(request._request)  # noqa: SLF001 Django wants its own request
         return answer(selectors.session_of(request.user))
 
     @extend_schema(
         operation_id="session_begin",
         request=SignIn,
-        responses={200: Session, **problems(400, 403, 429)},
+        responses={200: Session, **problems(429)},
         tags=["session"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Sign in; the CSRF token is needed here too."""
+        """Sign in.
+
+        Requires the CSRF token.
+        """
         # DRF asks for the token only of those who are signed in already.
         SessionAuthentication().enforce_csrf(request)
         given = read(request, SignIn)
-        key = f"{request.META.get('REMOTE_ADDR', '')} {given.username}"
-        if attempts.exhausted(key):
-            raise TooManyLogins("too many failed sign-ins; wait a minute")
         django_request = request._request  # noqa: SLF001 Django wants its own request
         user = authenticate(django_request, username=given.username, password=given.password)
-        if user is None:
-            attempts.failed(key)
+        if not isinstance(user, User):
             raise LoginFailed("the user name or the password is wrong")
-        attempts.succeeded(key)
-        _come_in(django_request, user)
-        return answer(selectors.session_of(user))
+        _begin_session(django_request, user)
+        response = answer(selectors.session_of(user))
+        remember_browser(response, user)
+        return response
 
     @extend_schema(
         operation_id="session_end",
         request=None,
-        responses={200: Session, **problems(403)},
+        responses={200: Session},
         tags=["session"],
     )
     def delete(self, request: Request) -> HttpResponse:
@@ -93,18 +95,29 @@ class SessionView(APIView):
 
 @method_decorator(never_cache, name="dispatch")
 class OneTimeLogin(View):
-    """Sign in whoever brings a link that this deck printed; it works once."""
+    """The page of a one-time login link: GET shows a button, POST redeems the token."""
 
-    # A HEAD request, as previews send it, must not use the link up.
-    http_method_names = ["get"]
+    http_method_names = ["get", "head", "post"]
 
-    def get(self, request: HttpRequest, token: str) -> HttpResponseBase:
-        """Sign in and go on to `next`."""
-        user = services.user_of_one_time_token(token)
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """Show the button; the page's script takes the token from the fragment."""
+        return self._page(request)
+
+    def post(self, request: HttpRequest) -> HttpResponseBase:
+        """Redeem the token, begin a session and go on to `next`."""
+        user = services.redeem_login_token(request.POST.get("token", ""), now=timezone.now())
         if user is None:
-            return HttpResponseRedirect("/login?reason=link")
-        _come_in(request, user, backend="django.contrib.auth.backends.ModelBackend")
+            return self._page(request, status=403, is_refused=True)
+        _begin_session(request, user)
         target = request.GET.get("next", "/")
         if not url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}):
             target = "/"
-        return HttpResponseRedirect(target)
+        response = HttpResponseRedirect(target)
+        remember_browser(response, user)
+        return response
+
+    @staticmethod
+    def _page(request: HttpRequest, *, status: int = 200, is_refused: bool = False) -> HttpResponse:
+        minutes = int(LINK_LIFETIME.total_seconds() // 60)
+        facts = {"is_refused": is_refused, "minutes": minutes}
+        return render(request, "runs/login_once.html", facts, status=status)

@@ -12,7 +12,6 @@ from rest_framework.views import APIView
 from runs import selectors, services
 from runs.api.bodies import answer, read
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
 from runs.api.permissions import Operators
 from runs.wire import ChangeEnvironment, EnvironmentRow, ResetRun, RunDetail
 
@@ -25,11 +24,14 @@ class EnvironmentView(APIView):
     @extend_schema(
         operation_id="environments_change",
         request=ChangeEnvironment,
-        responses={200: EnvironmentRow, **problems(400, 401, 403, 404)},
+        responses={200: EnvironmentRow},
         tags=["runs"],
     )
     def patch(self, request: Request, run: str, env_id: int) -> HttpResponse:
-        """Change an environment's weight or least part, or if it counts as there, or is muted."""
+        """Update a run's environment.
+
+        Changes its weight, its minimum share, its connection state or its mute state.
+        """
         changes: dict[str, Any] = msgspec.to_builtins(read(request, ChangeEnvironment))
         reason = changes.pop("reason")
         changed = services.change_environment(
@@ -40,7 +42,7 @@ class EnvironmentView(APIView):
             reason=reason,
             now=timezone.now(),
         )
-        return answer(selectors.environment_row(changed))
+        return answer(selectors.environment_row(changed, now=timezone.now()))
 
 
 class ResetView(APIView):
@@ -51,11 +53,14 @@ class ResetView(APIView):
     @extend_schema(
         operation_id="runs_reset",
         request=ResetRun,
-        responses={200: RunDetail, **problems(400, 401, 403, 404)},
+        responses={200: RunDetail},
         tags=["runs"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Archive an outside run and begin one of the same name; no row is deleted."""
+        """Reset an outside run.
+
+        Archives the run and creates one of the same name; no row is deleted.
+        """
         wanted = read(request, ResetRun)
         fresh = services.reset_run(
             run_id=selectors.run_named(run).pk,

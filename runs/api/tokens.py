@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -13,6 +14,7 @@ from runs.api.bodies import answer, read, reason_in
 from runs.api.identity import identity_of, person_of
 from runs.api.openapi import REASON, problems
 from runs.api.permissions import Admins
+from runs.models import ApiToken, TokenIssuer
 from runs.wire import MintToken, TokenList, TokenMinted
 
 
@@ -23,36 +25,53 @@ class TokensView(APIView):
 
     @extend_schema(
         operation_id="tokens_list",
-        responses={200: TokenList, **problems(401, 403)},
+        responses={200: TokenList},
         tags=["tokens"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List tokens, newest first; secrets are never shown again."""
+        """List tokens.
+
+        Newest first, without secrets.
+        """
         return answer(TokenList(results=selectors.tokens()))
 
     @extend_schema(
         operation_id="tokens_mint",
         request=MintToken,
-        responses={201: TokenMinted, **problems(400, 401, 403, 404)},
+        responses={201: TokenMinted, **problems(404)},
         tags=["tokens"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Mint a token; its text is in this answer only."""
+        """Create a token.
+
+        The secret is in this answer only.
+        """
         wanted, now = read(request, MintToken), timezone.now()
+        owner, issuer = _source_of_rights(request)
         lifetime = wanted.expires_in_seconds
         token, text = services.mint_token(
             name=wanted.name,
             scopes=wanted.scopes,
             run_id=selectors.run_named(wanted.run).pk if wanted.run else None,
-            created_by=person_of(request),
+            created_by=owner,
+            issuer=issuer,
             expires_at=now + timedelta(seconds=lifetime) if lifetime else None,
             from_networks=wanted.networks,
+            actor=identity_of(request),
             now=now,
         )
+        token.owner_role = selectors.role_of(owner) if owner else None
         minted = TokenMinted(**selectors.token_fields(token), token=text)
         response = answer(minted, status=201)
         response["Cache-Control"] = "no-store"
         return response
+
+
+def _source_of_rights(request: Request) -> tuple[User | None, TokenIssuer]:
+    """Return the owner and the issuer of a new token: those of the token that asks for it."""
+    if isinstance(request.auth, ApiToken):
+        return request.auth.created_by, TokenIssuer(request.auth.issuer)
+    return person_of(request), TokenIssuer.PERSON
 
 
 class TokenView(APIView):
@@ -64,11 +83,14 @@ class TokenView(APIView):
         operation_id="tokens_revoke",
         parameters=[REASON],
         request=None,
-        responses={204: None, **problems(400, 401, 403, 404)},
+        responses={204: None},
         tags=["tokens"],
     )
     def delete(self, request: Request, token: int) -> HttpResponse:
-        """Revoke a token; it is refused from the next request on."""
+        """Revoke a token.
+
+        It is refused from the next request on.
+        """
         services.revoke_token(
             token_id=token,
             actor=identity_of(request),

@@ -11,7 +11,7 @@ from runs import selectors, services
 from runs.api.bodies import answer, read
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
-from runs.api.permissions import Readers, scoped
+from runs.api.permissions import readable_by, scoped
 from runs.wire import RegisterTrainer, TrainerList, TrainerRegistered
 
 
@@ -20,32 +20,39 @@ class TrainersView(APIView):
 
     def get_permissions(self) -> list[BasePermission]:
         """Let readers list and trainers register."""
-        return [scoped("trainer")() if self.request.method == "POST" else Readers()]
+        return [scoped("trainer")() if self.request.method == "POST" else readable_by("trainer")()]
 
     @extend_schema(
         operation_id="trainers_list",
-        responses={200: TrainerList, **problems(401, 403, 404)},
+        responses={200: TrainerList},
         tags=["trainers"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List trainers in the order in which they first registered."""
-        found = selectors.trainers(run_id=selectors.run_named(run).pk)
+        """List trainers.
+
+        In the order of first registration.
+        """
+        found = selectors.trainers(run_id=selectors.readable_run(run).pk)
         return answer(TrainerList(results=found))
 
     @extend_schema(
         operation_id="trainers_register",
         request=RegisterTrainer,
-        responses={200: TrainerRegistered, **problems(400, 401, 403, 404, 409)},
+        responses={200: TrainerRegistered, **problems(409)},
         tags=["trainers"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Join a run; a restarted trainer without `resume` opens a new epoch."""
+        """Register a trainer.
+
+        A restarted trainer without `resume` opens a new epoch.
+        """
         wanted = read(request, RegisterTrainer)
         trainer = services.register_trainer(
             run_id=selectors.run_named(run).pk,
             identity=identity_of(request),
             name=wanted.name,
             resume=wanted.resume,
+            batch_size=wanted.batch_size,
             now=timezone.now(),
         )
         joined = trainer.run

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from django.conf import settings
+from django.core.handlers.exception import response_for_exception
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -65,9 +66,15 @@ class WaitingView(APIView):
             try:
                 return look()
             except Exception as error:  # noqa: BLE001 what REST framework does around a view
-                return cast("HttpResponseBase", self.handle_exception(error))
+                return self._answer_to(error)
 
         return answer
+
+    def _answer_to(self, error: Exception) -> HttpResponseBase:
+        try:
+            return cast("HttpResponseBase", self.handle_exception(error))
+        except Exception as unexpected:  # noqa: BLE001 what Django does around a view
+            return response_for_exception(self.request, unexpected)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Wait here, in this thread, when the server of the request cannot do better."""

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from runs.api.bodies import InvalidBody, answer, reason_in, whole_number
 from runs.api.identity import identity_of, person_of
-from runs.api.openapi import REASON, problems
+from runs.api.openapi import REASON, between
 from runs.api.permissions import Admins, Known, Readers
 from runs.core.spreadsheets import plain_cell
 from runs.selectors import watching
@@ -22,8 +22,10 @@ from runs.wire.watching import AuditList, BrowserRow, CallList, ClientList, Sess
 QUESTIONS = ("actor", "run", "kind", "request", "text", "people")
 AUDIT_PARAMETERS = [
     *(OpenApiParameter(name) for name in QUESTIONS),
-    OpenApiParameter("before", int, description="Only rows with a smaller id."),
-    OpenApiParameter("limit", int, description="1 to 500."),
+    OpenApiParameter(
+        "before", between(1, (1 << 63) - 1), description="Only rows with a smaller id."
+    ),
+    OpenApiParameter("limit", between(1, 500), description="1 to 500."),
 ]
 
 
@@ -34,11 +36,14 @@ class ClientsView(APIView):
 
     @extend_schema(
         operation_id="api_clients",
-        responses={200: ClientList, **problems(401, 403)},
+        responses={200: ClientList},
         tags=["tokens"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List clients of the API, the latest first, from the calls that are kept of each."""
+        """List API clients.
+
+        Most recent first, from the stored calls of each client.
+        """
         return answer(ClientList(results=watching.clients()))
 
 
@@ -53,11 +58,14 @@ class CallsView(APIView):
             OpenApiParameter("client", required=True, description="token:<id> or address:<ip>"),
             OpenApiParameter("only", enum=["refused", "replayed"]),
         ],
-        responses={200: CallList, **problems(400, 401, 403)},
+        responses={200: CallList},
         tags=["tokens"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List the last calls of a client: refusals and repetitions whole, successes in samples."""
+        """List API calls of a client.
+
+        All refused and replayed calls, and a sample of the successful ones; newest first.
+        """
         client, only = (_word(request, name) for name in ("client", "only"))
         if only not in ("", "refused", "replayed"):
             raise InvalidBody("only", "must be refused or replayed")
@@ -73,11 +81,14 @@ class AuditView(APIView):
     @extend_schema(
         operation_id="audit_list",
         parameters=AUDIT_PARAMETERS,
-        responses={200: AuditList, **problems(400, 401, 403)},
+        responses={200: AuditList},
         tags=["audit"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List what happened to runs and to the deck, newest first."""
+        """List audit events.
+
+        Events of runs and of the server, newest first.
+        """
         return answer(_audit(request, default=100))
 
 
@@ -89,11 +100,11 @@ class AuditCsvView(APIView):
     @extend_schema(
         operation_id="audit_export",
         parameters=AUDIT_PARAMETERS,
-        responses={(200, "text/csv"): OpenApiTypes.STR, **problems(400, 401, 403)},
+        responses={(200, "text/csv"): OpenApiTypes.STR},
         tags=["audit"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Return a page of the audit as comma-separated values."""
+        """Export audit events as CSV."""
         page, text = _audit(request, default=watching.AUDIT_AT_MOST), io.StringIO()
         names = ("at", "actor", "actor_name", "run", "kind", "message", "reason", "request_id")
         writer = csv.writer(text)
@@ -113,22 +124,25 @@ class SessionsView(APIView):
 
     @extend_schema(
         operation_id="sessions_show",
-        responses={200: SessionRow, **problems(401, 403)},
+        responses={200: SessionRow},
         tags=["session"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List them, the latest first; none for a machine."""
+        """List your sessions.
+
+        Most recent first; empty for tokens.
+        """
         return answer(_browsers(request))
 
     @extend_schema(
         operation_id="sessions_end",
         parameters=[REASON],
         request=None,
-        responses={200: SessionRow, **problems(400, 401, 403)},
+        responses={200: SessionRow},
         tags=["session"],
     )
     def delete(self, request: Request) -> HttpResponse:
-        """Sign out everywhere but here."""
+        """End your other sessions."""
         person = person_of(request)
         if person is not None:
             sessions.end_sessions(
@@ -149,11 +163,11 @@ class BrowserView(APIView):
     @extend_schema(
         operation_id="sessions_end_one",
         parameters=[REASON],
-        responses={200: SessionRow, **problems(400, 401, 403, 404)},
+        responses={200: SessionRow},
         tags=["session"],
     )
     def delete(self, request: Request, browser: str) -> HttpResponse:
-        """Sign out there; people end their own sessions only."""
+        """End one of your sessions."""
         person = person_of(request)
         if person is None:
             raise sessions.SessionNotFound("machines have no sessions")

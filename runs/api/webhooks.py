@@ -24,11 +24,14 @@ class WebhooksView(APIView):
 
     @extend_schema(
         operation_id="webhooks_list",
-        responses={200: WebhookList, **problems(401, 403)},
+        responses={200: WebhookList},
         tags=["alerts"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List them, each with what it answered to the newest sample."""
+        """List webhooks.
+
+        With the answer to the newest test delivery.
+        """
         return answer(selectors.webhooks())
 
 
@@ -40,11 +43,14 @@ class WebhookTestView(APIView):
     @extend_schema(
         operation_id="webhooks_test",
         request=Ask,
-        responses={202: AlertDeliveryRow, **problems(400, 401, 403, 404, 429)},
+        responses={202: AlertDeliveryRow, **problems(429)},
         tags=["alerts"],
     )
     def post(self, request: Request, webhook: str) -> HttpResponse:
-        """Send a signed sample to a webhook, once; the list says what it answered."""
+        """Send a test to a webhook.
+
+        A signed sample, sent once; the list shows the answer.
+        """
         delivery = services.send_sample(
             webhook=webhook,
             actor=identity_of(request),

@@ -18,8 +18,8 @@ from runs import selectors, services
 from runs.api import byte_ranges
 from runs.api.bodies import InvalidBody, answer, decoded, whole_number
 from runs.api.identity import identity_of
-from runs.api.openapi import problems
-from runs.api.permissions import Readers, scoped
+from runs.api.openapi import between, problems
+from runs.api.permissions import readable_by, scoped
 from runs.models import PolicyVersion
 from runs.selectors import weights_orders
 from runs.wire import PolicyVersionList
@@ -51,24 +51,30 @@ class WeightsView(APIView):
     parser_classes = [MultiPartParser]
 
     def get_permissions(self) -> list[BasePermission]:
-        """Let readers list and trainers publish."""
-        return [scoped("trainer")() if self.request.method == "POST" else Readers()]
+        """Return the permission: readers and machines list versions, trainers publish."""
+        is_published = self.request.method == "POST"
+        return [scoped("trainer")() if is_published else readable_by("trainer", "worker")()]
 
     @extend_schema(
         operation_id="weights_list",
         parameters=[
-            OpenApiParameter("before", int, description="Only versions with a smaller id."),
-            OpenApiParameter("limit", int, description="1 to 200, 50 if absent."),
+            OpenApiParameter(
+                "before", between(1, (1 << 63) - 1), description="Only versions with a smaller id."
+            ),
+            OpenApiParameter("limit", between(1, 200), description="1 to 200, 50 if absent."),
         ],
-        responses={200: PolicyVersionList, **problems(400, 401, 403, 404)},
+        responses={200: PolicyVersionList},
         tags=["weights"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """List policy versions, newest first."""
+        """List policy versions.
+
+        Newest first.
+        """
         before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
         limit = whole_number(request, "limit", default=50, at_least=1, at_most=200)
         rows = selectors.policy_versions(
-            run_id=selectors.run_named(run).pk, before=before, limit=limit or 50
+            run_id=selectors.readable_run(run).pk, before=before, limit=limit or 50
         )
         return answer(PolicyVersionList(results=rows))
 
@@ -78,12 +84,15 @@ class WeightsView(APIView):
         responses={
             200: WeightsManifest,
             201: WeightsManifest,
-            **problems(400, 401, 403, 404, 409, 413, 415, 422),
+            **problems(409, 413, 415, 422),
         },
         tags=["weights"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Publish a policy version; the same one again is answered with 200."""
+        """Publish a policy version.
+
+        A repeated upload of the same version is answered with 200.
+        """
         target = selectors.run_named(run)
         manifest, file = _form(request.data)
         if file is None and not selectors.weights_directory(target):
@@ -116,24 +125,27 @@ def _form(fields: Any) -> tuple[WeightsManifest, "UploadedFile[bytes] | None"]:
 class CurrentWeightsView(APIView):
     """The newest weights."""
 
-    permission_classes = [Readers]
+    permission_classes = [readable_by("trainer", "worker")]
 
     @extend_schema(
         operation_id="weights_current",
         parameters=[
             OpenApiParameter(
                 "acting",
-                int,
+                between(0, 1),
                 description="Of the version that workers are to act with, where an operator has "
                 "pinned one: `1`, or absent for the newest.",
             )
         ],
-        responses={200: WeightsManifest, **problems(400, 401, 403, 404)},
+        responses={200: WeightsManifest},
         tags=["weights"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return the manifest of the current policy version."""
-        target = selectors.run_named(run)
+        """Get the current policy version.
+
+        Its manifest.
+        """
+        target = selectors.readable_run(run)
         if not whole_number(request, "acting", default=0, at_least=0, at_most=1):
             return _manifest(selectors.current_weights(run=target))
         step = weights_orders.acting_step(target, weights_orders.newest_order(target.pk))
@@ -143,7 +155,7 @@ class CurrentWeightsView(APIView):
 class WeightsFileView(APIView):
     """The bytes of one policy version."""
 
-    permission_classes = [Readers]
+    permission_classes = [readable_by("trainer", "worker")]
 
     @extend_schema(
         operation_id="weights_download",
@@ -151,12 +163,15 @@ class WeightsFileView(APIView):
         responses={
             (200, "application/octet-stream"): OpenApiTypes.BINARY,
             (206, "application/octet-stream"): OpenApiTypes.BINARY,
-            **problems(401, 403, 404),
+            416: None,
         },
         tags=["weights"],
     )
     def get(self, request: Request, run: str, epoch: int, step: int) -> HttpResponseBase:
-        """Download a version; the answer is never another version."""
-        version = selectors.weights(run=selectors.run_named(run), epoch=epoch, step=step)
+        """Download a policy version.
+
+        Supports byte ranges.
+        """
+        version = selectors.weights(run=selectors.readable_run(run), epoch=epoch, step=step)
         file = selectors.weights_file(version)
         return byte_ranges.respond(request, file, size=version.size_bytes, etag=version.sha256)

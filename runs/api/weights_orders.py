@@ -10,27 +10,30 @@ from runs import selectors, services
 from runs.api.bodies import answer, read
 from runs.api.identity import identity_of
 from runs.api.openapi import problems
-from runs.api.permissions import Operators, Readers
+from runs.api.permissions import Operators, readable_by
 from runs.selectors.weights_orders import weights_orders
 from runs.wire.weights import WeightsOrders, WeightsPin, WeightsRequest
 
 
 def _answer(run: str) -> HttpResponse:
-    return answer(weights_orders(selectors.run_named(run)))
+    return answer(weights_orders(selectors.readable_run(run)))
 
 
 class WeightsOrdersView(APIView):
     """What people have ordered about the weights of a run."""
 
-    permission_classes = [Readers]
+    permission_classes = [readable_by("trainer", "worker")]
 
     @extend_schema(
         operation_id="weights_orders",
-        responses={200: WeightsOrders, **problems(401, 403, 404)},
+        responses={200: WeightsOrders},
         tags=["weights"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
-        """Return which version workers are to act with, and the orders about it, newest first."""
+        """List weight orders.
+
+        The policy version in use, and its pins and reloads, newest first.
+        """
         return _answer(run)
 
 
@@ -42,11 +45,14 @@ class WeightsPinView(APIView):
     @extend_schema(
         operation_id="weights_pin",
         request=WeightsPin,
-        responses={200: WeightsOrders, **problems(400, 401, 403, 404, 409)},
+        responses={200: WeightsOrders, **problems(409)},
         tags=["weights"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Have workers keep a version although newer ones are published."""
+        """Pin a policy version.
+
+        Workers keep the version although newer ones are published.
+        """
         wanted = read(request, WeightsPin)
         services.pin_weights(
             run_id=selectors.run_id_named(run),
@@ -66,11 +72,14 @@ class WeightsUnpinView(APIView):
     @extend_schema(
         operation_id="weights_unpin",
         request=WeightsRequest,
-        responses={200: WeightsOrders, **problems(400, 401, 403, 404, 409)},
+        responses={200: WeightsOrders, **problems(409)},
         tags=["weights"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Have workers follow the newest version again."""
+        """Unpin the policy version.
+
+        Workers follow the newest version again.
+        """
         services.unpin_weights(
             run_id=selectors.run_id_named(run),
             actor=identity_of(request),
@@ -88,11 +97,14 @@ class WeightsSyncView(APIView):
     @extend_schema(
         operation_id="weights_sync",
         request=WeightsRequest,
-        responses={200: WeightsOrders, **problems(400, 401, 403, 404, 409)},
+        responses={200: WeightsOrders, **problems(409)},
         tags=["weights"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
-        """Have the fleet fetch the version that holds anew, and every worker take it again."""
+        """Reload the weights.
+
+        The fleet downloads the current version again and every worker reloads it.
+        """
         services.sync_weights(
             run_id=selectors.run_id_named(run),
             actor=identity_of(request),

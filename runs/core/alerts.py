@@ -50,6 +50,7 @@ class AlertKind(StrEnum):
     BATCH_QUARANTINED = "batch_quarantined"
     ITEMS_CORRUPT = "items_corrupt"
     LEDGER_UNBALANCED = "ledger_unbalanced"
+    PUSHES_REFUSED = "pushes_refused"
     QUEUE_FULL = "queue_full"
     DISK_LOW = "disk_low"
     RULE = "rule"
@@ -133,6 +134,11 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
         title="A ledger does not balance",
         severity=Severity.ERROR,
         advice="Items were lost or counted twice. Keep the database as it is, and tell its keeper.",
+    ),
+    AlertKind.PUSHES_REFUSED: KindNote(
+        title="Pushes are refused",
+        severity=Severity.ERROR,
+        advice="Their data is lost. Correct the field that the message names in the environment.",
     ),
     AlertKind.QUEUE_FULL: KindNote(
         title="A queue is full",

@@ -13,6 +13,16 @@ class InvalidNetwork(ValueError):
     field = "networks"
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address means this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 def checked(entries: Iterable[str]) -> list[str]:
     """Return addresses and networks as they are written most shortly, each once.
 

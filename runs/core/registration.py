@@ -1,6 +1,18 @@
 """Hold what a trainer says of itself when it registers."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+SEEN_EVERY: Final = timedelta(seconds=15)
+"""An environment's calls renew `last_seen_at` at most this often."""
+SILENT_AFTER: Final = timedelta(minutes=2)
+"""An environment without a call for this long counts as disconnected until its next call."""
+
+
+def is_heard(last_seen_at: datetime, *, now: datetime) -> bool:
+    """Return whether an environment has made a call within :data:`SILENT_AFTER`."""
+    return now - last_seen_at <= SILENT_AFTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,17 @@
-"""Decide who may do what.
+"""Permissions of people and tokens.
 
-A caller is a person with a role or a token with scopes. Nobody may do anything that a
-function below does not allow by name.
+A caller is a person with a role or a token with scopes. A rule names the least role and the
+scopes that a call needs; what no rule allows is refused.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 
 class Role(IntEnum):
-    """What a person may do; each role may do all that the ones below it may."""
+    """Role of a person; each role includes the ones below it."""
 
     NOBODY = 0
     VIEWER = 1
@@ -18,53 +19,140 @@ class Role(IntEnum):
     ADMIN = 3
 
 
-SCOPES: Final = ("trainer", "env", "worker", "user", "metrics", "admin")
+SCOPES: Final = ("trainer", "env", "worker", "read", "user", "metrics", "admin")
 MACHINE_SCOPES: Final = frozenset({"trainer", "env", "worker"})
+
+# The role that a token's owner must hold for a scope to count. `user` has the owner's role
+# itself, and `admin` shrinks to that role.
+OWNER_ROLES: Final[Mapping[str, Role]] = {
+    "trainer": Role.ADMIN,
+    "env": Role.ADMIN,
+    "worker": Role.ADMIN,
+    "metrics": Role.ADMIN,
+    "admin": Role.ADMIN,
+    "read": Role.VIEWER,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who is asking.
+    """A person or a token that makes a request.
 
-    `role` is that of a person; a token with the user scope has the role of its owner.
-    `run` names the only run a token is good for, or is None when it is good for all.
+    `role` is that of a person; a token with the user scope has the role of its owner. `run` names
+    the only run that a token is bound to, or is None. `suspended` holds the scopes of a token
+    that its owner may not grant at present.
     """
 
     identity: str
     role: Role = Role.NOBODY
     scopes: frozenset[str] = frozenset()
     run: str | None = None
+    suspended: frozenset[str] = frozenset()
 
     @property
     def is_known(self) -> bool:
-        """Whether the caller has shown a valid session or token."""
+        """Whether the caller has a valid session or a token with any right."""
         return self.role > Role.NOBODY or bool(self.scopes)
 
 
-def _covers(caller: Caller, run: str | None) -> bool:
-    """Return whether the caller's token reaches `run` (None: the whole deck)."""
-    return caller.run is None or caller.run == run
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The least role, or else any one of the scopes, that a call needs.
+
+    The scope `admin` passes every rule.
+    """
+
+    role: Role
+    scopes: frozenset[str] = frozenset()
+
+    def __or__(self, other: "Rule") -> "Rule":
+        """Return the rule that accepts a caller if either rule does."""
+        return Rule(min(self.role, other.role), self.scopes | other.scopes)
+
+    def allows(self, caller: Caller, *, run: str | None = None) -> bool:
+        """Return whether the caller passes for `run`, or for the whole deployment when None."""
+        if caller.run is not None and caller.run != run:
+            return False
+        return caller.role >= self.role or bool(caller.scopes & (self.scopes | {"admin"}))
+
+    def refusal(self, caller: Caller, *, run: str | None = None) -> str:
+        """Return what the call needs and what the caller has."""
+        if caller.run is not None and caller.run != run:
+            wanted = f"run {run}" if run else "all runs"
+            return f"This token is bound to run {caller.run}; the request is about {wanted}."
+        role = f"the role {self.role.name.lower()}"
+        if caller.identity.startswith("user:"):
+            return f"This needs {role}; yours is {caller.role.name.lower()}."
+        needed = " or ".join(sorted(self.scopes) or ["admin"])
+        return f"This needs a token with the scope {needed}, or {role}; {_held(caller)}."
+
+
+READ: Final = Rule(Role.VIEWER, frozenset({"read"}))
+OPERATE: Final = Rule(Role.OPERATOR)
+ADMINISTER: Final = Rule(Role.ADMIN)
+KEEP_LAYOUTS: Final = Rule(Role.VIEWER)
+
+
+def act_as(*scopes: str) -> Rule:
+    """Return the rule for tokens with one of `scopes`."""
+    return Rule(Role.ADMIN, frozenset(scopes))
+
+
+# What every machine of a run may know: that the run exists, its state and its settings.
+KNOW_RUN: Final = READ | act_as(*MACHINE_SCOPES)
+
+
+def token_caller(
+    *, identity: str, scopes: Iterable[str], owner_role: Role | None, run: str | None
+) -> Caller:
+    """Return a token as a caller.
+
+    Args:
+        identity: Name of the token in events and leases.
+        scopes: Scopes that it was created with.
+        owner_role: Present role of the person who created it; None for a token that the platform
+            issued to itself.
+        run: The only run that it is bound to.
+    """
+    granted = frozenset(scopes)
+    if owner_role is None:
+        return Caller(identity=identity, scopes=granted - {"user"}, run=run)
+    live = frozenset(scope for scope in granted if owner_role >= OWNER_ROLES.get(scope, 0))
+    has_role = "user" in granted or ("admin" in granted and "admin" not in live)
+    return Caller(
+        identity=identity,
+        role=owner_role if has_role else Role.NOBODY,
+        scopes=live,
+        run=run,
+        suspended=granted - live,
+    )
 
 
 def may_read(caller: Caller, *, run: str | None = None) -> bool:
-    """Return whether the caller may look at `run`, or at all runs when None."""
-    if not _covers(caller, run):
-        return False
-    return caller.role >= Role.VIEWER or bool(caller.scopes & (MACHINE_SCOPES | {"admin"}))
+    """Return whether the caller may read `run`, or all runs when None."""
+    return READ.allows(caller, run=run)
 
 
 def may_operate(caller: Caller, *, run: str | None = None) -> bool:
     """Return whether the caller may create, start, pause or end runs."""
-    return _covers(caller, run) and (caller.role >= Role.OPERATOR or "admin" in caller.scopes)
+    return OPERATE.allows(caller, run=run)
 
 
 def may_administer(caller: Caller, *, run: str | None = None) -> bool:
-    """Return whether the caller may mint tokens and reset runs."""
-    return _covers(caller, run) and (caller.role >= Role.ADMIN or "admin" in caller.scopes)
+    """Return whether the caller may create tokens."""
+    return ADMINISTER.allows(caller, run=run)
 
 
 def may_act_as(caller: Caller, scope: str, *, run: str | None = None) -> bool:
-    """Return whether the caller may speak as one of the machines of `run`."""
-    return _covers(caller, run) and (
-        bool(caller.scopes & {scope, "admin"}) or caller.role >= Role.ADMIN
-    )
+    """Return whether the caller may act as a machine of `run` with this scope."""
+    return act_as(scope).allows(caller, run=run)
+
+
+def _held(caller: Caller) -> str:
+    """Return what a token has, for a refusal."""
+    held = " and ".join(sorted(caller.scopes)) or "no scope in effect"
+    text = f"this token has {held}"
+    if not caller.suspended:
+        return text
+    lost = " and ".join(sorted(caller.suspended))
+    return f"{text} ({lost} suspended: its owner is not an administrator)"

@@ -99,11 +99,10 @@ class RunTopic:
         return found
 
     def _find_run(self) -> None:
-        """Follow the name: after a reset it belongs to a fresh run, whose page starts empty."""
-        run_name = self.name.partition(":")[2]
-        run_id = Run.objects.current().filter(name=run_name).values_list("pk", flat=True).first()
-        if run_id is not None and run_id != self.run_id:
-            self.run_id, self._shown, self._read_at = run_id, Topic(), {}
+        """Find the run at the address: after a reset it is a fresh one, whose page starts empty."""
+        run = Run.objects.only("pk").at(self.name.partition(":")[2])
+        if run is not None and run.pk != self.run_id:
+            self.run_id, self._shown, self._read_at = run.pk, Topic(), {}
 
     def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:
         read: dict[str, Any] = {}

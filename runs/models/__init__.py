@@ -5,6 +5,7 @@ from runs.models.alerts import Alert, AlertDelivery
 from runs.models.calls import ApiCall
 from runs.models.deck import DeckNotice, DeckSample
 from runs.models.events import RunEvent
+from runs.models.logins import LoginCount
 from runs.models.notes import RunNote
 from runs.models.parts import PART_KINDS, DeckPart
 from runs.models.presets import SavedPreset
@@ -16,6 +17,7 @@ from runs.models.runs import (
     Run,
     RunKind,
     RunQuerySet,
+    TokenIssuer,
     Trainer,
 )
 from runs.models.weights_orders import WEIGHTS_ORDERS, WeightsOrder
@@ -34,6 +36,7 @@ __all__ = [
     "DeckPart",
     "DeckSample",
     "Environment",
+    "LoginCount",
     "PolicyVersion",
     "Run",
     "RunEvent",
@@ -41,6 +44,7 @@ __all__ = [
     "RunNote",
     "RunQuerySet",
     "SavedPreset",
+    "TokenIssuer",
     "Trainer",
     "WeightsOrder",
 ]

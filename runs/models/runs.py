@@ -1,5 +1,7 @@
 """What the platform remembers about training runs."""
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -7,6 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from runs.core.lifecycle import ACTIVE, RunStatus
+from runs.core.run_address import parse_archived
 
 
 class RunKind(models.TextChoices):
@@ -32,8 +35,16 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(status__in=ACTIVE)
 
     def current(self) -> "RunQuerySet":
-        """Runs that were not archived by a reset."""
+        """Runs that are not archived."""
         return self.filter(archived_at=None)
+
+    def at(self, address: str) -> "Run | None":
+        """Return the run at an address: the current one first, then the one archived last."""
+        newest_first = F("archived_at").desc(nulls_first=True)
+        run = self.filter(name=address).order_by(newest_first, "-id").first()
+        if run is not None or (parts := parse_archived(address)) is None:
+            return run
+        return self.filter(name=parts.name, pk=parts.run_id).first()
 
 
 class Run(models.Model):
@@ -261,14 +272,27 @@ class PolicyVersion(models.Model):
         return f"{self.epoch}.{self.step} of {self.run_id}"
 
 
+class TokenIssuer(models.TextChoices):
+    """Source of a token's rights."""
+
+    PERSON = "person", "a person, whose role limits it"
+    PLATFORM = "platform", "the server: the bootstrap token, and what was created with it"
+    MANAGER = "manager", "the server, for a fleet manager"
+
+
 class ApiToken(models.Model):
     """A secret that a machine shows; only its hash is kept."""
+
+    owner_role: int | None = None
+    """Present role of the owner; set where a request is authenticated."""
 
     name = models.CharField(max_length=120)
     prefix = models.CharField(max_length=12, help_text="Shown in lists and logs.")
     # Of the whole token, which is random enough that a plain hash cannot be reversed.
     token_sha256 = models.CharField(max_length=64, unique=True)
-    scopes = models.JSONField(default=list, help_text="trainer, env, worker, user, metrics, admin.")
+    scopes = models.JSONField(
+        default=list, help_text="trainer, env, worker, read, user, metrics, admin."
+    )
     networks = models.JSONField(
         default=list, blank=True, help_text="Addresses that it is good from; empty: all."
     )
@@ -279,10 +303,22 @@ class ApiToken(models.Model):
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL
     )
+    issuer = models.CharField(max_length=8, choices=TokenIssuer.choices, default=TokenIssuer.PERSON)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            # Without an owner a person's token has no rights left.
+            models.CheckConstraint(
+                condition=Q(revoked_at__isnull=False)
+                | (Q(issuer=TokenIssuer.PERSON) & Q(created_by__isnull=False))
+                | (~Q(issuer=TokenIssuer.PERSON) & Q(created_by__isnull=True)),
+                name="token_has_an_owner",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix})"

@@ -1,6 +1,7 @@
 """Read what pages and machines need to know of runs."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Final
@@ -13,8 +14,17 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
 
 from runs.core.lifecycle import ACTIVE
-from runs.core.rights import Caller, Role
-from runs.models import ApiToken, Environment, PolicyVersion, Run, RunEvent, Trainer
+from runs.core.registration import is_heard
+from runs.core.rights import Caller, Role, token_caller
+from runs.models import (
+    ApiToken,
+    Environment,
+    PolicyVersion,
+    Run,
+    RunEvent,
+    TokenIssuer,
+    Trainer,
+)
 from runs.rows import first_row
 from runs.selectors import run_table
 from runs.wire import (
@@ -39,6 +49,10 @@ class RunNotFound(LookupError):
     """There is no current run of this name."""
 
 
+class RunArchived(RunNotFound):
+    """The run is archived, so it is read-only."""
+
+
 class NoWeights(LookupError):
     """The run has no such weights."""
 
@@ -47,24 +61,58 @@ def run_named(name: str) -> Run:
     """Return the current run called `name`.
 
     Raises:
+        RunArchived: If only an archived run is at this address.
         RunNotFound: If there is none.
     """
     run = first_row(Run, "name = %s AND archived_at IS NULL", [name])
     if run is None:
-        raise RunNotFound(f"there is no run {name!r}")
+        raise _absence(name)
     return run
+
+
+def readable_run(address: str) -> Run:
+    """Return the run at an address, current or archived; see :mod:`runs.core.run_address`.
+
+    Raises:
+        RunNotFound: If there is none.
+    """
+    run = first_row(Run, "name = %s AND archived_at IS NULL", [address]) or Run.objects.at(address)
+    if run is None:
+        raise RunNotFound(f"there is no run {address!r}")
+    return run
+
+
+def readable_run_id(address: str) -> int:
+    """Return the id of the run at an address, current or archived.
+
+    Raises:
+        RunNotFound: If there is none.
+    """
+    return readable_run(address).pk
 
 
 def run_id_named(name: str) -> int:
     """Return the id of the current run called `name`, without its configuration.
 
     Raises:
+        RunArchived: If only an archived run is at this address.
         RunNotFound: If there is none.
     """
     found = Run.objects.current().filter(name=name).values_list("pk", flat=True).first()
     if found is None:
-        raise RunNotFound(f"there is no run {name!r}")
+        raise _absence(name)
     return found
+
+
+def _absence(name: str) -> RunNotFound:
+    """Return why there is no current run called `name`."""
+    run = Run.objects.at(name)
+    if run is None or run.archived_at is None:
+        return RunNotFound(f"there is no run {name!r}")
+    return RunArchived(
+        f"run {run.name!r} was archived on {run.archived_at:%Y-%m-%d at %H:%M} UTC and is"
+        f" read-only; unarchive it (id {run.pk}) to change it"
+    )
 
 
 def served_steps(run_id: int) -> int:
@@ -110,17 +158,18 @@ def event_series(run_id: int, after_id: int | None, limit: int) -> list[Event]:
     return [_event(event) for event in rows]
 
 
-def environments(*, run_id: int) -> list[EnvironmentRow]:
+def environments(*, run_id: int, now: datetime) -> list[EnvironmentRow]:
     """Return a run's environments in the order in which they registered."""
     found = Environment.objects.filter(run_id=run_id).order_by("env_id")
-    return [environment_row(row) for row in found]
+    return [environment_row(row, now=now) for row in found]
 
 
-def environment_row(row: Environment) -> EnvironmentRow:
-    """Return an environment as the API shows it."""
+def environment_row(row: Environment, *, now: datetime) -> EnvironmentRow:
+    """Return an environment as the API shows it; a silent one is not connected."""
     fields = {f: getattr(row, f) for f in EnvironmentRow.__struct_fields__}
     refused = msgspec.convert(row.refused or {}, dict[str, RefusedPushes])
-    return EnvironmentRow(**fields | {"refused": refused})
+    connected = row.connected and is_heard(row.last_seen_at, now=now)
+    return EnvironmentRow(**fields | {"refused": refused, "connected": connected})
 
 
 def trainers(*, run_id: int) -> list[TrainerRow]:
@@ -133,15 +182,20 @@ def trainers(*, run_id: int) -> list[TrainerRow]:
 
 def token_fields(token: ApiToken) -> dict[str, Any]:
     """Return what may be shown of a token."""
-    given = {field: getattr(token, field) for field in TokenRow.__struct_fields__}
+    shown = set(TokenRow.__struct_fields__) - {"suspended"}
+    given: dict[str, Any] = {field: getattr(token, field) for field in shown}
     given["run"] = token.run.name if token.run else None
     given["created_by"] = token.created_by.get_username() if token.created_by else None
+    given["suspended"] = sorted(caller_of_token(token).suspended)
     return given
 
 
 def tokens() -> list[TokenRow]:
     """Return all tokens, newest first."""
-    found = ApiToken.objects.select_related("run", "created_by").order_by("-id")
+    found = list(ApiToken.objects.select_related("run", "created_by").order_by("-id"))
+    roles = {owner: role_of(owner) for owner in {token.created_by for token in found} if owner}
+    for token in found:
+        token.owner_role = roles[token.created_by] if token.created_by else None
     return [TokenRow(**token_fields(token)) for token in found]
 
 
@@ -219,14 +273,12 @@ def caller_of_user(user: AbstractBaseUser) -> Caller:
 
 
 def caller_of_token(token: ApiToken) -> Caller:
-    """Return a machine as a caller; a user token without an owner may only look."""
-    role = Role.NOBODY
-    if "user" in token.scopes:
-        role = role_of(token.created_by) if token.created_by else Role.VIEWER
-    return Caller(
+    """Return an authenticated token as a caller, limited to what its owner may do."""
+    is_of_person = token.issuer == TokenIssuer.PERSON
+    return token_caller(
         identity=f"token:{token.pk}",
-        role=role,
-        scopes=frozenset(token.scopes),
+        scopes=token.scopes,
+        owner_role=Role(token.owner_role or Role.NOBODY) if is_of_person else None,
         run=token.run.name if token.run else None,
     )
 

@@ -19,12 +19,13 @@ from runs.services.lifecycle import (
     create_and_start,
     move,
 )
-from runs.services.logins import one_time_login_path, user_of_one_time_token
+from runs.services.logins import make_login_link, redeem_login_token
 from runs.services.notes import write_notes
 from runs.services.presets import change_preset, delete_preset, save_preset
 from runs.services.registry import (
     default_run,
     disconnect_environment,
+    note_environments_seen,
     register_environment,
     register_trainer,
     reset_default_run,
@@ -37,6 +38,7 @@ from runs.services.tokens import (
     authenticate,
     mint_token,
     revoke_token,
+    revoke_tokens_of,
 )
 from runs.services.weights import publish_weights
 from runs.services.weights_orders import pin_weights, sync_weights, unpin_weights
@@ -63,18 +65,21 @@ __all__ = [
     "forget_dead_parts",
     "forget_silent_parts",
     "keep_calls",
+    "make_login_link",
     "mint_token",
     "move",
-    "one_time_login_path",
+    "note_environments_seen",
     "pin_weights",
     "prove_part",
     "publish_weights",
     "record_event",
+    "redeem_login_token",
     "register_environment",
     "register_trainer",
     "reset_default_run",
     "reset_run",
     "revoke_token",
+    "revoke_tokens_of",
     "save_preset",
     "set_notice",
     "set_tags",
@@ -82,6 +87,5 @@ __all__ = [
     "take_deck_sample",
     "unarchive",
     "unpin_weights",
-    "user_of_one_time_token",
     "write_notes",
 ]

@@ -68,6 +68,7 @@ def create(
     config: dict[str, Any] | None = None,
     preset: str = "",
     tags: Iterable[str] = (),
+    lenient: bool = False,
     created_by: User | None = None,
     actor: str = "",
     now: datetime,
@@ -82,6 +83,7 @@ def create(
         preset: One of :data:`runs.core.run_config.PRESETS`, one that somebody saved and
             `created_by` may see, or empty for the defaults.
         tags: By which people find it again.
+        lenient: Accept groups with inconsistent lengths or unknown environments.
         created_by: The person who asked, if it was one.
         actor: Who the event names, by default `created_by`.
         now: Time of creation.
@@ -111,6 +113,7 @@ def create(
         preset=preset,
         created_by=created_by,
         tags=checked(tags),
+        lenient=lenient,
         **fields,
     )
 

@@ -1,32 +1,69 @@
-"""Make links that sign a person in once."""
+"""One-time login links.
+
+The token stands in the fragment of the link, which no browser sends and no server or proxy logs.
+The page behind the link posts it.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
-from django.contrib.auth.tokens import PasswordResetTokenGenerator
-from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
+from django.core import signing
+from django.utils.crypto import constant_time_compare
+
+LINK_LIFETIME: Final = timedelta(minutes=15)
+LOGIN_LINK_PATH: Final = "/login/once"
+_SALT: Final = "runs.services.logins"
 
 
-class _OneTimeTokens(PasswordResetTokenGenerator):
-    """Tokens whose hash covers the last sign-in, so that the first use ends them."""
+def make_login_link(user: User, *, then: str = "", now: datetime) -> str:
+    """Return the path of a link that signs `user` in once, within :data:`LINK_LIFETIME`.
 
-    key_salt = "runs.services.logins"
+    Any sign-in of the user ends the link, and so does a change of the password.
+
+    Args:
+        user: The person.
+        then: Path of the page to show afterwards.
+        now: Time of creation.
+    """
+    token = signing.Signer(salt=_SALT).sign_object(
+        [user.pk, _written(now + LINK_LIFETIME), _written(user.last_login), _password_mark(user)]
+    )
+    query = f"?{urlencode({'next': then}, safe='/')}" if then else ""
+    return f"{LOGIN_LINK_PATH}{query}#{token}"
 
 
-_tokens = _OneTimeTokens()
+def redeem_login_token(token: str, *, now: datetime) -> User | None:
+    """Use up a token; return its user, or None if it is wrong, used or expired.
 
-
-def one_time_login_path(user: User) -> str:
-    """Return the path of a link that signs `user` in once."""
-    uid = urlsafe_base64_encode(str(user.pk).encode())
-    return f"/login/once/{uid}.{_tokens.make_token(user)}"
-
-
-def user_of_one_time_token(token: str) -> User | None:
-    """Return whom `token` signs in, or None when it is wrong, used or too old."""
-    uid, _, secret = token.partition(".")
+    One UPDATE decides: of several that redeem a token at the same time, one changes the row.
+    """
     try:
-        user = User.objects.filter(pk=urlsafe_base64_decode(uid).decode()).first()
-    except ValueError:
+        pk, until, last_login, mark = signing.Signer(salt=_SALT).unsign_object(token)
+    except signing.BadSignature:
         return None
-    if user is None or not user.is_active or not _tokens.check_token(user, secret):
+    if now >= _time(until):
         return None
-    return user
+    user = User.objects.filter(pk=pk, is_active=True).first()
+    if user is None or not constant_time_compare(_password_mark(user), mark):
+        return None
+    unused = User.objects.filter(
+        pk=pk,
+        is_active=True,
+        password=user.password,
+        last_login=_time(last_login) if last_login else None,
+    )
+    return user if unused.update(last_login=now) else None
+
+
+def _password_mark(user: User) -> str:
+    return user.get_session_auth_hash()[:16]
+
+
+def _written(moment: datetime | None) -> str:
+    return moment.astimezone(UTC).isoformat() if moment else ""
+
+
+def _time(written: str) -> datetime:
+    return datetime.fromisoformat(written)

@@ -1,17 +1,18 @@
 """Register trainers and environments, and keep the run at the server root."""
 
 import secrets
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 
 from runs import live
 from runs.core.environment_words import words_of
 from runs.core.lifecycle import TERMINAL, RunStatus
-from runs.core.registration import Registration, opens_an_epoch
+from runs.core.registration import SEEN_EVERY, Registration, is_heard, opens_an_epoch
 from runs.core.versions import NO_POLICY_STEP
-from runs.models import Environment, Run, RunKind, Trainer
+from runs.models import ApiToken, Environment, Run, RunKind, Trainer
 from runs.rows import first_row
 from runs.selectors import RunNotFound
 from runs.services.events import record_event
@@ -33,16 +34,18 @@ def register_trainer(
     name: str = "",
     resume: bool = False,
     registration: Registration | None = None,
+    batch_size: int | None = None,
     now: datetime,
 ) -> Trainer:
-    """Let a trainer join a run; the first one opens it.
+    """Register a trainer; the first registration with settings configures an outside run.
 
     Args:
         run_id: A current run that is not over.
         identity: Who may take the trainer's leases over after a restart.
         name: Shown to people.
         resume: The trainer goes on in the current epoch.
-        registration: What a stock Atropos trainer said; the first one configures the run.
+        registration: Settings of a stock Atropos trainer.
+        batch_size: Sequences of a batch, for an outside run that has no batch size yet.
         now: Time of registration.
 
     Raises:
@@ -60,8 +63,7 @@ def register_trainer(
         is_stock=registration is not None,
     ):
         _open_epoch(run, actor=identity, now=now)
-    if run.registered_at is None:
-        _configure(run, registration, now=now)
+    _configure(run, registration, batch_size=batch_size, now=now)
     trainer = _remember(run, known, identity=identity, name=name, resume=resume, now=now)
     if run.kind == RunKind.OUTSIDE and run.status == RunStatus.QUEUED:
         move(
@@ -106,15 +108,32 @@ def _open_epoch(run: Run, *, actor: str, now: datetime) -> None:
     )
 
 
-def _configure(run: Run, registration: Registration | None, *, now: datetime) -> None:
-    run.registered_at = now
-    fields = ["registered_at"]
-    # A stock trainer joins a run of this platform as it is.
-    if registration is not None and not run.has_fleet:
-        for field in Registration.__slots__:
-            setattr(run, field, getattr(registration, field))
-            fields.append(field)
-    run.save(update_fields=fields)
+def _configure(
+    run: Run, registration: Registration | None, *, batch_size: int | None, now: datetime
+) -> None:
+    """Apply the settings of a registration that the run does not have yet."""
+    settings = {} if run.has_fleet else _settings_of(run, registration, batch_size=batch_size)
+    if run.registered_at is None and (settings or run.has_fleet):
+        settings["registered_at"] = now
+    if settings:
+        for field, value in settings.items():
+            setattr(run, field, value)
+        run.save(update_fields=list(settings))
+
+
+def _settings_of(
+    run: Run, registration: Registration | None, *, batch_size: int | None
+) -> dict[str, Any]:
+    """Return what a registration sets on an outside run; a batch size stays once it is set."""
+    settings: dict[str, Any] = {}
+    # Every stock registration sets `max_token_len`, so a run without it has had none.
+    if registration is not None and run.max_token_len is None:
+        settings = {name: getattr(registration, name) for name in Registration.__slots__}
+    elif batch_size is not None:
+        settings = {"batch_size": batch_size}
+    if run.batch_size is not None:
+        settings.pop("batch_size", None)
+    return settings
 
 
 def _remember(
@@ -188,6 +207,17 @@ def register_environment(
     return environment
 
 
+def note_environments_seen(*, run_id: int, env_ids: Iterable[int], now: datetime) -> None:
+    """Renew `last_seen_at` of environments; rows that another transaction holds are skipped."""
+    rows = Environment.objects.filter(run_id=run_id, env_id__in=list(env_ids)).order_by("pk")
+    with transaction.atomic():
+        stale = rows.filter(last_seen_at__lt=now - SEEN_EVERY).select_for_update(skip_locked=True)
+        found = list(stale.values_list("pk", "last_seen_at"))
+        Environment.objects.filter(pk__in=[pk for pk, _ in found]).update(last_seen_at=now)
+    if any(not is_heard(seen_at, now=now) for _, seen_at in found):
+        live.announce(run_id, "run")
+
+
 @transaction.atomic
 def disconnect_environment(*, run_id: int, env_id: int, now: datetime) -> bool:
     """Mark an environment as gone; return False when the run has no such environment."""
@@ -250,6 +280,8 @@ def reset_default_run(*, actor: str, now: datetime) -> Run:
 def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) -> Run:
     """Archive an outside run and return a fresh one of the same name; no row is deleted.
 
+    Tokens that are bound to the run are bound to the fresh one from then on.
+
     Raises:
         RunNotFound: If there is no such current outside run.
     """
@@ -266,4 +298,7 @@ def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) 
         reason=reason,
         now=now,
     )
-    return _fresh(name=run.name, is_default=run.is_default, actor=actor, now=now)
+    fresh = _fresh(name=run.name, is_default=run.is_default, actor=actor, now=now)
+    # Clients know a run by its name: their tokens stay valid for it.
+    ApiToken.objects.filter(run=run).update(run=fresh)
+    return fresh

@@ -16,6 +16,7 @@ from runs.services.registry import RunIsOver
 CHANGEABLE: Final = frozenset(
     {
         "advantages",
+        "batch_size",
         "drop_zero_variance",
         "dry_deadline_seconds",
         "exact_queue_size",
@@ -33,6 +34,12 @@ class NoFleet(Exception):
     """The run has no fleet of ours, so there are no workers to have more or fewer of."""
 
 
+class BatchSizeConfigured(Exception):
+    """The configuration of a run with a fleet sets its batch size."""
+
+    field = "batch_size"
+
+
 @transaction.atomic
 def change_settings(
     *, run_id: int, changes: dict[str, Any], actor: str, reason: str = "", now: datetime
@@ -43,6 +50,7 @@ def change_settings(
         RunNotFound: If there is no such current run.
         RunIsOver: If the run is completed, stopped or failed.
         NoFleet: If `num_workers` is to change and the run has no fleet of ours.
+        BatchSizeConfigured: If `batch_size` is to change and the run has a fleet of ours.
     """
     unknown = sorted(set(changes) - CHANGEABLE)
     if unknown:
@@ -52,6 +60,8 @@ def change_settings(
         raise RunNotFound(f"there is no current run with id {run_id}")
     if "num_workers" in changes and not run.has_fleet:
         raise NoFleet(f"{run.name} is an outside run: its environments come on their own")
+    if "batch_size" in changes and run.has_fleet:
+        raise BatchSizeConfigured(f"buffer.batch_size in the configuration of {run.name} sets it")
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: its settings are history")
     changed = set_fields(run, changes)

@@ -29,6 +29,9 @@ class Problem(Struct, frozen=True, kw_only=True):
     errors: list[FieldProblem] = []
 
 
+BatchSize = Annotated[int, Meta(ge=1, le=1 << 20)]
+
+
 class RunSummary(Struct, frozen=True, kw_only=True):
     """A run without its configuration; versions are of the current epoch, times in UTC."""
 
@@ -66,6 +69,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     max_age_seconds: float | None
     off_policy_tolerance: float
     exact_queue_size: bool
+    lenient: bool
     lease_seconds: float
     dry_deadline_seconds: float | None
     advantages: Literal["", "rloo", "grpo"]
@@ -73,9 +77,11 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     served_steps: int
     epoch: int
     policy_step: int
+    """Newest published version of the epoch; -2 for none yet."""
     ledger_problem: str
     """What the last audit of the ledger found wrong; empty when it balanced."""
     registered_at: datetime | None
+    """When a registration first brought settings."""
     trainer_started_at: datetime | None
     allowed_verbs: list[Literal["start", "pause", "resume", "drain", "stop", "kill"]]
     wandb_group: str | None
@@ -97,6 +103,8 @@ class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     preset: Annotated[str, Meta(max_length=80)] = ""
     config: dict[str, Any] = {}
     tags: Annotated[list[str], Meta(max_length=20)] = []
+    lenient: bool = False
+    """Accept groups with inconsistent lengths or unknown environments, and record an event."""
     start: bool = False
 
 
@@ -115,8 +123,10 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Tell stock environments the exact queue, over the tolerance as well."""
     lease_seconds: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType = UNSET
     """How long a trainer may hold a batch."""
+    batch_size: BatchSize | UnsetType = UNSET
+    """Sequences of a batch of an outside run."""
     lenient: bool | UnsetType = UNSET
-    """Accept groups that break a rule, and note it."""
+    """Accept groups with inconsistent lengths or unknown environments, and record an event."""
     advantages: Literal["", "rloo", "grpo"] | UnsetType = UNSET
     """Rule by which groups get the advantages that they do not bring; empty for none."""
     drop_zero_variance: bool | UnsetType = UNSET
@@ -266,6 +276,8 @@ class RegisterTrainer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     name: Annotated[str, Meta(max_length=200)] = ""
     resume: bool = False
+    batch_size: BatchSize | None = None
+    """Sequences of a batch, for an outside run that has no batch size yet."""
 
 
 class TrainerRegistered(Struct, frozen=True, kw_only=True):
@@ -281,12 +293,12 @@ class TrainerRegistered(Struct, frozen=True, kw_only=True):
 
 
 class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A token to mint; without `run` it is good for every run, without expiry for ever."""
+    """A token to create; valid for every run without `run`, for ever without expiry."""
 
     name: Annotated[str, Meta(min_length=1, max_length=120)]
     scopes: Annotated[
-        list[Literal["trainer", "env", "worker", "user", "metrics", "admin"]],
-        Meta(min_length=1, max_length=6),
+        list[Literal["trainer", "env", "worker", "read", "user", "metrics", "admin"]],
+        Meta(min_length=1, max_length=7),
     ]
     run: Name | None = None
     expires_in_seconds: Annotated[int, Meta(ge=1, le=10 * 366 * 86_400)] | None = None
@@ -304,7 +316,12 @@ class TokenRow(Struct, frozen=True, kw_only=True):
     run: str | None
     networks: list[str]
     """That it is good from; none: all."""
+    issuer: Literal["person", "platform", "manager"]
+    """Source of its rights: its owner, the server, or the server for a fleet manager."""
     created_by: str | None
+    """The owner, whose present role limits the token."""
+    suspended: list[str]
+    """Scopes without effect, because the owner's role does not allow them at present."""
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None

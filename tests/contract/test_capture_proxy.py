@@ -34,6 +34,7 @@ from rollouts.fleet.language.openai_api import OpenAiApi
 from rollouts.fleet.language.serving import EngineThread
 from rollouts.fleet.language.tokenizers import CharTokenizer, ChatFormat
 from runs.models import Run
+from tests import processes
 from tests.factories import NOON, make_run, make_token
 from tests.live_server import serving
 from tests.unit.rollouts.fleet.language.small_models import small_model
@@ -202,7 +203,7 @@ def proxy_command(*arguments: str, stand: Stand, token: str) -> subprocess.Popen
     code = (
         "import sys; from rollouts.fleet.capture.command import main; sys.exit(main(sys.argv[1:]))"
     )
-    return subprocess.Popen(
+    return processes.start(
         [sys.executable, "-c", code, "--url", stand.platform, "--retry-for", "0", *arguments],
         env=os.environ | {"ROLLDECK_TOKEN": token, "PYTHONPATH": ".:platform:client"},
         stdout=subprocess.PIPE,

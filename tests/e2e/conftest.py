@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests import processes
 from tests.deck import ROOT, Deck, environment, running_deck, wait_until
 from tests.spreading import OF_THE_DASHBOARD
 from tests.webhook_receiver import Receiver, receiver
@@ -96,7 +96,7 @@ def seeded(deck: Deck, *options: str) -> Iterator[None]:
     """Seed a deck, and play the live run's fleet until the end of the block."""
     log = deck.var / "seed.log"
     with log.open("ab") as said:
-        process = subprocess.Popen(
+        process = processes.start(
             [sys.executable, "manage.py", "seed", *options],
             cwd=ROOT,
             env=environment(deck.var, deck.port),
@@ -117,7 +117,7 @@ def seeded(deck: Deck, *options: str) -> Iterator[None]:
 
 
 def create_superuser(deck: Deck) -> None:
-    subprocess.run(
+    processes.run(
         [sys.executable, "manage.py", "createsuperuser", "--noinput"]  # noqa: RUF005 a command
         + ["--username", USERNAME, "--email", "ada@example.org"],
         cwd=ROOT,
@@ -130,7 +130,7 @@ def create_superuser(deck: Deck) -> None:
 
 def in_the_shell(deck: Deck, code: str, *, seconds: float = 180) -> str:
     """Run code beside the deck, as an administrator does with `manage.py shell`; what it prints."""
-    done = subprocess.run(
+    done = processes.run(
         [sys.executable, "manage.py", "shell", "-c", code],
         cwd=ROOT,
         env=environment(deck.var, deck.port),

@@ -36,9 +36,23 @@ CONFIG: Final = {
 class HandPlayedFleet:
     """The fleet of one run: what it says is what the test has set."""
 
-    def __init__(self, deck: Deck, name: str, *, config: Mapping[str, Any] = CONFIG) -> None:
-        """Create a run and become its manager, as the platform's own simulation does."""
-        self.name = name
+    def __init__(
+        self,
+        deck: Deck,
+        name: str,
+        *,
+        config: Mapping[str, Any] = CONFIG,
+        is_replaced: bool = False,
+    ) -> None:
+        """Create a run and become its manager, as the platform's own simulation does.
+
+        Args:
+            deck: Server of the run.
+            name: Of the run.
+            config: Of the run.
+            is_replaced: The reconciler launches another manager when this one is silent.
+        """
+        self.name = deck.free_name(name)
         self.workers = 2
         self._replacements: dict[int, int] = {}
         """How often each worker was replaced."""
@@ -59,6 +73,9 @@ class HandPlayedFleet:
                 "import json; from django.utils import timezone; from rollouts import services;"
                 f"order = services.launch_simulation(name={name!r}, config={config!r},"
                 f" platform_url={deck.url!r}, actor='tests', now=timezone.now());"
+                "from rollouts.models import Fleet;"
+                f"Fleet.objects.filter(run__name={name!r}, run__archived_at=None)"
+                f".update(is_external={not is_replaced});"
                 "print(json.dumps([order.incarnation, order.token]))",
             ).splitlines()[-1]
         )

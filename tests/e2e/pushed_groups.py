@@ -14,7 +14,7 @@ UNSEEN = "\u202egnp.exe\u200b\x1b[31m"
 
 
 def outside_run(deck: Deck, name: str) -> None:
-    deck.post("/api/runs", {"name": name, "kind": "outside", "start": True})
+    deck.post("/api/runs", {"name": deck.free_name(name), "kind": "outside", "start": True})
 
 
 def push(deck: Deck, run: str, *groups: dict[str, Any]) -> list[int]:

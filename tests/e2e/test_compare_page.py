@@ -20,7 +20,13 @@ STEPS = 400
 def launched(deck: Deck, name: str, **config: Any) -> None:
     deck.post(
         "/api/runs",
-        {"name": name, "preset": "cartpole", "config": config, "start": False, "tags": ["beside"]},
+        {
+            "name": deck.free_name(name),
+            "preset": "cartpole",
+            "config": config,
+            "start": False,
+            "tags": ["beside"],
+        },
     )
 
 
@@ -36,7 +42,8 @@ def measured(deck: Deck) -> Deck:
     """Three runs: two drafts told different things, of which all have a loss, one an entropy."""
     launched(deck, "beside-a", seed=1)
     launched(deck, "beside-b", seed=2, buffer={"batch_size": 4})
-    deck.post("/api/runs", {"name": "beside-out", "kind": "outside", "tags": ["beside"]})
+    out = deck.free_name("beside-out")
+    deck.post("/api/runs", {"name": out, "kind": "outside", "tags": ["beside"]})
     for scale, run in enumerate(("beside-a", "beside-b", "beside-out"), start=1):
         measure(deck, run, "loss", scale=scale)
     measure(deck, "beside-a", "entropy", scale=5)

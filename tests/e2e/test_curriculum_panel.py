@@ -76,7 +76,9 @@ with transaction.atomic():
     tell("reverse-4", mixed, 20, generations=8)
     evaluate(40, {"reverse-2": 63, "reverse-4": 31, "sums": 41})
     Run.objects.filter(pk=run.pk).update(status="stopped")
-_, token = services.mint_token(name="w", scopes=["worker"], run_id=run.pk, now=now)
+_, token = services.mint_token(
+    name="w", scopes=["worker"], run_id=run.pk, issuer="manager", now=now
+)
 print(token)
 """
 
@@ -85,6 +87,7 @@ print(token)
 def token(deck: Deck) -> str:
     """Make a run whose lessons are under way; return a token of its workers."""
     config = {"language": {"lessons": LESSONS, "evaluation": {"examples": 64}}}
+    deck.free_name(NAME)
     given = f"NAME, CONFIG, HOSTILE = {NAME!r}, {config!r}, {HOSTILE!r}\n"
     # What runs inside functions finds names only in the globals of the shell's code.
     code = f"exec(compile({given + SEED!r}, 'seed', 'exec'), {{}})"

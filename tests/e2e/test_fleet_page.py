@@ -6,6 +6,8 @@ the real ones.
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -26,9 +28,32 @@ SHOWN = "<script>document.title='owned'</script><b id=hostile>seed</b> ⟨U+202E
 
 
 @pytest.fixture(scope="module")
-def fleet(deck: Deck) -> Iterator[HandPlayedFleet]:
-    with hand_played(deck, "played") as fleet:
-        yield fleet
+def fleets(deck: Deck) -> "Iterator[Fleets]":
+    with ExitStack() as open_ones:
+        yield Fleets(deck, open_ones)
+
+
+class Fleets:
+    """One fleet for the first try of every test, and another for each further try."""
+
+    def __init__(self, deck: Deck, open_ones: ExitStack) -> None:
+        self._deck = deck
+        self._open = open_ones
+        self._shared: HandPlayedFleet | None = None
+
+    def of(self, test: pytest.FixtureRequest) -> HandPlayedFleet:
+        if getattr(test.node, "execution_count", 1) > 1:
+            return self._new()
+        self._shared = self._shared or self._new()
+        return self._shared
+
+    def _new(self) -> HandPlayedFleet:
+        return self._open.enter_context(hand_played(self._deck, f"played-{uuid4().hex[:6]}"))
+
+
+@pytest.fixture
+def fleet(fleets: Fleets, request: pytest.FixtureRequest) -> HandPlayedFleet:
+    return fleets.of(request)
 
 
 @pytest.fixture

@@ -80,3 +80,33 @@ def test_bytes_that_are_no_fragment_are_said_to_be_none(signed_in: Page, seeded_
     expect(page.get_by_role("article", name=f"Fragment {broken}")).to_be_visible()
     expect(page.get_by_text("these bytes are no fragment")).to_be_visible()
     expect(page.get_by_role("region", name="Steps")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("tab", "row"),
+    [("trajectories", "tr[data-fragment]"), ("fleet", "tr[data-worker]")],
+)
+def test_rows_stay_low_with_ids_as_long_as_those_of_real_workers(
+    signed_in: Page, seeded_deck: Deck, tab: str, row: str
+) -> None:
+    worker = newest(seeded_deck)[0]["worker"]
+    assert re.fullmatch(r"w\d+@1-[0-9a-f]{8}-[0-9a-f]{6}", worker)
+    page = signed_in
+    page.goto(f"/runs/{RUN}/{tab}")
+    expect(page.locator(row).first).to_be_visible()
+
+    heights = page.locator(row).evaluate_all(
+        "rows => rows.map(row => row.getBoundingClientRect().height)"
+    )
+    assert max(heights) <= 56, heights
+
+
+def test_a_short_name_of_a_worker_has_its_whole_id_in_the_tooltip(
+    signed_in: Page, seeded_deck: Deck
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/{RUN}/trajectories")
+    name = page.locator("tr[data-fragment] a[title^='w'][title*='@']:not([data-open])").first
+
+    expect(name).to_have_attribute("title", re.compile(r"^w\d+@1-[0-9a-f]{8}-[0-9a-f]{6}$"))
+    expect(name).to_have_text(re.compile(r"^w\d+$"))

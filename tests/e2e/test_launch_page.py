@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -30,7 +31,7 @@ def parent(deck: Deck) -> Iterator[dict[str, Any]]:
     run = deck.post(
         "/api/runs",
         {
-            "name": "the-parent",
+            "name": deck.free_name("the-parent"),
             "preset": "cartpole",
             "config": {"environment": {"kwargs": {"sutton_barto_reward": True}}, "seed": 7},
         },
@@ -43,10 +44,13 @@ def test_a_clone_shows_only_what_differs_and_survives_a_reload(
     signed_in: Page, parent: dict[str, Any], deck: Deck
 ) -> None:
     page = signed_in
+    deck.free_name("the-child")
     page.goto("/runs/the-parent")
     page.get_by_role("link", name="Clone").click()
 
     expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
+    # One meaning of default on every page: the schema's; what the parent has stands beside it.
+    expect(page.get_by_text(re.compile(r"Default (empty|\d+); the-parent: 7\."))).to_be_visible()
     expect(page.get_by_text("Nothing differs from the-parent.")).to_be_visible()
     page.get_by_label("Name", exact=True).fill("the-child")
     page.get_by_label("Seed", exact=True).fill("8")
@@ -121,34 +125,34 @@ def test_the_configuration_is_written_as_yaml_where_one_likes(signed_in: Page) -
 
 
 def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, deck: Deck) -> None:
-    page = signed_in
+    page, preset = signed_in, f"launch-six-{uuid4().hex[:6]}"
     page.goto("/runs/new?preset=cartpole")
     page.get_by_label("Workers", exact=True).fill("6")
     page.get_by_role("button", name="Save as preset").click()
     dialog = page.get_by_role("dialog", name="Save as preset")
-    dialog.get_by_label("Name").fill("launch-six")
+    dialog.get_by_label("Name").fill(preset)
     dialog.get_by_label("Description").fill("six workers")
     dialog.get_by_label("Everybody uses it", exact=True).check()
     dialog.get_by_label("Reason").fill("for the sweep")
     dialog.get_by_role("button", name="Save").click()
 
-    expect(page).to_have_url(re.compile("preset=launch-six"))
-    expect(page.get_by_text("Nothing differs from launch-six.")).to_be_visible()
+    expect(page).to_have_url(re.compile(f"preset={preset}"))
+    expect(page.get_by_text(f"Nothing differs from {preset}.")).to_be_visible()
     expect(page.get_by_label("Workers", exact=True)).to_have_value("6")
     page.get_by_label("Workers", exact=True).fill("7")
-    changes = page.get_by_role("table", name="What differs from launch-six")
+    changes = page.get_by_role("table", name=f"What differs from {preset}")
     expect(changes.locator("[data-path='fleet.num_workers']")).to_contain_text("6 → 7")
     page.get_by_role("button", name="Save as preset").click()
     dialog.get_by_role("button", name="Replace").click()
-    expect(page.get_by_text("Nothing differs from launch-six.")).to_be_visible()
-    kept = deck.get("/api/presets/launch-six")
+    expect(page.get_by_text(f"Nothing differs from {preset}.")).to_be_visible()
+    kept = deck.get(f"/api/presets/{preset}")
     assert (kept["config"]["fleet"]["num_workers"], kept["revision"]) == (7, 2)
 
     page.get_by_role("button", name="Saved presets").click()
-    page.get_by_role("button", name="Delete launch-six").click()
+    page.get_by_role("button", name=f"Delete {preset}").click()
     page.get_by_role("dialog").get_by_label("Reason").fill("too many")
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
-    expect(page.get_by_text("There is no preset called launch-six")).to_be_visible()
+    expect(page.get_by_text(f"There is no preset called {preset}")).to_be_visible()
     event, *_ = deck.get("/api/audit?kind=preset_deleted")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", "too many")
 
@@ -189,6 +193,7 @@ def test_a_check_finds_what_a_launch_would_meet(signed_in: Page, deck: Deck) -> 
 
 def test_a_run_is_launched_with_the_keyboard_alone(at_home: Page, deck: Deck) -> None:
     page = at_home
+    deck.free_name("typed-only")
     page.keyboard.press("g")
     page.keyboard.press("n")
     expect(page.get_by_role("heading", name="Launch a run")).to_be_visible()

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 HERE = "/runs/marked-by-people"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def groups(deck: Deck) -> list[int]:
     outside_run(deck, "marked-by-people")
     return push(

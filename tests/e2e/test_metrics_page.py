@@ -17,7 +17,7 @@ SPIKE_AT = 3210
 def measured(deck: Deck) -> Deck:
     """Two runs with a loss; that of the first has one spike and one NaN among thousands."""
     for run in ("curves-a", "curves-b"):
-        deck.post("/api/runs", {"name": run, "kind": "outside"})
+        deck.post("/api/runs", {"name": deck.free_name(run), "kind": "outside"})
         for first in range(0, STEPS, 1000):
             samples: list[dict[str, Any]] = [
                 {"name": "train/loss", "step": step, "value": 1 / (1 + step / 500)}
@@ -247,6 +247,8 @@ def test_a_text_is_written_at_a_point_stands_on_the_charts_and_leads_to_the_logs
     signed_in: Page, measured: Deck
 ) -> None:
     page = signed_in
+    for left in measured.get("/api/runs/curves-a/annotations")["results"]:
+        measured.delete(f"/api/runs/curves-a/annotations/{left['id']}")  # by an earlier try
     opened(page, measured, "?q=loss&pick=train%2Floss&at=2500")
     drawer = page.get_by_role("dialog", name="train/loss at train step")
     drawer.get_by_label("Write here").fill("halved the rate")

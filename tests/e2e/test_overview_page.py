@@ -13,11 +13,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 CURVES = {"reward", "queue", "staleness", "flow", "waits", "length", "throughput"}
 MEASURED_WITHIN_MS = 90_000
+# Events and curves of the API, before compression.
+OVERVIEW_BYTES = 200_000
 # When each question for lines began, and had its answer, in ms since the navigation.
 QUESTIONS = """
 performance.getEntriesByType("resource")
     .filter(({ name }) => name.includes("/metrics/lines"))
     .map(({ startTime, responseEnd }) => [startTime, responseEnd])
+"""
+# What was fetched from the API, and its bytes before compression.
+API_BYTES = """
+performance.getEntriesByType("resource")
+    .filter(({ name }) => name.includes("/api/"))
+    .map(({ name, decodedBodySize }) => [name, decodedBodySize])
 """
 # When the frame was first drawn.
 FRAME_READ = """
@@ -131,6 +139,20 @@ def test_axis_range_and_point_live_in_the_address_and_only_what_is_in_view_is_dr
     expect(curve(reader, "reward").locator("canvas")).to_be_visible()
     assert reader.locator("[data-curve] canvas").count() < 8
     reader.set_viewport_size({"width": 1440, "height": 1500})
+
+
+def test_the_overview_fetches_no_episode_one_by_one(signed_in: Page, seeded_deck: Deck) -> None:
+    page = signed_in
+    page.goto("/runs/seed-cartpole-live")
+    expect(curve(page, "reward").locator(".chart")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+
+    sizes = dict(page.evaluate(API_BYTES))
+    assert [path for path in sizes if "/episodes" in path] == []
+    assert sum(sizes.values()) < OVERVIEW_BYTES, sizes
+
+    with page.expect_response(re.compile(r"/episodes\?limit=2000")):
+        page.get_by_role("link", name="Episodes", exact=True).click()
 
 
 def test_the_overview_says_what_holds_the_run_up_and_what_came_last(

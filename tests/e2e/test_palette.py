@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -27,6 +28,19 @@ def chosen(page: Page) -> Locator:
     box = page.get_by_role("combobox", name="Go to a place")
     expect(box).to_have_attribute("aria-activedescendant", re.compile("."))
     return page.locator(f"[id='{box.get_attribute('aria-activedescendant')}']")
+
+
+def test_letters_typed_while_the_palette_loads_are_kept(signed_in: Page, deck: Deck) -> None:
+    page = signed_in
+    # Its code arrives late, as it does right after a load over a slow line.
+    page.route("**/Palette-*.js", lambda route: (time.sleep(1), route.continue_()))
+    page.goto("/runs")
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+
+    page.keyboard.press("Control+k")
+    page.keyboard.type("pipeline")
+
+    expect(page.get_by_role("combobox", name="Go to a place")).to_have_value("pipeline")
 
 
 def test_a_run_and_its_tabs_are_reached_by_a_few_letters(

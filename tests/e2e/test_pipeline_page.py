@@ -28,7 +28,7 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
     page.get_by_role("link", name="Pipeline", exact=True).click()
     expect(page).to_have_url(re.compile("/pipeline$"))
 
-    for name in ("step", "infer", "push", "queue", "batch", "train"):
+    for name in ("step", "exchange", "infer", "push", "queue", "batch", "train"):
         expect(stage(page, name)).to_be_visible()
     expect(stage(page, "step")).to_contain_text("env steps a second")
     told = seeded_deck.get(f"/api/runs/{LIVE}/pipeline")

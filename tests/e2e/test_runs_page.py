@@ -1,6 +1,7 @@
 """A person finds runs among many and acts on several at once."""
 
 import re
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -18,7 +19,7 @@ def many_runs(deck: Deck) -> None:
         deck.post(
             "/api/runs",
             {
-                "name": f"sweep-{number}",
+                "name": deck.free_name(f"sweep-{number}"),
                 "kind": "outside",
                 "start": number % 2 == 0,
                 "tags": ["one-of-six", f"seed-{number}"],
@@ -77,6 +78,26 @@ def test_the_filter_offers_what_could_follow_and_points_at_mistakes(
     expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
 
 
+def test_a_half_typed_filter_keeps_the_rows_of_the_last_valid_one(
+    signed_in: Page, many_runs: None
+) -> None:
+    page = signed_in
+    page.goto("/runs?q=tag:one-of-six")
+    expect(page.get_by_text("6 runs match")).to_be_visible()
+    box = page.get_by_label(FILTER)
+    box.click()
+    box.press_sequentially(" state:")
+
+    expect(page.get_by_text("at character 16: ")).to_be_visible()
+    assert len(names(page)) == 6
+    expect(page.get_by_text("6 runs match the last valid filter")).to_be_visible()
+    expect(page.get_by_role("button", name="All matching")).to_have_count(0)
+
+    box.press_sequentially("draft")
+    expect(page.get_by_text("3 runs match", exact=True)).to_be_visible()
+    assert names(page) == ["sweep-5", "sweep-3", "sweep-1"]
+
+
 def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
     signed_in: Page, deck: Deck, many_runs: None
 ) -> None:
@@ -98,7 +119,7 @@ def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
 
     page.get_by_label("Select sweep-1").check()
     page.get_by_role("button", name="1 selected").click()
-    page.get_by_role("menuitem", name="Archive").click()
+    page.get_by_role("menuitem", name="Archive", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Archive").click()
     expect(page.get_by_text("Done for 1 run.")).to_be_visible()
     page.get_by_role("dialog").get_by_role("button", name="Close", exact=True).last.click()
@@ -116,21 +137,21 @@ def test_a_viewer_finds_runs_and_may_do_nothing_to_them(page: Page, many_runs: N
 
 
 def test_a_way_to_look_is_kept_under_a_name(signed_in: Page, seeded_deck: Deck) -> None:
-    page = signed_in
+    page, view = signed_in, f"the sweep {uuid4().hex[:6]}"
     page.goto("/runs?q=tag:sweep&dense=true")
     page.get_by_role("link", name="seed-cartpole-sweep-0").wait_for()
     page.get_by_role("button", name="Views").click()
     page.get_by_role("menuitem", name="Keep this view…").click()
-    page.get_by_role("dialog", name="Keep this view").get_by_label("Name").fill("the sweep")
+    page.get_by_role("dialog", name="Keep this view").get_by_label("Name").fill(view)
     page.keyboard.press("Enter")
 
     page.goto("/runs")
     page.get_by_role("button", name="Views").click()
-    page.get_by_role("menuitem", name="the sweep").click()
+    page.get_by_role("menuitem", name=view).click()
     expect(page).to_have_url(re.compile(r"q=tag(:|%3A)sweep.*dense=true"))
     page.get_by_role("button", name="Views").click()
-    page.get_by_role("menu").get_by_label("Forget the view the sweep").click()
-    expect(page.get_by_role("menuitem", name="the sweep")).to_have_count(0)
+    page.get_by_role("menu").get_by_label(f"Forget the view {view}").click()
+    expect(page.get_by_role("menuitem", name=view)).to_have_count(0)
 
 
 def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_deck: Deck) -> None:

@@ -23,7 +23,7 @@ def test_a_token_is_made_used_inspected_and_revoked(signed_in: Page, deck: Deck)
     dialog.get_by_role("button", name="Create the token").click()
     token = page.locator("[data-token]").inner_text()
     dialog.get_by_role("button", name="Done").click()
-    expect(page.get_by_text("with the token that was just made")).to_be_visible()
+    expect(page.get_by_text("with the token created last")).to_be_visible()
     expect(page.locator("pre:visible")).to_contain_text(f"{deck.url}/api/runs")
     expect(page.locator("pre:visible")).to_contain_text(token)
 
@@ -43,6 +43,7 @@ def test_a_token_is_made_used_inspected_and_revoked(signed_in: Page, deck: Deck)
     expect(calls.get_by_text("200", exact=True)).to_have_count(0)
     assert "only=refused" in page.url
 
+    expect(page.get_by_role("row", name=name)).to_contain_text("active")
     page.get_by_role("button", name=f"Revoke {name}").click()
     dialog.get_by_label("Reason").fill("it was in a screenshot")
     dialog.get_by_role("button", name="Revoke").click()

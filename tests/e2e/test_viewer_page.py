@@ -35,6 +35,7 @@ def groups(deck: Deck) -> list[int]:
         conversation("Which one?", "this", "that", "this", scores=[0.0, 1.0, 0.5]),
         conversation(HOSTILE, UNSEEN, "x" * 50_000, scores=[0.0, 1.0], evil=HOSTILE),
         long_group(),
+        conversation("And now?", "good", "bad", scores=[1.0, 0.0]),
     )
 
 
@@ -74,6 +75,17 @@ def test_from_what_was_said_to_the_token_where_sequences_part(
     saved = tmp_path / "group.json"
     download.value.save_as(saved)
     assert json.loads(saved.read_text())["scores"] == [0.0, 1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("sort", "answer"), [("-score", "bad"), ("score", "good"), ("newest", "good")]
+)
+def test_a_group_opens_at_the_sequence_that_its_list_is_sorted_by(
+    groups: list[int], signed_in: Page, sort: str, answer: str
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/looked-into/groups/{groups[3]}?sort={sort}")
+    expect(page.get_by_label("Message 2, assistant")).to_contain_text(answer)
 
 
 def test_hostile_text_is_shown_and_does_nothing(groups: list[int], signed_in: Page) -> None:

@@ -24,7 +24,7 @@ def test_a_version_is_kept_and_let_go_of_and_workers_are_seen_to_follow(
         fleet.acts_with(2, order=0)
         page.goto(f"/runs/{name}/weights")
         held = page.get_by_role("region", name="What workers act with")
-        expect(held).to_contain_text("Workers act with the newest version, 2.")
+        expect(held).to_contain_text("Workers follow the newest version, 2.")
         expect(held).to_contain_text("2 of 2 workers act with version 2")
 
         held.get_by_role("button", name="Keep a version…").click()
@@ -49,7 +49,7 @@ def test_a_version_is_kept_and_let_go_of_and_workers_are_seen_to_follow(
 
         held.get_by_role("button", name="Follow the newest…").click()
         page.get_by_role("button", name="Follow again").click()
-        expect(held).to_contain_text("Workers act with the newest version, 2.")
+        expect(held).to_contain_text("Workers follow the newest version, 2.")
         held.get_by_role("button", name="Take anew…").click()
         page.get_by_role("button", name="Take anew", exact=True).click()
         expect(held).to_contain_text("0 of 2 workers act with version 2 under order 3")

@@ -53,7 +53,7 @@ WAYS: dict[str, list[list[str]]] = {
     ],
     f"{LIVE}/weights": [[button("Keep a version")]],
     f"{MIX}/queue": [["[data-batch] [data-open] >> nth=0"], [button("Change limits")]],
-    f"{MIX}/environments": [[button("Disconnect")]],
+    f"{MIX}/environments": [[button("(Disc|Rec)onnect")]],
     f"{LANGUAGE}/curriculum": [["[data-lesson] [data-open] >> nth=0"]],
     f"{LANGUAGE}/trajectories": [[button("Mark group")]],
     "/alerts": [[ROW, button("Silence")]],

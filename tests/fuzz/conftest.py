@@ -9,6 +9,7 @@ import httpx
 import msgspec
 import pytest
 from django.db import connection
+from schemathesis.pytest.plugin import SchemathesisFunction
 
 from buffer import services
 from runs.models import Run
@@ -22,6 +23,19 @@ from tests.web_process import WebProcess, web_process
 
 # Short patience, so that silence is noticed within the time of a test.
 PATIENCE = {"ROLLDECK_MAX_HEADER_SECONDS": "1", "ROLLDECK_MAX_IDLE_SECONDS": "1"}
+# Single bytes with pauses between them are a case of their own, and slow on a busy machine.
+PATIENCE |= {"ROLLDECK_MIN_BODY_BYTES_PER_SECOND": "20"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Add the operation to the id of each generated test.
+
+    schemathesis 4.32 puts it in the name only. pytest 9.2 no longer derives the id from the name,
+    and xdist runs one test of each id.
+    """
+    for item in items:
+        if isinstance(item, SchemathesisFunction) and item.operation_label not in item.nodeid:
+            item._id = item._id.with_params(item.operation_label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

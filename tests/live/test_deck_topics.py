@@ -155,7 +155,7 @@ async def test_addresses_are_told_to_administrators_only() -> None:
 
 @pytest.mark.parametrize("role", ["viewer", "operator", None])
 async def test_nobody_else_watches_what_administrators_are_told(role: str | None) -> None:
-    headers = await (in_database(cookie_of)(role) if role else in_database(headers_of)("trainer"))
+    headers = await (in_database(cookie_of)(role) if role else in_database(headers_of)("read"))
     async with opened("/ws/live", headers) as page:
         assert await refusal(page, CLUSTER_ADMIN) == "forbidden"
 
@@ -163,7 +163,7 @@ async def test_nobody_else_watches_what_administrators_are_told(role: str | None
 @pytest.mark.parametrize("topic", [AUDIT, CLUSTER])
 async def test_a_token_of_one_run_is_told_nothing_of_the_deck(topic: str) -> None:
     run = await in_database(make_run)()
-    async with opened("/ws/live", await in_database(headers_of)("worker", run=run)) as page:
+    async with opened("/ws/live", await in_database(headers_of)("read", run=run)) as page:
         assert await refusal(page, topic) == "forbidden"
     async with opened("/ws/live", await in_database(headers_of)("metrics")) as page:
         assert await refusal(page, topic) == "forbidden"
@@ -248,7 +248,7 @@ async def test_a_session_that_somebody_ends_closes_its_pages_with_the_next_beat(
 
 
 async def test_a_machine_is_nobody_and_nobody_sees_another_s_topic() -> None:
-    async with opened("/ws/live", await in_database(headers_of)("user")) as page:
+    async with opened("/ws/live", await in_database(headers_of)("read")) as page:
         assert await refusal(page, "me") == "forbidden"
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         assert await refusal(page, "me:user:ada") == "unknown_topic"

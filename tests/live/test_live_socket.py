@@ -283,7 +283,7 @@ async def test_a_request_that_cannot_be_followed_is_answered_with_an_error(
 async def test_a_machine_sees_its_own_run_only() -> None:
     run = await in_database(make_run)()
     await in_database(make_run)(name="beta")
-    async with opened("/ws/live", await in_database(headers_of)("env", run=run)) as page:
+    async with opened("/ws/live", await in_database(headers_of)("read", run=run)) as page:
         await page.watch("run:alpha")
         for topic in ("run:beta", "runs"):
             await page.say(type="subscribe", topic=topic)
@@ -378,3 +378,20 @@ async def test_pages_go_on_by_polling_without_redis(settings: Any) -> None:
 
         assert delta["previous"] >= snapshot["sequence"]
         assert delta["parts"]["run"]["status"] == RunStatus.PAUSED
+
+
+async def test_a_change_of_status_brings_its_diagnosis_at_once() -> None:
+    run = await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        snapshot = await page.watch("run:alpha")
+        assert snapshot["parts"]["verdict"]["run_status"] == "running"
+
+        await ask(run, RunVerb.PAUSE)
+        delta = await page.hear_parts()
+        while "verdict" not in delta["parts"]:
+            delta = await page.hear_parts()
+
+        assert delta["parts"]["verdict"]["run_status"] == "paused"
+        assert delta["parts"]["verdict"]["sentence"].startswith("The run is paused")
+        # Only a change that was announced has a time of commit.
+        assert delta["committed_at"] is not None

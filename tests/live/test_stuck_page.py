@@ -16,7 +16,7 @@ from runs.live.hub import hub
 from runs.live.outgoing import QUEUE_BYTES, QUEUE_FRAMES, Socket
 from tests.factories import make_run
 from tests.lazy_pages import lazy, rest_of, served
-from tests.live_sockets import ORIGIN, headers_of, in_database
+from tests.live_sockets import headers_of, in_database
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,7 +36,7 @@ async def test_a_page_that_stops_reading_is_parted_from_and_nothing_is_kept_for_
     large_part: str,
 ) -> None:
     run = await in_database(make_run)()
-    headers = [ORIGIN, *await in_database(headers_of)("env", run=run)]
+    headers = await in_database(headers_of)("read", run=run)
     async with (
         asyncio.timeout(60),
         served(application) as server,

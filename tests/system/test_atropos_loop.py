@@ -5,7 +5,6 @@ and pushes to the run; `examples/grpo.py` trains on what it pushed and publishes
 """
 
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 
 from examples import tiny_checkpoint
 from rollouts.fleet.language.tokenizers import load_tokenizer
+from tests import processes
 from tests.deck import ADMIN_TOKEN, NO_RAY, ROOT, Deck, environment, running_deck, wait_until
 from tests.stand_ins.digits_environment import DigitsEnvironment, Generated
 
@@ -36,7 +36,7 @@ def serving(deck: Deck, checkpoint: Path) -> Iterator[str]:
         *("--platform", deck.url, "--token", ADMIN_TOKEN),
     ]
     with log.open("w") as said:
-        process = subprocess.Popen(
+        process = processes.start(
             command,
             cwd=ROOT,
             env=environment(deck.var, deck.port) | {"PYTHONPATH": ".:platform:client"},

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +19,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from config.embedded.binaries import postgres_folder
+from config.embedded.postgres import Postgres
 from rolldeck.followers import Follower
 from tests.buffer_factories import REGISTRATION, group
 from tests.deck import ADMIN_TOKEN, NO_RAY, ROOT, Deck, environment, free_port, running_deck
@@ -222,3 +226,81 @@ def test_a_backup_that_is_not_whole_is_refused_before_anything_is_written(
     assert "runs.9999_the_future" in refused(manage(var, "restore_backup", str(newer)))
     assert "no backup" in refused(manage(var, "restore_backup", str(tmp_path)))
     assert not (var / "payloads").exists()
+
+
+def changed(backup: Path, target: Path, **fields: Any) -> str:
+    """Copy a backup with other fields in the first line of its list."""
+    shutil.copytree(backup, target)
+    head, _, rest = (backup / "manifest.jsonl").read_text().partition("\n")
+    body = json.dumps(json.loads(head) | fields) + "\n" + rest[: rest.rindex("{")]
+    end = json.loads(rest[rest.rindex("{") :])
+    end["sha256"] = hashlib.sha256(body.encode()).hexdigest()
+    text = body + json.dumps(end, separators=(",", ":")) + "\n"
+    (target / "manifest.jsonl").write_text(text)
+    return str(target)
+
+
+def test_a_backup_of_a_later_server_is_refused_before_anything_is_written(
+    backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    described = json.loads((backed_up["folder"] / "manifest.jsonl").read_text().partition("\n")[0])
+    later = changed(backed_up["folder"], tmp_path / "later", postgresql=990_003)
+    var = tmp_path / "var"
+
+    said = refused(manage(var, "restore_backup", later))
+
+    assert "made of PostgreSQL 99.3" in said
+    assert f"restore into is PostgreSQL {described['postgresql'] // 10_000}." in said
+    assert "is whole" not in said
+    assert not (var / "payloads").exists()
+
+
+def test_a_restore_that_fails_leaves_no_files(backed_up: dict[str, Any], tmp_path: Path) -> None:
+    var, programs = tmp_path / "var", tmp_path / "programs"
+    programs.mkdir()
+    for name in ("postgres", "initdb", "pg_restore"):
+        (programs / name).symlink_to(postgres_folder() / name)
+    # Loads everything, and fails as a server does that does not know a setting.
+    (programs / "psql").write_text("#!/bin/sh\ncat > /dev/null\necho unknown setting >&2\nexit 3\n")
+    (programs / "psql").chmod(0o755)
+
+    said = refused(
+        manage(
+            var,
+            *("restore_backup", str(backed_up["folder"])),
+            ROLLDECK_POSTGRES_BIN=str(programs),
+        )
+    )
+
+    assert "psql ended with 3: unknown setting" in said
+    left = [path for tree in ("payloads", "media", "archives") for path in (var / tree).rglob("*")]
+    assert left == []
+
+
+def test_older_servers_of_this_machine_are_refused_with_both_versions(
+    backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    """The comparison itself is tested above; here are those servers that are installed."""
+    for number, binaries in enumerate(sorted(Path("/usr/lib/postgresql").glob("*/bin"))):
+        var, major = tmp_path / f"var{number}", binaries.parent.name
+        with server_of(binaries, tmp_path / f"server{number}") as url:
+            told = manage(var, "restore_backup", str(backed_up["folder"]), DATABASE_URL=url)
+            assert f"restore into is PostgreSQL {major}." in refused(told)
+        assert not (var / "payloads").exists()
+
+
+@contextmanager
+def server_of(binaries: Path, folder: Path) -> Iterator[str]:
+    """Run an installed PostgreSQL, as its own user where this is root."""
+    sockets = Path(tempfile.mkdtemp(prefix="rolldeck-"))
+    server = Postgres(data_folder=folder, socket_folder=sockets, log_folder=folder.parent)
+    os.environ["ROLLDECK_POSTGRES_BIN"] = str(binaries)
+    try:
+        child = server.start()
+    finally:
+        del os.environ["ROLLDECK_POSTGRES_BIN"]
+    try:
+        yield server.url
+    finally:
+        child.stop()
+        shutil.rmtree(sockets)

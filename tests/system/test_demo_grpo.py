@@ -2,12 +2,12 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.deck import ROOT, environment, free_port, wait_until
 from tests.prepared import copy_database
 from tests.system.test_up import living
@@ -47,14 +47,13 @@ def test_lessons_graduate_on_a_real_fleet(tmp_path: Path) -> None:
     config.write_text(json.dumps(SMALL))
     copy_database(tmp_path / "var" / "postgres")
 
-    done = subprocess.run(
+    done = processes.run(
         [sys.executable, "manage.py", "demo", "grpo", "--exit", "--config", str(config)],
         cwd=ROOT,
         env=environment(tmp_path / "var", free_port()),
         capture_output=True,
         text=True,
         timeout=1300,
-        check=False,
     )
 
     trainer = tmp_path / "var" / "log" / "trainer.log"
@@ -71,4 +70,4 @@ def test_lessons_graduate_on_a_real_fleet(tmp_path: Path) -> None:
     assert learnt is not None
     assert learnt[1] == "reverse-3-letters"
     assert float(learnt[2]) >= 90
-    wait_until(lambda: not living(tmp_path), seconds=5, what="nothing lives")
+    wait_until(lambda: not living(tmp_path), seconds=60, what="nothing lives")

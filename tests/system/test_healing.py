@@ -80,7 +80,7 @@ def slot_pids(deck: Deck) -> list[int]:
 
 def test_a_learning_run_survives_the_death_of_every_part(deck: Deck) -> None:
     started = time.monotonic()
-    deck.post("/api/runs", {"name": "healing", "preset": "cartpole", "start": True})
+    deck.post("/api/runs", {"name": deck.free_name("healing"), "preset": "cartpole", "start": True})
     trainer = deck.start_trainer("healing")
     try:
         wait_until(lambda: is_flowing(deck, since=0), seconds=60, what="the first fragments")

@@ -77,7 +77,7 @@ def test_lines_of_twenty_million_samples_cost_less_than_a_scan_of_one_in_twenty(
         answer = APIClient().get(
             "/api/metrics/lines",
             {"runs": names, "names": "loss", "x": "elapsed", "points": 2000},
-            headers=bearer("trainer"),
+            headers=bearer("read"),
         )
         assert answer.status_code == 200, answer.content
         return bytes(answer.content)

@@ -1,19 +1,32 @@
 """`manage.py up` starts everything, ends everything, and shares its data with nobody."""
 
 import os
+import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
+import httpx
 import psycopg
 import pytest
 
-from tests.deck import ADMIN_TOKEN, NO_RAY, ROOT, Deck, environment, free_port, wait_until
+from tests import processes
+from tests.deck import (
+    ADMIN_TOKEN,
+    NO_RAY,
+    ROOT,
+    Deck,
+    environment,
+    free_port,
+    in_a_shell,
+    wait_until,
+)
+from tests.login_links import redeem
 from tests.prepared import copy_database
 from tests.processes import wait_until_gone
 
@@ -27,7 +40,7 @@ UP = [sys.executable, "manage.py", "up"]
 def start(var: Path, port: int, **more: str) -> Deck:
     var.mkdir(parents=True, exist_ok=True)
     with (var / "up.log").open("ab") as log:
-        process = subprocess.Popen(
+        process = processes.start(
             UP, cwd=ROOT, env=environment(var, port, **more), stdout=log, stderr=log
         )
     return Deck(var, port, process)
@@ -68,14 +81,13 @@ def wait_until_every_part_is_ready(deck: Deck, *, starts: int = 1) -> None:
 
 def refused(var: Path, port: int, **more: str) -> str:
     """Return what a deck says that must not start."""
-    done = subprocess.run(
+    done = processes.run(
         UP,
         cwd=ROOT,
         env=environment(var, port, **more),
         capture_output=True,
         text=True,
         timeout=60,
-        check=False,
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
@@ -119,7 +131,7 @@ def test_a_deck_that_was_stopped_or_killed_leaves_nothing_running_and_finds_ever
         # Parts have at most five seconds each, one after the other.
         assert deck.process.wait(60) == 0
         assert time.monotonic() - asked_at < 30
-    wait_until(lambda: not living(tmp_path), seconds=5, what="nothing lives")
+    wait_until(lambda: not living(tmp_path), seconds=60, what="nothing lives")
     assert not Path(sockets[0]).exists()
     assert not (tmp_path / "run" / "services.json").exists()
 
@@ -134,6 +146,27 @@ def test_a_deck_that_was_stopped_or_killed_leaves_nothing_running_and_finds_ever
     with ready_deck(tmp_path, port, RAY_ADDRESS=NO_RAY) as deck:
         names = {run["name"] for run in deck.get("/api/runs")["results"]}
         assert names == {"before-the-stop", "before-the-kill"}
+
+
+def test_the_commands_that_are_printed_work_in_another_terminal(tmp_path: Path) -> None:
+    var = tmp_path / "a folder's name"
+    var.mkdir()
+    copy_database(var / "postgres")
+    with ready_deck(var, free_port(), RAY_ADDRESS=NO_RAY) as deck:
+        wait_until_every_part_is_ready(deck)
+        printed = re.search(r"^  (.+ createsuperuser)$", deck.log(), re.MULTILINE)
+        assert printed is not None, deck.log()
+        in_a_shell(
+            f"{printed[1]} --noinput --username ada --email ada@example.org",
+            DJANGO_SUPERUSER_PASSWORD="a-password-for-tests",
+        )
+        link = in_a_shell(printed[1].replace("createsuperuser", "login_link ada"))
+
+        assert link.startswith(f"{deck.url}/login/once#")
+        with httpx.Client() as browser:
+            assert redeem(browser, link).status_code == 302
+            known = browser.get(f"{deck.url}/api/session").json()
+            assert (known["username"], known["role"]) == ("ada", "admin")
 
 
 def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
@@ -223,12 +256,12 @@ def test_secrets_are_for_this_user_only(shared: Deck) -> None:
 
 
 def test_servers_of_ones_own_replace_ours(shared: Deck, tmp_path: Path) -> None:
-    folder = socket_folders(shared.var)[0]
+    folder, database = socket_folders(shared.var)[0], f"second_{uuid4().hex[:6]}"
     server = f"postgresql:///postgres?host={folder}&user=rolldeck"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE second")
+        connection.execute(f"CREATE DATABASE {database}")
     own = {
-        "DATABASE_URL": f"postgresql:///second?host={folder}&user=rolldeck",
+        "DATABASE_URL": f"postgresql:///{database}?host={folder}&user=rolldeck",
         "REDIS_URL": f"unix://{folder}/valkey.sock",
         "RAY_ADDRESS": NO_RAY,
         "ROLLDECK_WEB_WORKERS": "2",

@@ -32,6 +32,7 @@ export const KINDS: Record<AlertKind, string> = {
   batch_quarantined: "A batch is quarantined",
   items_corrupt: "Stored bytes are corrupt",
   ledger_unbalanced: "A ledger does not balance",
+  pushes_refused: "Pushes are refused",
   queue_full: "A queue is full",
   disk_low: "The disk is nearly full",
   rule: "A rule of people",

@@ -24,7 +24,7 @@ export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolea
 export type EpisodeSpread = Schemas["EpisodeSpread"];
 export type EpisodeOutliers = Schemas["EpisodeOutliers"];
 export type EpisodeFind = Schemas["EpisodeFind"];
-type Measure = EpisodeSpread["of"];
+export type Measure = EpisodeSpread["of"];
 type AskedSpread = { of: Measure; task?: string; mode?: "train" | "eval" };
 
 /** How returns or lengths are spread over the life of a run. */
@@ -55,4 +55,11 @@ export function episodeMatchesQuery(run: string, of: Measure, least: number, mos
       (await body(api.GET("/api/runs/{run}/episodes/matches", { params: { path: { run }, query: { of, least, most } } }))).results,
     placeholderData: (shown) => shown,
   });
+}
+
+export type EpisodeFragments = Schemas["EpisodeFragments"];
+
+/** The stored fragments that hold the episode of a report. */
+export function fragmentsOfEpisode(run: string, { report, of, value }: { report: number; of: Measure; value: number }): Promise<EpisodeFragments> {
+  return body(api.GET("/api/runs/{run}/episodes/{report}/fragments", { params: { path: { run, report: String(report) }, query: { of, value } } }));
 }

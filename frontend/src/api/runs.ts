@@ -21,7 +21,7 @@ type NewRun = { name: string; preset: string; config: Record<string, unknown>; s
 
 export function useCreateRun() {
   return useMutation({
-    mutationFn: (run: NewRun) => body(api.POST("/api/runs", { body: { kind: "fleet", tags: [], ...run } })),
+    mutationFn: (run: NewRun) => body(api.POST("/api/runs", { body: { kind: "fleet", tags: [], lenient: false, ...run } })),
   });
 }
 

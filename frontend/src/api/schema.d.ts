@@ -11,7 +11,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Answer the greeting by which clients recognise the server. */
+        /**
+         * Get the greeting (default run)
+         * @description Clients recognise the server by it.
+         */
         get: operations["root_retrieve"];
         put?: never;
         post?: never;
@@ -28,10 +31,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List the rules by name, each with how many of its alerts hold. */
+        /**
+         * List alert rules
+         * @description Rules are sorted by name; each has the number of its open alerts.
+         */
         get: operations["alert_rules_list"];
         put?: never;
-        /** @description Make a rule; it is watched within seconds. */
+        /**
+         * Create an alert rule
+         * @description Evaluation begins within seconds.
+         */
         post: operations["alert_rules_make"];
         delete?: never;
         options?: never;
@@ -46,12 +55,18 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return a rule. */
+        /** Get an alert rule */
         get: operations["alert_rules_show"];
-        /** @description Set all of a rule; switched off, it is kept and not watched. */
+        /**
+         * Replace an alert rule
+         * @description A disabled rule is kept and not evaluated.
+         */
         put: operations["alert_rules_set"];
         post?: never;
-        /** @description Delete a rule and its silences; its alerts are over within seconds. */
+        /**
+         * Delete an alert rule
+         * @description Deletes its silences too; its alerts resolve within seconds.
+         */
         delete: operations["alert_rules_delete"];
         options?: never;
         head?: never;
@@ -65,7 +80,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return when a rule would have raised alerts, with the curves; nothing is stored. */
+        /**
+         * Backtest an alert rule
+         * @description Returns the periods in which the rule would have fired, with the curves. Stores
+         *     nothing.
+         */
         get: operations["alert_rules_preview"];
         put?: never;
         post?: never;
@@ -82,10 +101,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List the silences that last, then the newest of those that are over. */
+        /**
+         * List alert silences
+         * @description Active silences come first, then expired ones, newest first.
+         */
         get: operations["alert_silences_list"];
         put?: never;
-        /** @description Let alerts of a kind or a rule tell nobody until a moment. */
+        /**
+         * Create an alert silence
+         * @description Alerts of the kind or rule send no notifications until the silence expires.
+         */
         post: operations["alert_silences_make"];
         delete?: never;
         options?: never;
@@ -102,7 +127,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Let what was silenced speak again; what holds by then is told. */
+        /**
+         * End an alert silence
+         * @description Alerts that still hold send their notifications.
+         */
         post: operations["alert_silences_end"];
         delete?: never;
         options?: never;
@@ -117,7 +145,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List alerts, newest first: those that are not resolved, unless `state` says otherwise. */
+        /**
+         * List alerts
+         * @description Newest first; unresolved alerts unless `state` is given.
+         */
         get: operations["alerts_list"];
         put?: never;
         post?: never;
@@ -134,7 +165,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return an alert with what is known of it, and which webhooks have heard of it. */
+        /**
+         * Get an alert
+         * @description Returns its details and notifications.
+         */
         get: operations["alerts_show"];
         put?: never;
         post?: never;
@@ -153,7 +187,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Say that you have seen an alert and are at it. */
+        /** Acknowledge an alert */
         post: operations["alerts_acknowledge"];
         delete?: never;
         options?: never;
@@ -170,7 +204,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Say that an alert is over; while its condition holds, it is not raised again. */
+        /**
+         * Resolve an alert
+         * @description The alert does not fire again while its condition still holds.
+         */
         post: operations["alerts_resolve"];
         delete?: never;
         options?: never;
@@ -185,7 +222,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List the last calls of a client: refusals and repetitions whole, successes in samples. */
+        /**
+         * List API calls of a client
+         * @description All refused and replayed calls, and a sample of the successful ones; newest first.
+         */
         get: operations["api_calls"];
         put?: never;
         post?: never;
@@ -202,7 +242,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List clients of the API, the latest first, from the calls that are kept of each. */
+        /**
+         * List API clients
+         * @description Most recent first, from the stored calls of each client.
+         */
         get: operations["api_clients"];
         put?: never;
         post?: never;
@@ -219,7 +262,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List what happened to runs and to the deck, newest first. */
+        /**
+         * List audit events
+         * @description Events of runs and of the server, newest first.
+         */
         get: operations["audit_list"];
         put?: never;
         post?: never;
@@ -236,7 +282,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return a page of the audit as comma-separated values. */
+        /** Export audit events as CSV */
         get: operations["audit_export"];
         put?: never;
         post?: never;
@@ -254,10 +300,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * @description Show processes, workers, Ray, database, broker and storage; addresses to administrators.
+         * Get the cluster status
+         * @description Processes, workers, Ray, database, broker and storage. Addresses are shown to
+         *     administrators only.
          *
-         *     Parts are looked at side by side for at most a second; one that does not answer is
-         *     `unknown`, with what it said when it last did.
+         *     Each part is probed for at most one second; a part that does not answer is reported
+         *     as unreachable.
          */
         get: operations["cluster_show"];
         put?: never;
@@ -277,13 +325,16 @@ export interface paths {
         };
         get?: never;
         /**
-         * @description Empty a machine: its workers drain and move, and nobody is placed there.
-         *
-         *     Asking again changes nothing; who cordoned it first stays.
+         * Cordon a machine
+         * @description Its workers drain and move to other machines; no worker is placed on it. A repeated
+         *     request changes nothing and keeps the first author.
          */
         put: operations["machine_cordon"];
         post?: never;
-        /** @description Let a machine in again; one that has left the cluster may be named, too. */
+        /**
+         * Uncordon a machine
+         * @description Also accepts a machine that has left the cluster.
+         */
         delete: operations["machine_uncordon"];
         options?: never;
         head?: never;
@@ -297,10 +348,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List comparisons, newest first. */
+        /**
+         * List comparisons
+         * @description Newest first.
+         */
         get: operations["comparisons_list"];
         put?: never;
-        /** @description Keep what stands beside each other, for everybody; its curves go on with their runs. */
+        /**
+         * Save a comparison
+         * @description Visible to all users; its curves continue with their runs.
+         */
         post: operations["comparisons_keep"];
         delete?: never;
         options?: never;
@@ -315,11 +372,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show a comparison. */
+        /** Get a comparison */
         get: operations["comparisons_show"];
         put?: never;
         post?: never;
-        /** @description Forget a comparison; its runs stay as they are. */
+        /**
+         * Delete a comparison
+         * @description Its runs are not changed.
+         */
         delete: operations["comparisons_forget"];
         options?: never;
         head?: never;
@@ -333,7 +393,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Download a page that shows a comparison without a server, as its runs are now. */
+        /**
+         * Download a comparison as HTML
+         * @description A single page that needs no server, with the present state of its runs.
+         */
         get: operations["comparisons_file"];
         put?: never;
         post?: never;
@@ -350,7 +413,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show the deck's version, its name, and how people come in. */
+        /** Get the server's version and sign-in options */
         get: operations["deck_show"];
         put?: never;
         post?: never;
@@ -367,7 +430,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show what is kept, until when, how much it is, and which setting says so. */
+        /**
+         * List retention periods
+         * @description What is stored, for how long, its size and the setting that controls it.
+         */
         get: operations["kept_list"];
         put?: never;
         post?: never;
@@ -384,7 +450,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List what the deck is made of, with the licence that each package says it is under. */
+        /**
+         * List third-party licenses
+         * @description Each installed package with the license that it declares.
+         */
         get: operations["licences_list"];
         put?: never;
         post?: never;
@@ -401,12 +470,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show what everybody is told at present. */
+        /** Get the announcement */
         get: operations["notice_show"];
-        /** @description Tell everybody something, in place of what was told before. */
+        /**
+         * Post an announcement
+         * @description Replaces the current one.
+         */
         put: operations["notice_set"];
         post?: never;
-        /** @description Tell everybody nothing more. */
+        /** Remove the announcement */
         delete: operations["notice_clear"];
         options?: never;
         head?: never;
@@ -420,7 +492,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List environments by name: what runs use, and what they may ask for. */
+        /**
+         * List environments
+         * @description By name: environments used by runs and environments available to new runs.
+         */
         get: operations["environments_known"];
         put?: never;
         post?: never;
@@ -437,7 +512,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show an environment, the newest runs that use it, and what to launch it with. */
+        /**
+         * Get an environment
+         * @description With the newest runs that use it and its launch settings.
+         */
         get: operations["environments_known_one"];
         put?: never;
         post?: never;
@@ -457,10 +535,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * @description Make an environment and play one episode of random actions in it; nothing is stored.
+         * Run one episode in an environment
+         * @description Creates the environment and plays one episode of random actions. Stores nothing.
          *
-         *     That happens in a process of its own without secrets, on the web side's machine, within
-         *     20 s.
+         *     It runs in a separate process without secrets, on the machine of the server.
          */
         post: operations["environments_try"];
         delete?: never;
@@ -477,7 +555,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** @description Deny a spec to new runs, with a reason that they are told, or allow it again. */
+        /**
+         * Allow or deny an environment
+         * @description A denied spec is refused for new runs with the given reason.
+         */
         put: operations["environments_judge"];
         post?: never;
         delete?: never;
@@ -493,7 +574,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the largest of everything that passes; refusals use the same names. */
+        /**
+         * List limits
+         * @description Maximum sizes and counts; errors refer to them by the same names.
+         */
         get: operations["limits"];
         put?: never;
         post?: never;
@@ -510,7 +594,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return a line for each run and name. */
+        /**
+         * Get metric curves of several runs
+         * @description One line for each run and metric.
+         */
         get: operations["metric_lines_of_runs"];
         put?: never;
         post?: never;
@@ -527,10 +614,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List saved presets: everybody's, and one's own; `run-config-schema` has the others. */
+        /**
+         * List saved presets
+         * @description Shared presets and your own; `GET /api/run-config-schema` returns the built-in ones.
+         */
         get: operations["presets_list"];
         put?: never;
-        /** @description Keep a configuration under a name; one that is wrong, or holds a secret, is refused. */
+        /**
+         * Save a preset
+         * @description An invalid configuration, or one that contains a secret, is refused.
+         */
         post: operations["presets_save"];
         delete?: never;
         options?: never;
@@ -545,15 +638,21 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show a saved preset. */
+        /** Get a preset */
         get: operations["presets_show"];
         put?: never;
         post?: never;
-        /** @description Delete a saved preset; runs that were made from it keep what they are. */
+        /**
+         * Delete a preset
+         * @description Runs created from it are not changed.
+         */
         delete: operations["presets_delete"];
         options?: never;
         head?: never;
-        /** @description Change a saved preset; refused if somebody else did since it was read. */
+        /**
+         * Update a preset
+         * @description Refused if it has changed since you read it.
+         */
         patch: operations["presets_change"];
         trace?: never;
     };
@@ -564,7 +663,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return prompts that the runs were asked lately, and how each of them did. */
+        /**
+         * List recent prompts of runs
+         * @description With the scores of each prompt.
+         */
         get: operations["prompts_of_runs"];
         put?: never;
         post?: never;
@@ -583,7 +685,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Do one thing to many runs, at most 100 at a time; each one is answered for. */
+        /**
+         * Apply an action to many runs
+         * @description At most 100 runs per request; the result of each is returned.
+         */
         post: operations["runs_act_on_many"];
         delete?: never;
         options?: never;
@@ -601,9 +706,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * @description Say what launching a run would meet: its fields, environment, batches, room and disk.
+         * Check a run configuration
+         * @description Validates fields, environment, batch size, memory and disk before a launch.
          *
-         *     Environments are made once, in a process of their own, within 20 s; nothing is stored.
+         *     Environments are created once, in a separate process without secrets.
          */
         post: operations["runs_check"];
         delete?: never;
@@ -619,7 +725,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the JSON Schema of a run's configuration, and the presets. */
+        /**
+         * Get the run configuration schema
+         * @description JSON Schema of a run's configuration, and the built-in presets.
+         */
         get: operations["run_config_schema"];
         put?: never;
         post?: never;
@@ -636,7 +745,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return what became of the data of runs, and how long their workers lived for it. */
+        /**
+         * Get the costs of runs
+         * @description Used and dropped data of runs, and the lifetime of their workers.
+         */
         get: operations["run_costs"];
         put?: never;
         post?: never;
@@ -653,7 +765,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List what a filter of runs may ask, with its operators and an example. */
+        /**
+         * Get the run filter syntax
+         * @description Fields, operators and an example of each.
+         */
         get: operations["run_filter_show"];
         put?: never;
         post?: never;
@@ -670,7 +785,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List values that runs have, the most used first. */
+        /**
+         * List values for the run filter
+         * @description Most frequent first.
+         */
         get: operations["run_filter_values"];
         put?: never;
         post?: never;
@@ -687,7 +805,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return queue, fleet and returns of runs; what is not known is left out. */
+        /**
+         * Get summaries of runs
+         * @description Queue, fleet and returns; unknown values are omitted.
+         */
         get: operations["run_outlooks"];
         put?: never;
         post?: never;
@@ -704,7 +825,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the verdict of each run's pipeline; a run that is gone is left out. */
+        /**
+         * Get diagnoses of runs
+         * @description The bottleneck of each run; deleted runs are omitted.
+         */
         get: operations["run_verdicts"];
         put?: never;
         post?: never;
@@ -721,10 +845,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List the runs that a filter asks for, newest first unless `sort` says otherwise. */
+        /**
+         * List runs
+         * @description Runs that match the filter, newest first unless `sort` is given.
+         */
         get: operations["runs_list"];
         put?: never;
-        /** @description Create a run, and start it when `start` is true. */
+        /**
+         * Create a run
+         * @description Starts it if `start` is true.
+         */
         post: operations["runs_create"];
         delete?: never;
         options?: never;
@@ -739,7 +869,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the runs that a filter asks for as comma-separated values. */
+        /**
+         * Export runs as CSV
+         * @description Runs that match the filter.
+         */
         get: operations["runs_export"];
         put?: never;
         post?: never;
@@ -756,14 +889,20 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show a run with its configuration. */
+        /**
+         * Get a run
+         * @description With its configuration.
+         */
         get: operations["runs_show"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** @description Change settings of a run that may change while it goes on. */
+        /**
+         * Update a run
+         * @description Changes settings that may change while a run is active.
+         */
         patch: operations["runs_change"];
         trace?: never;
     };
@@ -774,10 +913,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return what people wrote, and the changes of the run that charts show. */
+        /**
+         * List annotations
+         * @description Annotations by users, and the changes of the run that charts show.
+         */
         get: operations["annotations_list"];
         put?: never;
-        /** @description Write a short text at a moment of the run. */
+        /**
+         * Create an annotation
+         * @description A short text at a point in time, a step or an amount.
+         */
         post: operations["annotations_write"];
         delete?: never;
         options?: never;
@@ -795,7 +940,10 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** @description Take a text away; its author does, or an operator. */
+        /**
+         * Delete an annotation
+         * @description Allowed to its author and to operators.
+         */
         delete: operations["annotations_delete"];
         options?: never;
         head?: never;
@@ -809,10 +957,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List what was written and restored, newest first. */
+        /**
+         * List archives
+         * @description Archives and restorations, newest first.
+         */
         get: operations["archives_list"];
         put?: never;
-        /** @description Ask for an archive; it is written in the background. */
+        /**
+         * Create an archive
+         * @description The Parquet file is written in the background.
+         */
         post: operations["archives_create"];
         delete?: never;
         options?: never;
@@ -827,11 +981,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show how far it is. */
+        /**
+         * Get an archive
+         * @description With its progress.
+         */
         get: operations["archives_get"];
         put?: never;
         post?: never;
-        /** @description Remove the file; what the archive was stays known. */
+        /**
+         * Delete an archive's file
+         * @description The record of the archive is kept.
+         */
         delete: operations["archives_delete"];
         options?: never;
         head?: never;
@@ -845,7 +1005,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Download the Parquet file. */
+        /** Download an archive */
         get: operations["archives_download"];
         put?: never;
         post?: never;
@@ -862,7 +1022,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Say how fast each environment pushed within the last minute; those silent are absent. */
+        /**
+         * Get push rates of environments
+         * @description Pushes within the last minute; environments without pushes are omitted.
+         */
         get: operations["arrivals_list"];
         put?: never;
         post?: never;
@@ -879,7 +1042,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List batches without their bytes, newest first. */
+        /**
+         * List batches
+         * @description Metadata only, newest first.
+         */
         get: operations["batches_list"];
         put?: never;
         post?: never;
@@ -896,7 +1062,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the bytes of a batch, or of a rank's shard, to the trainer that holds it. */
+        /**
+         * Get a leased batch
+         * @description The bytes of a batch, or of one rank's shard, for the trainer that holds its lease.
+         */
         get: operations["batches_get"];
         put?: never;
         post?: never;
@@ -915,7 +1084,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Confirm that a batch was trained on; an older fence is refused. */
+        /**
+         * Acknowledge a batch
+         * @description Confirms that the batch was trained on. An older fence is refused.
+         */
         post: operations["batches_ack"];
         delete?: never;
         options?: never;
@@ -932,7 +1104,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Drop the items of a quarantined batch as `poison`, of a lapsed one as `discarded`. */
+        /**
+         * Discard a batch
+         * @description Drops the items of a quarantined batch as `poison`, of an expired one as
+         *     `discarded`.
+         */
         post: operations["batches_discard"];
         delete?: never;
         options?: never;
@@ -947,7 +1123,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return a batch and its items by position, without their bytes. */
+        /**
+         * List a batch's items
+         * @description Metadata only, by position.
+         */
         get: operations["batches_items"];
         put?: never;
         post?: never;
@@ -966,7 +1145,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Put the items of a quarantined or lapsed batch back at the head of the queue. */
+        /**
+         * Release a batch
+         * @description Puts the items of a quarantined or expired batch back at the head of the queue.
+         */
         post: operations["batches_release"];
         delete?: never;
         options?: never;
@@ -983,7 +1165,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Lease the next batch, waiting for it; a batch not confirmed yet comes again. */
+        /**
+         * Lease the next batch
+         * @description Waits up to `wait_seconds`, then answers 204. An unacknowledged batch is delivered
+         *     again.
+         */
         post: operations["batches_next"];
         delete?: never;
         options?: never;
@@ -998,7 +1184,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show what the next batch would be made of, or why there is none; takes nothing. */
+        /**
+         * Preview the next batch
+         * @description Its composition, or the reason why none is ready. Leases nothing.
+         */
         get: operations["batches_preview"];
         put?: never;
         post?: never;
@@ -1015,7 +1204,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Compare length, score and environment of what came in lately, by its fate. */
+        /**
+         * Get the selection bias
+         * @description Compares length, score and environment of recent items by their state.
+         */
         get: operations["bias_get"];
         put?: never;
         post?: never;
@@ -1032,7 +1224,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Download a page that shows the run without a server: facts, ledger, metrics, groups. */
+        /**
+         * Download a run report as HTML
+         * @description A single page that needs no server: facts, ledger, metrics and groups.
+         */
         get: operations["runs_bundle"];
         put?: never;
         post?: never;
@@ -1051,7 +1246,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Make one trajectory group of sessions; the same scores again change nothing. */
+        /**
+         * Score captured sessions
+         * @description Makes one trajectory group of the sessions; repeating the same scores changes
+         *     nothing.
+         */
         post: operations["captures_score"];
         delete?: never;
         options?: never;
@@ -1066,7 +1265,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the sessions that changed last. */
+        /**
+         * List captured sessions
+         * @description Most recently changed first.
+         */
         get: operations["captures_list"];
         put?: never;
         post?: never;
@@ -1083,7 +1285,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return what the calls of a session make together. */
+        /**
+         * Get a captured session
+         * @description With the sequences that its calls form.
+         */
         get: operations["captures_get"];
         put?: never;
         post?: never;
@@ -1102,7 +1307,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Keep a call; the first one begins the session. */
+        /**
+         * Add a call to a captured session
+         * @description The first call creates the session.
+         */
         post: operations["captures_add_call"];
         delete?: never;
         options?: never;
@@ -1120,8 +1328,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send what was begun, serve until empty, then complete.
-         * @description Ask the run to move.
+         * Drain a run
+         * @description Finishes started work, serves the queue, then completes.
          */
         post: operations["runs_drain"];
         delete?: never;
@@ -1137,7 +1345,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List environments in the order in which they registered. */
+        /**
+         * List a run's environments
+         * @description In the order of registration.
+         */
         get: operations["runs_environments"];
         put?: never;
         post?: never;
@@ -1160,7 +1371,10 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** @description Change an environment's weight or least part, or if it counts as there, or is muted. */
+        /**
+         * Update a run's environment
+         * @description Changes its weight, its minimum share, its connection state or its mute state.
+         */
         patch: operations["environments_change"];
         trace?: never;
     };
@@ -1171,8 +1385,31 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return windows of episodes, oldest first; the newest ones without `after`. */
+        /**
+         * List episode windows
+         * @description Oldest first; without `after` the newest ones.
+         */
         get: operations["episodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{run}/episodes/{report}/fragments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List an episode's fragments
+         * @description The stored fragments of the reported episode with a return or length.
+         */
+        get: operations["episodes_fragments"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1188,7 +1425,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the newest reports with an episode whose return or length is in a range. */
+        /**
+         * Find reports by return or length
+         * @description The newest reports with an episode in the range.
+         */
         get: operations["episodes_matches"];
         put?: never;
         post?: never;
@@ -1205,7 +1445,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return recent episodes by worker, who is unlike the others, and the extreme ones. */
+        /**
+         * Get episode outliers
+         * @description Recent episodes by worker, workers that deviate from the others, and extreme
+         *     episodes.
+         */
         get: operations["episodes_outliers"];
         put?: never;
         post?: never;
@@ -1222,7 +1466,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return how returns or lengths are spread over the life of a run. */
+        /**
+         * Get the distribution of episodes
+         * @description Returns or lengths over the life of the run.
+         */
         get: operations["episodes_spread"];
         put?: never;
         post?: never;
@@ -1239,7 +1486,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return recent episodes by environment and mode, and their means over environments. */
+        /**
+         * Get episode statistics
+         * @description Recent episodes by environment and mode, and means over environments.
+         */
         get: operations["episodes_summary"];
         put?: never;
         post?: never;
@@ -1256,10 +1506,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return evaluations, newest first. */
+        /**
+         * List evaluations
+         * @description Newest first.
+         */
         get: operations["evaluations"];
         put?: never;
-        /** @description Have lessons evaluated at the present version; return the newest evaluations. */
+        /**
+         * Request evaluations of lessons
+         * @description Evaluates lessons at the current policy version; returns the newest evaluations.
+         */
         post: operations["evaluations_request"];
         delete?: never;
         options?: never;
@@ -1274,7 +1530,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return an evaluation with answers to look at, however long ago it was. */
+        /**
+         * Get an evaluation
+         * @description With sample answers.
+         */
         get: operations["evaluation"];
         put?: never;
         post?: never;
@@ -1292,7 +1551,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** @description Let the worker with this fence keep the evaluation for a while longer. */
+        /**
+         * Renew an evaluation's lease
+         * @description For the worker with the current fence.
+         */
         put: operations["evaluation_lease"];
         post?: never;
         delete?: never;
@@ -1308,7 +1570,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List events, newest first. */
+        /**
+         * List a run's events
+         * @description Newest first.
+         */
         get: operations["runs_events"];
         put?: never;
         post?: never;
@@ -1325,7 +1590,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return what is wanted of the fleet and what was last seen of it. */
+        /**
+         * Get the fleet
+         * @description Desired and last reported state.
+         */
         get: operations["fleet"];
         put?: never;
         post?: never;
@@ -1342,7 +1610,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return incarnations of workers, newest first: where, for how long, and why they ended. */
+        /**
+         * List worker incarnations
+         * @description Newest first, with machine, lifetime and exit reason.
+         */
         get: operations["worker_attempts"];
         put?: never;
         post?: never;
@@ -1359,7 +1630,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the control state, once it is another than `after` or the time is over. */
+        /**
+         * Get the fleet's control state
+         * @description Waits until its fingerprint differs from `after`.
+         */
         get: operations["fleet_control"];
         put?: never;
         post?: never;
@@ -1377,9 +1651,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * @description Have the fleet read the end of a log, and return it as soon as it is here.
-         *
-         *     When the time is over first, the answer is what was read before, and says so.
+         * Get the end of a log
+         * @description The fleet reads the log on request. If the time runs out, the last lines read before
+         *     are returned and marked as such.
          */
         get: operations["fleet_logs"];
         put?: never;
@@ -1399,7 +1673,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Take the end of a log that somebody waits for. */
+        /**
+         * Upload the end of a log
+         * @description Answers a pending log request.
+         */
         post: operations["fleet_log_answer"];
         delete?: never;
         options?: never;
@@ -1416,7 +1693,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Store a report, once however often it is sent, and return the control state. */
+        /**
+         * Report the state of a fleet
+         * @description A repeated report is stored once. Returns the control state.
+         */
         post: operations["fleet_report"];
         delete?: never;
         options?: never;
@@ -1434,10 +1714,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * @description Drain a worker and keep it out.
-         *
-         *     It finishes what it has begun, sends it and ends; nobody takes its place before the
-         *     cordon is lifted, whatever fleet the run has by then.
+         * Cordon a worker
+         * @description The worker finishes and sends its work, then exits; no replacement starts until it
+         *     is uncordoned.
          */
         post: operations["worker_cordon"];
         delete?: never;
@@ -1455,7 +1734,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Have the fleet replace a worker; it sends what it can first. */
+        /**
+         * Restart a worker
+         * @description The worker sends its finished work first.
+         */
         post: operations["worker_restart"];
         delete?: never;
         options?: never;
@@ -1470,10 +1752,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the newest question to a worker, and its answer as soon as it is here. */
+        /**
+         * Get a worker's stack traces
+         * @description The newest request and its answer.
+         */
         get: operations["worker_stacks_show"];
         put?: never;
-        /** @description Have a worker say what its Python threads are at; the answer is read with GET. */
+        /**
+         * Request a worker's stack traces
+         * @description Read the answer with GET.
+         */
         post: operations["worker_stacks_ask"];
         delete?: never;
         options?: never;
@@ -1490,7 +1778,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Lift a worker's cordon: another one begins once the old one has ended. */
+        /**
+         * Uncordon a worker
+         * @description A replacement starts after the old worker has exited.
+         */
         post: operations["worker_uncordon"];
         delete?: never;
         options?: never;
@@ -1505,7 +1796,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List followers with how far behind each is. */
+        /**
+         * List followers
+         * @description With the lag of each.
+         */
         get: operations["followers_list"];
         put?: never;
         post?: never;
@@ -1522,12 +1816,18 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return a follower with how far behind it is. */
+        /**
+         * Get a follower
+         * @description With its lag.
+         */
         get: operations["followers_get"];
-        /** @description Make a follower; one that is there already keeps its place. */
+        /**
+         * Create a follower
+         * @description An existing follower keeps its position.
+         */
         put: operations["followers_put"];
         post?: never;
-        /** @description Forget a follower. */
+        /** Delete a follower */
         delete: operations["followers_delete"];
         options?: never;
         head?: never;
@@ -1543,7 +1843,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Advance a follower behind what it has read; an older place is refused. */
+        /**
+         * Acknowledge followed items
+         * @description Advances the follower to the cursor; an older cursor is refused.
+         */
         post: operations["followers_ack"];
         delete?: never;
         options?: never;
@@ -1560,7 +1863,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Return the next items, waiting for the first; until confirmed they come again. */
+        /**
+         * Fetch followed items
+         * @description Waits for the first item; unacknowledged items are delivered again.
+         */
         post: operations["followers_fetch"];
         delete?: never;
         options?: never;
@@ -1575,10 +1881,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List fragments that kept their bytes, newest first. */
+        /**
+         * List fragments
+         * @description Fragments with stored bytes, newest first.
+         */
         get: operations["fragments_list"];
         put?: never;
-        /** @description Store fragments, all or none; ones that came before are counted as duplicates. */
+        /**
+         * Push fragments
+         * @description Stores all or none; repeated fragments are counted as duplicates.
+         */
         post: operations["fragments_push"];
         delete?: never;
         options?: never;
@@ -1593,7 +1905,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return a fragment's episodes, its arrays by name and shape, and its rewards as a line. */
+        /**
+         * Get a fragment
+         * @description Its episodes, its arrays by name and shape, and its rewards.
+         */
         get: operations["fragments_get"];
         put?: never;
         post?: never;
@@ -1610,7 +1925,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return some consecutive steps: action, reward, value, logprob, ends and versions. */
+        /**
+         * List a fragment's steps
+         * @description Action, reward, value, logprob, episode ends and policy versions.
+         */
         get: operations["fragments_steps"];
         put?: never;
         post?: never;
@@ -1629,7 +1947,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Confirm that fetched fragments were trained on. */
+        /**
+         * Acknowledge fetched fragments
+         * @description Confirms that they were trained on.
+         */
         post: operations["fragments_ack"];
         delete?: never;
         options?: never;
@@ -1646,7 +1967,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Lease fragments, waiting for them; ones not confirmed yet come again. */
+        /**
+         * Lease fragments
+         * @description Waits up to `wait_seconds`, then answers 204. Unacknowledged fragments are delivered
+         *     again.
+         */
         post: operations["fragments_fetch"];
         delete?: never;
         options?: never;
@@ -1663,7 +1988,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Set how urgent fragments are, all at once. */
+        /**
+         * Set fragment priorities
+         * @description All or none.
+         */
         post: operations["fragments_priorities"];
         delete?: never;
         options?: never;
@@ -1678,10 +2006,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List groups, newest first or by score or length, from metadata only. */
+        /**
+         * List trajectory groups
+         * @description Metadata only; newest first, or by score or length.
+         */
         get: operations["groups_list"];
         put?: never;
-        /** @description Store groups, all or none; a push repeated under its key is answered as before. */
+        /**
+         * Push trajectory groups
+         * @description The body is msgpack, or a JSON list of groups in Atropos' form. Stores all or none. A
+         *     repeated push with the same key gets the first answer.
+         */
         post: operations["groups_push"];
         delete?: never;
         options?: never;
@@ -1696,7 +2031,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return a group without its content, and where it came from and went. */
+        /**
+         * Get a trajectory group
+         * @description Metadata, origin and destination.
+         */
         get: operations["groups_get"];
         put?: never;
         post?: never;
@@ -1713,7 +2051,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Download a group in Atropos' JSON; with `characters` only its beginning, as text. */
+        /**
+         * Download a trajectory group
+         * @description Atropos JSON; with `characters` only its beginning, as text.
+         */
         get: operations["groups_content"];
         put?: never;
         post?: never;
@@ -1730,7 +2071,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return each sequence without its tokens: score, length, turns and surprises. */
+        /**
+         * List a group's sequences
+         * @description Score, length, turns and anomalies, without tokens.
+         */
         get: operations["sequences_list"];
         put?: never;
         post?: never;
@@ -1747,7 +2091,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return some consecutive tokens with text, mask, logprobs and advantages. */
+        /**
+         * Get a sequence's tokens
+         * @description A range of tokens with text, mask, logprobs and advantages.
+         */
         get: operations["sequences_get"];
         put?: never;
         post?: never;
@@ -1764,7 +2111,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the messages of a sequence, each text cut to `characters`. */
+        /**
+         * List a sequence's messages
+         * @description Each text is cut to `characters`.
+         */
         get: operations["sequences_messages"];
         put?: never;
         post?: never;
@@ -1784,9 +2134,11 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * @description Drop up to 200 groups that are queued or wait, for good; each is answered for.
+         * Discard trajectory groups
+         * @description Drops up to 200 queued or waiting groups permanently; the result of each is
+         *     returned.
          *
-         *     Their rows and bytes stay as long as others do. What a trainer holds is left to it.
+         *     Their rows and bytes are kept until retention removes them.
          */
         post: operations["groups_discard"];
         delete?: never;
@@ -1802,7 +2154,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Download the groups that a filter finds: a line of JSON each, or rows of Parquet. */
+        /**
+         * Export trajectory groups
+         * @description Groups that match the filter, as JSON lines or Parquet.
+         */
         get: operations["groups_export"];
         put?: never;
         post?: never;
@@ -1819,7 +2174,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Count the newest groups by environment, lesson, state and so on. */
+        /**
+         * Count trajectory groups by facet
+         * @description The newest groups by environment, lesson, state and so on.
+         */
         get: operations["groups_facets"];
         put?: never;
         post?: never;
@@ -1839,8 +2197,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Stop now; what is lost is counted.
-         * @description Ask the run to move.
+         * Kill a run
+         * @description Stops at once; lost items are counted.
          */
         post: operations["runs_kill"];
         delete?: never;
@@ -1857,7 +2215,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** @description Call a label something in this run. */
+        /**
+         * Name a label
+         * @description The name applies to this run.
+         */
         put: operations["labels_name"];
         post?: never;
         delete?: never;
@@ -1873,7 +2234,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return where the accepted items of each kind are; the terms sum to `accepted`. */
+        /**
+         * Get the ledger
+         * @description Accepted items by their current state; the terms sum to `accepted`.
+         */
         get: operations["ledger_get"];
         put?: never;
         post?: never;
@@ -1890,7 +2254,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the lessons of a language run, none before what it requires. */
+        /**
+         * List lessons
+         * @description Empty before the run has registered them.
+         */
         get: operations["lessons"];
         put?: never;
         post?: never;
@@ -1907,7 +2274,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the micro-evaluations of a lesson, newest first; they move no lesson. */
+        /**
+         * List a lesson's micro-evaluations
+         * @description Newest first; they do not affect the curriculum.
+         */
         get: operations["lesson_micro_evaluations"];
         put?: never;
         post?: never;
@@ -1926,7 +2296,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Count an outcome once, however often it is sent; say which lessons moved. */
+        /**
+         * Report a lesson outcome
+         * @description A repeated report is counted once. Returns the lessons that changed state.
+         */
         post: operations["lesson_outcome"];
         delete?: never;
         options?: never;
@@ -1942,7 +2315,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** @description Hold a lesson locked or active and weigh it anew, or give it back to the curriculum. */
+        /**
+         * Override a lesson's state
+         * @description Locks or activates a lesson and sets its weight, or returns it to the curriculum.
+         */
         put: operations["lesson_steer"];
         post?: never;
         delete?: never;
@@ -1958,7 +2334,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return what unlocked, graduated and came back, newest first, with the reasons. */
+        /**
+         * List lesson transitions
+         * @description Newest first, with reasons.
+         */
         get: operations["lesson_history"];
         put?: never;
         post?: never;
@@ -1976,9 +2355,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * @description Return what was sampled of each lesson and succeeded, by version of this epoch.
-         *
-         *     Of the newest tasks, as far back as `ROLLDECK_OUTCOME_SECONDS` keeps them.
+         * Get lesson progress
+         * @description Samples and successes of each lesson by policy version of this epoch.
          */
         get: operations["lesson_progress"];
         put?: never;
@@ -1998,7 +2376,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Give a worker a due evaluation, or else a lesson to sample; or say why to wait. */
+        /**
+         * Get the next lesson task
+         * @description A due evaluation, otherwise a lesson to sample, otherwise the reason to wait.
+         */
         post: operations["lesson_task"];
         delete?: never;
         options?: never;
@@ -2013,10 +2394,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the labels and sets of a run, and how many groups have each. */
+        /**
+         * List labels and sets
+         * @description With the number of groups of each.
+         */
         get: operations["marks_get"];
         put?: never;
-        /** @description Label, pin or note up to 200 groups at once; what they said before is audited. */
+        /**
+         * Mark trajectory groups
+         * @description Labels, pins or annotates up to 200 groups; earlier values are kept in the audit
+         *     log.
+         */
         post: operations["marks_change"];
         delete?: never;
         options?: never;
@@ -2031,10 +2419,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List one's own layouts, those of the run and those of its tags, by name. */
+        /**
+         * List metric layouts
+         * @description Your own, the run's and those of its tags, by name.
+         */
         get: operations["metric_layouts_list"];
         put?: never;
-        /** @description Keep a layout: everybody their own, operators what is shared. */
+        /**
+         * Create a metric layout
+         * @description Shared layouts require the operator role.
+         */
         post: operations["metric_layouts_keep"];
         delete?: never;
         options?: never;
@@ -2050,10 +2444,16 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** @description Set all of a layout; whoever made it does, or an operator. */
+        /**
+         * Replace a metric layout
+         * @description Allowed to its author and to operators.
+         */
         put: operations["metric_layouts_set"];
         post?: never;
-        /** @description Forget a layout; whoever made it does, or an operator. */
+        /**
+         * Delete a metric layout
+         * @description Allowed to its author and to operators.
+         */
         delete: operations["metric_layouts_forget"];
         options?: never;
         head?: never;
@@ -2068,13 +2468,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * @description Return the newest samples, oldest first; those after row `after` if it is given.
-         *
-         *     The last 256 of each name are always among them; `metrics/samples` has all.
+         * List metric samples
+         * @description The newest, oldest first; with `after` only later rows.
          */
         get: operations["metrics"];
         put?: never;
-        /** @description Store samples: all of them, or none when one is wrong. */
+        /**
+         * Record metric samples
+         * @description All or none.
+         */
         post: operations["record_metrics"];
         delete?: never;
         options?: never;
@@ -2089,7 +2491,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return names in their order with the last sample of each. */
+        /** List metrics with their last samples */
         get: operations["metric_keys"];
         put?: never;
         post?: never;
@@ -2106,7 +2508,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return a line for each name: least, greatest, last and mean value of each bucket. */
+        /**
+         * Get metric curves
+         * @description Minimum, maximum, last and mean value of each bucket.
+         */
         get: operations["metric_lines"];
         put?: never;
         post?: never;
@@ -2123,7 +2528,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return which weights and batches there were while the samples of a stretch came in. */
+        /**
+         * Get the context of a metric range
+         * @description Policy versions and batches at the time of the samples.
+         */
         get: operations["moment"];
         put?: never;
         post?: never;
@@ -2140,7 +2548,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return all names in their order, without samples. */
+        /** List metric names */
         get: operations["metric_names"];
         put?: never;
         post?: never;
@@ -2157,7 +2565,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return samples as columns, in the order in which they came. */
+        /**
+         * List samples of one metric
+         * @description As columns, in the order of arrival.
+         */
         get: operations["metric_samples"];
         put?: never;
         post?: never;
@@ -2174,7 +2585,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return each environment's target share, realised share and debt. */
+        /**
+         * Get the environment mix
+         * @description Target share, realized share and debt of each environment.
+         */
         get: operations["mixing_get"];
         put?: never;
         post?: never;
@@ -2191,9 +2605,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show what people wrote about the run, and who did. */
+        /**
+         * Get a run's notes
+         * @description With their author.
+         */
         get: operations["runs_notes"];
-        /** @description Give the run these notes; refused if somebody else wrote since they were read. */
+        /**
+         * Replace a run's notes
+         * @description Refused if they have changed since you read them.
+         */
         put: operations["runs_write_notes"];
         post?: never;
         delete?: never;
@@ -2209,7 +2629,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Show an earlier text of the notes. */
+        /** Get a revision of a run's notes */
         get: operations["runs_note"];
         put?: never;
         post?: never;
@@ -2229,8 +2649,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Generate nothing new; what was made is still accepted and served.
-         * @description Ask the run to move.
+         * Pause a run
+         * @description Sampling stops; existing data is still accepted and served.
          */
         post: operations["runs_pause"];
         delete?: never;
@@ -2246,7 +2666,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return how data flowed within the last minute, stage by stage, and what holds it up. */
+        /**
+         * Get the pipeline diagnosis
+         * @description Throughput of each stage within the last minute, and the bottleneck.
+         */
         get: operations["pipeline"];
         put?: never;
         post?: never;
@@ -2263,7 +2686,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Say what waits, why producers pause, since when, and when they will go on. */
+        /**
+         * Get the queue
+         * @description Queued items, and why and since when producers are throttled.
+         */
         get: operations["queue_get"];
         put?: never;
         post?: never;
@@ -2280,10 +2706,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the run's recordings, newest first. */
+        /**
+         * List recordings
+         * @description Newest first.
+         */
         get: operations["recordings"];
         put?: never;
-        /** @description Have the fleet film the next episodes of slots. */
+        /**
+         * Request recordings
+         * @description The fleet records the next episodes of the given slots.
+         */
         post: operations["recordings_request"];
         delete?: never;
         options?: never;
@@ -2299,7 +2731,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** @description Take how far a recording is, with its film when it is ready. */
+        /**
+         * Update a recording
+         * @description Progress, or the video once it is ready.
+         */
         put: operations["recording_update"];
         post?: never;
         delete?: never;
@@ -2315,7 +2750,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the film, or the part of it that was asked for. */
+        /**
+         * Download a recording
+         * @description Supports byte ranges. An episode of text is returned as plain text.
+         */
         get: operations["recording_content"];
         put?: never;
         post?: never;
@@ -2334,7 +2772,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Archive an outside run and begin one of the same name; no row is deleted. */
+        /**
+         * Reset an outside run
+         * @description Archives the run and creates one of the same name; no row is deleted.
+         */
         post: operations["runs_reset"];
         delete?: never;
         options?: never;
@@ -2351,7 +2792,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Ask to queue what an archive holds in this run; it is done in the background. */
+        /**
+         * Restore an archive
+         * @description Queues the items of an archive in this run, in the background.
+         */
         post: operations["restorations_create"];
         delete?: never;
         options?: never;
@@ -2368,10 +2812,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /**
-         * Go on after a pause.
-         * @description Ask the run to move.
-         */
+        /** Resume a run */
         post: operations["runs_resume"];
         delete?: never;
         options?: never;
@@ -2388,7 +2829,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Put groups into a set and take others out; a set that is not there yet is made. */
+        /**
+         * Change a set's groups
+         * @description Adds and removes groups; a new set is created.
+         */
         post: operations["sets_change"];
         delete?: never;
         options?: never;
@@ -2405,7 +2849,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description End a set; its groups stay, and the audit keeps which they were. */
+        /**
+         * Delete a set
+         * @description Its groups are kept; the audit log keeps their ids.
+         */
         post: operations["sets_drop"];
         delete?: never;
         options?: never;
@@ -2423,8 +2870,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Start the run, or start it again after it was stopped or failed.
-         * @description Ask the run to move.
+         * Start a run
+         * @description Also restarts a stopped or failed run.
          */
         post: operations["runs_start"];
         delete?: never;
@@ -2443,8 +2890,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Drain with a deadline, then stop.
-         * @description Ask the run to move.
+         * Stop a run
+         * @description Drains with a deadline, then stops.
          */
         post: operations["runs_stop"];
         delete?: never;
@@ -2461,7 +2908,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** @description Give the run these tags instead of those it has. */
+        /** Replace a run's tags */
         put: operations["runs_tag"];
         post?: never;
         delete?: never;
@@ -2477,10 +2924,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List trainers in the order in which they first registered. */
+        /**
+         * List trainers
+         * @description In the order of first registration.
+         */
         get: operations["trainers_list"];
         put?: never;
-        /** @description Join a run; a restarted trainer without `resume` opens a new epoch. */
+        /**
+         * Register a trainer
+         * @description A restarted trainer without `resume` opens a new epoch.
+         */
         post: operations["trainers_register"];
         delete?: never;
         options?: never;
@@ -2495,10 +2948,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List policy versions, newest first. */
+        /**
+         * List policy versions
+         * @description Newest first.
+         */
         get: operations["weights_list"];
         put?: never;
-        /** @description Publish a policy version; the same one again is answered with 200. */
+        /**
+         * Publish a policy version
+         * @description A repeated upload of the same version is answered with 200.
+         */
         post: operations["weights_publish"];
         delete?: never;
         options?: never;
@@ -2513,7 +2972,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Download a version; the answer is never another version. */
+        /**
+         * Download a policy version
+         * @description Supports byte ranges.
+         */
         get: operations["weights_download"];
         put?: never;
         post?: never;
@@ -2530,7 +2992,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the manifest of the current policy version. */
+        /**
+         * Get the current policy version
+         * @description Its manifest.
+         */
         get: operations["weights_current"];
         put?: never;
         post?: never;
@@ -2547,7 +3012,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return when each worker knew of the newest versions, had them, and acted with them. */
+        /**
+         * List weight syncs
+         * @description When each worker was notified of, had loaded and used the newest versions.
+         */
         get: operations["weights_deliveries"];
         put?: never;
         post?: never;
@@ -2564,7 +3032,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return which version workers are to act with, and the orders about it, newest first. */
+        /**
+         * List weight orders
+         * @description The policy version in use, and its pins and reloads, newest first.
+         */
         get: operations["weights_orders"];
         put?: never;
         post?: never;
@@ -2583,7 +3054,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Have workers keep a version although newer ones are published. */
+        /**
+         * Pin a policy version
+         * @description Workers keep the version although newer ones are published.
+         */
         post: operations["weights_pin"];
         delete?: never;
         options?: never;
@@ -2600,7 +3074,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Have the fleet fetch the version that holds anew, and every worker take it again. */
+        /**
+         * Reload the weights
+         * @description The fleet downloads the current version again and every worker reloads it.
+         */
         post: operations["weights_sync"];
         delete?: never;
         options?: never;
@@ -2617,7 +3094,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Have workers follow the newest version again. */
+        /**
+         * Unpin the policy version
+         * @description Workers follow the newest version again.
+         */
         post: operations["weights_unpin"];
         delete?: never;
         options?: never;
@@ -2632,7 +3112,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List segments, newest first; the sizes are as of a few seconds ago. */
+        /**
+         * List segment files
+         * @description Newest first; sizes may be a few seconds old.
+         */
         get: operations["segments_list"];
         put?: never;
         post?: never;
@@ -2649,12 +3132,18 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Say who is signed in, and set the CSRF cookie. */
+        /**
+         * Get the current session
+         * @description Also sets the CSRF cookie.
+         */
         get: operations["session_show"];
         put?: never;
-        /** @description Sign in; the CSRF token is needed here too. */
+        /**
+         * Sign in
+         * @description Requires the CSRF token.
+         */
         post: operations["session_begin"];
-        /** @description Sign out. */
+        /** Sign out */
         delete: operations["session_end"];
         options?: never;
         head?: never;
@@ -2668,11 +3157,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List them, the latest first; none for a machine. */
+        /**
+         * List your sessions
+         * @description Most recent first; empty for tokens.
+         */
         get: operations["sessions_show"];
         put?: never;
         post?: never;
-        /** @description Sign out everywhere but here. */
+        /** End your other sessions */
         delete: operations["sessions_end"];
         options?: never;
         head?: never;
@@ -2689,7 +3181,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** @description Sign out there; people end their own sessions only. */
+        /** End one of your sessions */
         delete: operations["sessions_end_one"];
         options?: never;
         head?: never;
@@ -2703,10 +3195,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List tokens, newest first; secrets are never shown again. */
+        /**
+         * List tokens
+         * @description Newest first, without secrets.
+         */
         get: operations["tokens_list"];
         put?: never;
-        /** @description Mint a token; its text is in this answer only. */
+        /**
+         * Create a token
+         * @description The secret is in this answer only.
+         */
         post: operations["tokens_mint"];
         delete?: never;
         options?: never;
@@ -2724,7 +3222,10 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** @description Revoke a token; it is refused from the next request on. */
+        /**
+         * Revoke a token
+         * @description It is refused from the next request on.
+         */
         delete: operations["tokens_revoke"];
         options?: never;
         head?: never;
@@ -2738,7 +3239,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description List them, each with what it answered to the newest sample. */
+        /**
+         * List webhooks
+         * @description With the answer to the newest test delivery.
+         */
         get: operations["webhooks_list"];
         put?: never;
         post?: never;
@@ -2757,7 +3261,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Send a signed sample to a webhook, once; the list says what it answered. */
+        /**
+         * Send a test to a webhook
+         * @description A signed sample, sent once; the list shows the answer.
+         */
         post: operations["webhooks_test"];
         delete?: never;
         options?: never;
@@ -2772,7 +3279,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Answer the greeting by which clients recognise the server. */
+        /**
+         * Get the greeting
+         * @description Clients recognise the server by it.
+         */
         get: operations["atropos_retrieve"];
         put?: never;
         post?: never;
@@ -2789,7 +3299,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the next batch, or null; asking confirms what this trainer got before. */
+        /**
+         * Get the next batch
+         * @description Null while none is ready. A request acknowledges the batch of the request before.
+         */
         get: operations["atropos_batch_retrieve"];
         put?: never;
         post?: never;
@@ -2808,7 +3321,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Mark an environment as gone. */
+        /** Disconnect an environment */
         post: operations["atropos_disconnect_env_create"];
         delete?: never;
         options?: never;
@@ -2823,7 +3336,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the batch size and the longest sequence, -1 before registration. */
+        /**
+         * Get the batch size and the longest sequence
+         * @description -1 before registration.
+         */
         get: operations["atropos_info_retrieve"];
         put?: never;
         post?: never;
@@ -2840,7 +3356,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the newest group, or empty lists. */
+        /**
+         * Get the newest group
+         * @description Empty lists before the first one.
+         */
         get: operations["atropos_latest_example_retrieve"];
         put?: never;
         post?: never;
@@ -2859,7 +3378,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Register a trainer; the first one opens the run. */
+        /**
+         * Register a trainer
+         * @description The first registration opens the run.
+         */
         post: operations["atropos_register_create"];
         delete?: never;
         options?: never;
@@ -2876,7 +3398,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Register an environment, once a trainer has asked for its first batch. */
+        /**
+         * Register an environment
+         * @description Answers "wait for trainer to start" until a trainer has requested its first batch.
+         */
         post: operations["atropos_register_env_create"];
         delete?: never;
         options?: never;
@@ -2891,7 +3416,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Archive the run, with everything in it, and begin a fresh one of its name. */
+        /**
+         * Reset the run
+         * @description Archives the run with its data and creates one of the same name.
+         */
         get: operations["atropos_reset_data_retrieve"];
         put?: never;
         post?: never;
@@ -2910,7 +3438,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Queue a group; one of another size than its environment's waits for others. */
+        /**
+         * Push a trajectory group
+         * @description A group smaller than its environment's group size waits for others.
+         */
         post: operations["atropos_scored_data_create"];
         delete?: never;
         options?: never;
@@ -2927,7 +3458,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Queue groups, all or none. */
+        /**
+         * Push several trajectory groups
+         * @description All or none.
+         */
         post: operations["atropos_scored_data_list_create"];
         delete?: never;
         options?: never;
@@ -2942,7 +3476,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return batches served and groups queued, zeros before registration. */
+        /**
+         * Get the run's status
+         * @description Batches served and groups queued; zeros before registration.
+         */
         get: operations["atropos_status_retrieve"];
         put?: never;
         post?: never;
@@ -2959,10 +3496,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the environment's share and queue; `env_id` in a JSON body or the query. */
+        /**
+         * Get an environment's status
+         * @description Its share and queue; `env_id` in a JSON body or the query.
+         */
         get: operations["atropos_status_env_retrieve"];
         put?: never;
-        /** @description Return the same to clients that cannot send a body with GET. */
+        /**
+         * Get an environment's status with POST
+         * @description For clients that cannot send a body with GET.
+         */
         post: operations["atropos_status_env_create"];
         delete?: never;
         options?: never;
@@ -2977,7 +3520,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the tracker's group and project, null before registration. */
+        /**
+         * Get the W&B group and project
+         * @description Null before registration.
+         */
         get: operations["atropos_wandb_info_retrieve"];
         put?: never;
         post?: never;
@@ -2994,7 +3540,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the next batch, or null; asking confirms what this trainer got before. */
+        /**
+         * Get the next batch (default run)
+         * @description Null while none is ready. A request acknowledges the batch of the request before.
+         */
         get: operations["batch_retrieve"];
         put?: never;
         post?: never;
@@ -3013,7 +3562,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Mark an environment as gone. */
+        /** Disconnect an environment (default run) */
         post: operations["disconnect_env_create"];
         delete?: never;
         options?: never;
@@ -3028,7 +3577,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the batch size and the longest sequence, -1 before registration. */
+        /**
+         * Get the batch size and the longest sequence (default run)
+         * @description -1 before registration.
+         */
         get: operations["info_retrieve"];
         put?: never;
         post?: never;
@@ -3045,7 +3597,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the newest group, or empty lists. */
+        /**
+         * Get the newest group (default run)
+         * @description Empty lists before the first one.
+         */
         get: operations["latest_example_retrieve"];
         put?: never;
         post?: never;
@@ -3064,7 +3619,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Register a trainer; the first one opens the run. */
+        /**
+         * Register a trainer (default run)
+         * @description The first registration opens the run.
+         */
         post: operations["register_create"];
         delete?: never;
         options?: never;
@@ -3081,7 +3639,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Register an environment, once a trainer has asked for its first batch. */
+        /**
+         * Register an environment (default run)
+         * @description Answers "wait for trainer to start" until a trainer has requested its first batch.
+         */
         post: operations["register_env_create"];
         delete?: never;
         options?: never;
@@ -3096,7 +3657,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Archive the run, with everything in it, and begin a fresh one of its name. */
+        /**
+         * Reset the run (default run)
+         * @description Archives the run with its data and creates one of the same name.
+         */
         get: operations["reset_data_retrieve"];
         put?: never;
         post?: never;
@@ -3115,7 +3679,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Queue a group; one of another size than its environment's waits for others. */
+        /**
+         * Push a trajectory group (default run)
+         * @description A group smaller than its environment's group size waits for others.
+         */
         post: operations["scored_data_create"];
         delete?: never;
         options?: never;
@@ -3132,7 +3699,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Queue groups, all or none. */
+        /**
+         * Push several trajectory groups (default run)
+         * @description All or none.
+         */
         post: operations["scored_data_list_create"];
         delete?: never;
         options?: never;
@@ -3147,7 +3717,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return batches served and groups queued, zeros before registration. */
+        /**
+         * Get the run's status (default run)
+         * @description Batches served and groups queued; zeros before registration.
+         */
         get: operations["status_retrieve"];
         put?: never;
         post?: never;
@@ -3164,10 +3737,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the environment's share and queue; `env_id` in a JSON body or the query. */
+        /**
+         * Get an environment's status (default run)
+         * @description Its share and queue; `env_id` in a JSON body or the query.
+         */
         get: operations["status_env_retrieve"];
         put?: never;
-        /** @description Return the same to clients that cannot send a body with GET. */
+        /**
+         * Get an environment's status with POST (default run)
+         * @description For clients that cannot send a body with GET.
+         */
         post: operations["status_env_create"];
         delete?: never;
         options?: never;
@@ -3182,7 +3761,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Return the tracker's group and project, null before registration. */
+        /**
+         * Get the W&B group and project (default run)
+         * @description Null before registration.
+         */
         get: operations["wandb_info_retrieve"];
         put?: never;
         post?: never;
@@ -3298,7 +3880,7 @@ export interface components {
         AlertDetail: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -3339,7 +3921,7 @@ export interface components {
         AlertRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -3627,6 +4209,29 @@ export interface components {
          * @description The series of the topic `audit`; a frame has some of them.
          */
         AuditTopicSeries: Record<string, unknown>;
+        /**
+         * BatchHead
+         * @description What a trainer must know of a leased batch.
+         */
+        BatchHead: {
+            id: string;
+            ordinal: number;
+            fence: number;
+            /** @enum {unknown} */
+            kind: "fragments" | "groups";
+            count: number;
+            lease_seconds: number;
+            epoch: number;
+            policy_step: number;
+            /** @default [] */
+            item_ids: number[];
+            /** @default [] */
+            importance_weights: number[];
+            /** @default 0 */
+            rank: number;
+            /** @default 1 */
+            world_size: number;
+        };
         /**
          * BatchItem
          * @description A group or fragment of a batch without its bytes.
@@ -4141,6 +4746,8 @@ export interface components {
             /** @default [] */
             tags: string[];
             /** @default false */
+            lenient: boolean;
+            /** @default false */
             start: boolean;
         };
         /**
@@ -4241,6 +4848,7 @@ export interface components {
             max_age_seconds: number | null;
             off_policy_tolerance: number;
             exact_queue_size: boolean;
+            lenient: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -4527,6 +5135,16 @@ export interface components {
             policy_step: number;
         };
         /**
+         * EpisodeFragments
+         * @description The stored fragments that hold one reported episode, in the order of their steps.
+         *
+         *         Empty where none does: evaluations are not stored, and retention removes old fragments.
+         */
+        EpisodeFragments: {
+            parts: components["schemas"]["EpisodePlace"][];
+            candidates: number;
+        };
+        /**
          * EpisodeMatches
          * @description The newest reports that have an episode in a range, at most 20.
          */
@@ -4562,6 +5180,16 @@ export interface components {
             reward: number;
             begins: boolean;
             outcome: string;
+        };
+        /**
+         * EpisodePlace
+         * @description The part of an episode that one stored fragment holds.
+         */
+        EpisodePlace: {
+            fragment: number;
+            episode: string;
+            first: number;
+            steps: number;
         };
         /**
          * EpisodeRow
@@ -4945,6 +5573,18 @@ export interface components {
             workers: components["schemas"]["WorkerState"][];
         };
         /**
+         * FollowHead
+         * @description What a follower must know of the items that come with it.
+         */
+        FollowHead: {
+            name: string;
+            /** @enum {unknown} */
+            kind: "fragments" | "groups";
+            count: number;
+            cursor: string;
+            item_ids: number[];
+        };
+        /**
          * FollowerList
          * @description Followers by name.
          */
@@ -5164,6 +5804,22 @@ export interface components {
             high: number;
         };
         /**
+         * JsonBatch
+         * @description Leased batch of trajectory groups in JSON.
+         */
+        JsonBatch: {
+            batch: components["schemas"]["BatchHead"];
+            items: components["schemas"]["ScoredData"][];
+        };
+        /**
+         * JsonFollowed
+         * @description Followed trajectory groups in JSON.
+         */
+        JsonFollowed: {
+            follower: components["schemas"]["FollowHead"];
+            items: components["schemas"]["ScoredData"][];
+        };
+        /**
          * KeepComparison
          * @description A comparison as it is to be kept.
          */
@@ -5280,6 +5936,37 @@ export interface components {
             label: number;
             name: string;
             groups: number;
+        };
+        /**
+         * LatestExample
+         * @description Answer to ``GET /latest_example``; before the first group every field is an empty list.
+         */
+        LatestExample: {
+            tokens: number[][];
+            masks: number[][];
+            scores: number[];
+            /** @default null */
+            advantages: number[][] | null;
+            /** @default null */
+            ref_logprobs: number[][] | null;
+            /** @default null */
+            messages: Record<string, unknown>[][] | null;
+            /** @default null */
+            generation_params: Record<string, unknown> | unknown[] | null;
+            /** @default null */
+            inference_logprobs: number[][] | null;
+            /** @default null */
+            overrides: Record<string, unknown>[] | null;
+            /** @default null */
+            group_overrides: Record<string, unknown> | null;
+            /** @default null */
+            images: unknown;
+            /** @default null */
+            env_id: number | null;
+            /** @default null */
+            distill_token_ids: number[][][] | null;
+            /** @default null */
+            distill_logprobs: number[][][] | null;
         };
         /**
          * LeaseRenewal
@@ -5854,11 +6541,11 @@ export interface components {
         };
         /**
          * MintToken
-         * @description A token to mint; without `run` it is good for every run, without expiry for ever.
+         * @description A token to create; valid for every run without `run`, for ever without expiry.
          */
         MintTokenRequest: {
             name: string;
-            scopes: ("admin" | "env" | "metrics" | "trainer" | "user" | "worker")[];
+            scopes: ("admin" | "env" | "metrics" | "read" | "trainer" | "user" | "worker")[];
             /** @default null */
             run: string | null;
             /** @default null */
@@ -5948,7 +6635,7 @@ export interface components {
          */
         NewSilenceRequest: {
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             /** @default null */
             rule: number | null;
             /** @default null */
@@ -6153,6 +6840,7 @@ export interface components {
             off_policy_tolerance?: number;
             exact_queue_size?: boolean;
             lease_seconds?: number;
+            batch_size?: number;
             lenient?: boolean;
             /** @enum {unknown} */
             advantages?: "" | "grpo" | "rloo";
@@ -6211,7 +6899,7 @@ export interface components {
          */
         PipelineStage: {
             /** @enum {unknown} */
-            name: "batch" | "infer" | "push" | "queue" | "step" | "train";
+            name: "batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train";
             rate: number | null;
             unit: string;
             share: number | null;
@@ -6227,9 +6915,10 @@ export interface components {
          */
         PipelineVerdict: {
             sentence: string;
-            stage: ("batch" | "infer" | "push" | "queue" | "step" | "train") | null;
+            stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
             proof: string[];
             change: string;
+            run_status: string;
         };
         /**
          * PolicyVersionList
@@ -6617,6 +7306,8 @@ export interface components {
             name: string;
             /** @default false */
             resume: boolean;
+            /** @default null */
+            batch_size: number | null;
         };
         /**
          * RegisteredEnvironment
@@ -6803,6 +7494,7 @@ export interface components {
             max_age_seconds: number | null;
             off_policy_tolerance: number;
             exact_queue_size: boolean;
+            lenient: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -6860,6 +7552,7 @@ export interface components {
             max_age_seconds: number | null;
             off_policy_tolerance: number;
             exact_queue_size: boolean;
+            lenient: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -7270,7 +7963,7 @@ export interface components {
         SilenceRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             rule: number | null;
             rule_name: string;
             run: string | null;
@@ -7398,10 +8091,14 @@ export interface components {
         };
         /**
          * StockBatch
-         * @description Answer to ``GET /batch``.
+         * @description Answer to ``GET /batch``; null while no batch is ready, an error before registration.
          */
         StockBatch: {
             batch: components["schemas"]["ScoredData"][] | null;
+            /** @default null */
+            status: "error" | null;
+            /** @default null */
+            message: string | null;
         };
         /**
          * StoragePart
@@ -7515,7 +8212,10 @@ export interface components {
             scopes: string[];
             run: string | null;
             networks: string[];
+            /** @enum {unknown} */
+            issuer: "manager" | "person" | "platform";
             created_by: string | null;
+            suspended: string[];
             created_at: string;
             expires_at: string | null;
             revoked_at: string | null;
@@ -7533,7 +8233,10 @@ export interface components {
             scopes: string[];
             run: string | null;
             networks: string[];
+            /** @enum {unknown} */
+            issuer: "manager" | "person" | "platform";
             created_by: string | null;
+            suspended: string[];
             created_at: string;
             expires_at: string | null;
             revoked_at: string | null;
@@ -8047,6 +8750,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8066,6 +8770,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8074,6 +8779,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertRuleList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8082,7 +8788,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8105,6 +8821,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8113,6 +8830,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertRuleRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8121,6 +8839,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8129,6 +8848,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8137,7 +8857,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8158,6 +8915,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8166,6 +8924,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertRuleRow"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8174,6 +8933,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8182,7 +8942,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8207,6 +8977,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8215,6 +8986,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertRuleRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8223,6 +8995,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8231,6 +9004,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8239,7 +9013,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8252,7 +9063,7 @@ export interface operations {
     alert_rules_delete: {
         parameters: {
             query?: {
-                /** @description Why, for the audit; at most 2,000 letters. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -8263,13 +9074,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8278,6 +9090,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8286,6 +9099,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8294,7 +9108,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8326,6 +9150,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8334,6 +9159,7 @@ export interface operations {
                     "application/json": components["schemas"]["RulePreview"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8342,6 +9168,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8350,7 +9177,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8369,6 +9206,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8377,6 +9215,7 @@ export interface operations {
                     "application/json": components["schemas"]["SilenceList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8385,7 +9224,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8408,6 +9257,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8416,6 +9266,7 @@ export interface operations {
                     "application/json": components["schemas"]["SilenceRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8424,6 +9275,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8432,7 +9284,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8457,6 +9346,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8465,6 +9355,7 @@ export interface operations {
                     "application/json": components["schemas"]["SilenceRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8473,6 +9364,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8481,6 +9373,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8489,7 +9382,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8504,7 +9434,7 @@ export interface operations {
             query?: {
                 /** @description Only alerts with a smaller id. */
                 before?: number;
-                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
                 /** @description 1 to 200. */
                 limit?: number;
                 /** @description Its whole name. */
@@ -8520,6 +9450,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8528,6 +9459,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8536,6 +9468,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8544,7 +9477,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8565,6 +9508,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8573,6 +9517,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertDetail"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8581,6 +9526,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8589,7 +9535,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8614,6 +9570,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8622,6 +9579,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8630,6 +9588,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8638,6 +9597,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8646,6 +9606,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8654,7 +9615,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8679,6 +9677,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8687,6 +9686,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8695,6 +9695,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8703,6 +9704,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8711,6 +9713,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8719,7 +9722,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8742,6 +9782,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8750,6 +9791,7 @@ export interface operations {
                     "application/json": components["schemas"]["CallList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8758,6 +9800,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8766,7 +9809,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8785,6 +9838,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8793,6 +9847,7 @@ export interface operations {
                     "application/json": components["schemas"]["ClientList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8801,7 +9856,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8831,6 +9896,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8839,6 +9905,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuditList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8847,6 +9914,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8855,7 +9923,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8885,6 +9963,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8893,6 +9972,7 @@ export interface operations {
                     "text/csv": string;
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8901,6 +9981,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8909,7 +9990,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8928,6 +10019,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8936,6 +10028,7 @@ export interface operations {
                     "application/json": components["schemas"]["Cluster"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8944,7 +10037,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8969,6 +10072,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8977,6 +10081,7 @@ export interface operations {
                     "application/json": components["schemas"]["MachineCordonAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8985,6 +10090,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8993,6 +10099,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9001,7 +10108,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9014,7 +10158,7 @@ export interface operations {
     machine_uncordon: {
         parameters: {
             query?: {
-                /** @description Kept in the audit. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -9025,6 +10169,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9033,6 +10178,16 @@ export interface operations {
                     "application/json": components["schemas"]["MachineCordonAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9041,7 +10196,26 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9060,6 +10234,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9068,6 +10243,7 @@ export interface operations {
                     "application/json": components["schemas"]["Comparisons"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9076,7 +10252,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9099,6 +10285,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -9107,6 +10294,7 @@ export interface operations {
                     "application/json": components["schemas"]["ComparisonRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9115,6 +10303,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9123,6 +10312,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9131,7 +10321,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9152,6 +10379,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9160,6 +10388,7 @@ export interface operations {
                     "application/json": components["schemas"]["ComparisonRow"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9168,6 +10397,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9176,7 +10406,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9189,7 +10429,7 @@ export interface operations {
     comparisons_forget: {
         parameters: {
             query?: {
-                /** @description Why, for the audit; at most 2,000 letters. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -9200,13 +10440,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9215,6 +10456,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9223,6 +10465,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9231,7 +10474,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9252,6 +10505,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9260,6 +10514,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9268,6 +10523,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9276,7 +10532,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9295,6 +10561,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9303,6 +10570,7 @@ export interface operations {
                     "application/json": components["schemas"]["Deck"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9311,7 +10579,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            403: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9330,6 +10599,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9338,6 +10608,7 @@ export interface operations {
                     "application/json": components["schemas"]["KeptList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9346,7 +10617,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9365,6 +10646,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9373,6 +10655,7 @@ export interface operations {
                     "application/json": components["schemas"]["Licences"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9381,7 +10664,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            403: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9400,6 +10684,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9408,6 +10693,7 @@ export interface operations {
                     "application/json": components["schemas"]["NoticeAnswer"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9416,7 +10702,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            403: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9439,6 +10726,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9447,6 +10735,7 @@ export interface operations {
                     "application/json": components["schemas"]["NoticeAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9455,6 +10744,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9463,7 +10753,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9476,7 +10803,7 @@ export interface operations {
     notice_clear: {
         parameters: {
             query?: {
-                /** @description Kept in the audit. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -9485,6 +10812,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9493,6 +10821,16 @@ export interface operations {
                     "application/json": components["schemas"]["NoticeAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9501,7 +10839,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9528,6 +10876,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9536,6 +10885,7 @@ export interface operations {
                     "application/json": components["schemas"]["KnownEnvironments"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9544,6 +10894,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9552,7 +10903,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9575,6 +10936,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9583,6 +10945,7 @@ export interface operations {
                     "application/json": components["schemas"]["KnownEnvironmentDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9591,6 +10954,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9599,6 +10963,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9607,7 +10972,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9630,6 +11005,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9638,6 +11014,7 @@ export interface operations {
                     "application/json": components["schemas"]["TriedEnvironment"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9646,6 +11023,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9654,6 +11032,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9662,6 +11041,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -9670,7 +11050,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9693,13 +11110,14 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9708,6 +11126,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9716,6 +11135,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9724,7 +11144,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9743,6 +11200,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9751,7 +11209,17 @@ export interface operations {
                     "application/json": components["schemas"]["LimitsAnswer"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9770,7 +11238,7 @@ export interface operations {
                 names: string;
                 /** @description Buckets of a line at most; 1 to 2000, 1000. */
                 points?: number;
-                /** @description Comma-separated. */
+                /** @description Names, comma-separated. */
                 runs: string;
                 /** @description Last place of the range. */
                 to?: number;
@@ -9783,6 +11251,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9791,6 +11260,7 @@ export interface operations {
                     "application/json": components["schemas"]["MetricLines"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9799,6 +11269,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9807,6 +11278,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9815,7 +11287,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9834,6 +11316,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9842,6 +11325,7 @@ export interface operations {
                     "application/json": components["schemas"]["SavedPresetList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9850,7 +11334,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9873,6 +11367,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -9881,6 +11376,7 @@ export interface operations {
                     "application/json": components["schemas"]["SavedPresetRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9889,6 +11385,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9897,6 +11394,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9905,7 +11403,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9926,6 +11461,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9934,6 +11470,7 @@ export interface operations {
                     "application/json": components["schemas"]["SavedPresetRow"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9942,6 +11479,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9950,7 +11488,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9963,7 +11511,7 @@ export interface operations {
     presets_delete: {
         parameters: {
             query?: {
-                /** @description Why, for the audit; at most 2,000 letters. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -9974,13 +11522,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9989,6 +11538,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9997,6 +11547,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10005,7 +11556,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10030,6 +11591,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10038,6 +11600,7 @@ export interface operations {
                     "application/json": components["schemas"]["SavedPresetRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10046,6 +11609,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10054,6 +11618,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10062,6 +11627,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10070,7 +11636,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10083,7 +11686,7 @@ export interface operations {
     prompts_of_runs: {
         parameters: {
             query: {
-                /** @description Comma-separated. */
+                /** @description Names, comma-separated. */
                 runs: string;
             };
             header?: never;
@@ -10092,6 +11695,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10100,6 +11704,7 @@ export interface operations {
                     "application/json": components["schemas"]["PromptList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10108,6 +11713,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10116,6 +11722,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10124,6 +11731,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10132,6 +11740,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10155,6 +11764,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10163,6 +11773,7 @@ export interface operations {
                     "application/json": components["schemas"]["ActedOnRuns"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10171,6 +11782,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10179,7 +11791,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10202,6 +11851,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10210,6 +11860,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunCheck"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10218,6 +11869,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10226,6 +11878,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10234,7 +11887,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10253,6 +11943,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10261,7 +11952,17 @@ export interface operations {
                     "application/json": components["schemas"]["RunConfigSchema"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10274,7 +11975,7 @@ export interface operations {
     run_costs: {
         parameters: {
             query: {
-                /** @description Comma-separated. */
+                /** @description Names, comma-separated. */
                 runs: string;
             };
             header?: never;
@@ -10283,6 +11984,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10291,6 +11993,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunCosts"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10299,6 +12002,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10307,6 +12011,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10315,7 +12020,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10334,6 +12049,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10342,6 +12058,7 @@ export interface operations {
                     "application/json": components["schemas"]["QualifierList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10350,7 +12067,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10373,6 +12100,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10381,6 +12109,7 @@ export interface operations {
                     "application/json": components["schemas"]["ValueList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10389,6 +12118,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10397,7 +12127,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10410,7 +12150,7 @@ export interface operations {
     run_outlooks: {
         parameters: {
             query: {
-                /** @description At most 200, by commas. */
+                /** @description Ids of runs, comma-separated. */
                 ids: string;
             };
             header?: never;
@@ -10419,6 +12159,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10427,6 +12168,7 @@ export interface operations {
                     "application/json": components["schemas"]["OutlookList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10435,6 +12177,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10443,7 +12186,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10456,7 +12209,7 @@ export interface operations {
     run_verdicts: {
         parameters: {
             query: {
-                /** @description At most 12, by commas. */
+                /** @description Ids of runs, comma-separated. */
                 ids: string;
             };
             header?: never;
@@ -10465,6 +12218,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10473,6 +12227,7 @@ export interface operations {
                     "application/json": components["schemas"]["VerdictList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10481,6 +12236,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10489,7 +12245,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10504,7 +12270,6 @@ export interface operations {
             query?: {
                 /** @description `next` of the page before. */
                 after?: string;
-                /** @description 1 to 500. */
                 limit?: number;
                 /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
@@ -10518,6 +12283,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10526,6 +12292,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10534,6 +12301,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10542,7 +12310,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10565,6 +12343,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -10573,6 +12352,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10581,6 +12361,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10589,6 +12370,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10597,7 +12379,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10619,6 +12438,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10627,6 +12447,7 @@ export interface operations {
                     "text/csv": string;
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10635,6 +12456,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10643,7 +12465,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10664,6 +12496,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10672,6 +12505,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10680,6 +12514,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10688,7 +12523,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10713,6 +12558,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10721,6 +12567,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10729,6 +12576,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10737,6 +12585,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10745,6 +12594,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -10753,7 +12603,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10774,6 +12661,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10782,6 +12670,7 @@ export interface operations {
                     "application/json": components["schemas"]["Annotations"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10790,6 +12679,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10798,7 +12688,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10823,6 +12723,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -10831,6 +12732,7 @@ export interface operations {
                     "application/json": components["schemas"]["AnnotationRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10839,6 +12741,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10847,6 +12750,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10855,7 +12759,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10868,7 +12809,7 @@ export interface operations {
     annotations_delete: {
         parameters: {
             query?: {
-                /** @description Why, for the audit; at most 2,000 letters. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -10880,13 +12821,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10895,6 +12837,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10903,6 +12846,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10911,7 +12855,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10934,6 +12888,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10942,6 +12897,7 @@ export interface operations {
                     "application/json": components["schemas"]["ArchiveList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10950,6 +12906,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10958,6 +12915,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10966,7 +12924,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10991,6 +12959,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Accepted; the work is done in the background. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -10999,6 +12968,7 @@ export interface operations {
                     "application/json": components["schemas"]["ArchiveRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11007,6 +12977,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11015,6 +12986,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11023,6 +12995,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11031,7 +13004,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11053,6 +13063,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11061,6 +13072,7 @@ export interface operations {
                     "application/json": components["schemas"]["ArchiveRow"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11069,6 +13081,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11077,7 +13090,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11099,6 +13122,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11107,6 +13131,7 @@ export interface operations {
                     "application/json": components["schemas"]["ArchiveRow"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11115,6 +13140,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11123,6 +13149,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11131,7 +13158,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11153,6 +13190,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11161,6 +13199,7 @@ export interface operations {
                     "application/vnd.apache.parquet": string;
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11169,6 +13208,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11177,6 +13217,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11185,7 +13226,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11206,6 +13257,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11214,6 +13266,7 @@ export interface operations {
                     "application/json": components["schemas"]["ArrivalList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11222,6 +13275,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11230,7 +13284,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11256,6 +13320,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11264,6 +13329,7 @@ export interface operations {
                     "application/json": components["schemas"]["BatchList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11272,6 +13338,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11280,6 +13347,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11288,7 +13356,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11315,17 +13393,17 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/vnd.rolldeck.batch+msgpack": string;
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["JsonBatch"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11334,6 +13412,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11342,6 +13421,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11350,6 +13430,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11358,7 +13439,26 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The payload has expired or is lost. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11384,6 +13484,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11392,6 +13493,7 @@ export interface operations {
                     "application/json": components["schemas"]["Acked"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11400,6 +13502,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11408,6 +13511,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11416,6 +13520,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11424,7 +13529,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11450,6 +13592,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11458,6 +13601,16 @@ export interface operations {
                     "application/json": components["schemas"]["BatchRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11466,6 +13619,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11474,6 +13628,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11482,7 +13637,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11504,6 +13696,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11512,6 +13705,7 @@ export interface operations {
                     "application/json": components["schemas"]["BatchItems"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11520,6 +13714,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11528,7 +13723,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11554,6 +13759,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11562,6 +13768,16 @@ export interface operations {
                     "application/json": components["schemas"]["BatchRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11570,6 +13786,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11578,6 +13795,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11586,7 +13804,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11611,24 +13866,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/vnd.rolldeck.batch+msgpack": string;
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["JsonBatch"];
                 };
             };
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11637,6 +13892,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11645,6 +13901,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11653,6 +13910,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11661,7 +13919,53 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The payload has expired or is lost. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11682,6 +13986,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11690,6 +13995,7 @@ export interface operations {
                     "application/json": components["schemas"]["PreviewAnswer"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11698,6 +14004,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11706,6 +14013,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11714,7 +14022,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11738,6 +14056,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11746,6 +14065,7 @@ export interface operations {
                     "application/json": components["schemas"]["BiasAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11754,6 +14074,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11762,6 +14083,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11770,7 +14092,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11815,6 +14147,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11823,6 +14156,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11831,6 +14165,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11839,6 +14174,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11847,7 +14183,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11872,6 +14218,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11880,6 +14227,7 @@ export interface operations {
                     "application/json": components["schemas"]["ScoreReceipt"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11888,6 +14236,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11896,6 +14245,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11904,6 +14254,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -11912,6 +14263,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -11920,7 +14281,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is nearly full. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11941,6 +14330,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11949,6 +14339,7 @@ export interface operations {
                     "application/json": components["schemas"]["Captures"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11957,6 +14348,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11965,7 +14357,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11987,6 +14389,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11995,6 +14398,7 @@ export interface operations {
                     "application/json": components["schemas"]["CaptureDetail"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12003,6 +14407,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12011,7 +14416,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12037,6 +14452,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12045,6 +14461,7 @@ export interface operations {
                     "application/json": components["schemas"]["CallReceipt"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12053,6 +14470,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12061,6 +14479,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12069,6 +14488,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12077,6 +14497,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12085,7 +14515,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body is too large. */
             413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12110,6 +14568,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12118,6 +14577,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12126,6 +14586,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12134,6 +14595,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12142,6 +14604,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12150,7 +14613,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12171,6 +14671,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12179,6 +14680,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvironmentList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12187,6 +14689,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12195,7 +14698,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12221,6 +14734,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12229,6 +14743,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvironmentRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12237,6 +14752,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12245,6 +14761,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12253,7 +14770,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12279,6 +14833,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12287,6 +14842,7 @@ export interface operations {
                     "application/json": components["schemas"]["Episodes"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12295,6 +14851,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12303,6 +14860,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12311,7 +14869,90 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    episodes_fragments: {
+        parameters: {
+            query: {
+                /** @description `return` if absent. */
+                of?: "length" | "return";
+                /** @description Its return, or its length. */
+                value: number;
+            };
+            header?: never;
+            path: {
+                report: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeFragments"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12337,6 +14978,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12345,6 +14987,7 @@ export interface operations {
                     "application/json": components["schemas"]["EpisodeMatches"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12353,6 +14996,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12361,6 +15005,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12369,7 +15014,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12393,6 +15048,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12401,6 +15057,7 @@ export interface operations {
                     "application/json": components["schemas"]["EpisodeOutliers"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12409,6 +15066,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12417,6 +15075,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12425,7 +15084,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12453,6 +15122,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12461,6 +15131,7 @@ export interface operations {
                     "application/json": components["schemas"]["EpisodeSpread"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12469,6 +15140,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12477,6 +15149,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12485,7 +15158,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12509,6 +15192,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12517,6 +15201,7 @@ export interface operations {
                     "application/json": components["schemas"]["EpisodeSummary"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12525,6 +15210,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12533,6 +15219,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12541,7 +15228,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12569,6 +15266,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12577,6 +15275,7 @@ export interface operations {
                     "application/json": components["schemas"]["Evaluations"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12585,6 +15284,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12593,6 +15293,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12601,7 +15302,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12626,6 +15337,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -12634,6 +15346,7 @@ export interface operations {
                     "application/json": components["schemas"]["Evaluations"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12642,6 +15355,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12650,6 +15364,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12658,6 +15373,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12666,7 +15382,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12688,6 +15441,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12696,6 +15450,7 @@ export interface operations {
                     "application/json": components["schemas"]["EvaluationRow"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12704,6 +15459,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12712,7 +15468,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12738,6 +15504,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12746,6 +15513,7 @@ export interface operations {
                     "application/json": components["schemas"]["LeaseRenewed"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12754,6 +15522,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12762,6 +15531,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12770,6 +15540,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -12778,7 +15549,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12795,7 +15603,6 @@ export interface operations {
                 before?: number;
                 /** @description Comma-separated; absent for all. */
                 kinds?: string;
-                /** @description 1 to 200. */
                 limit?: number;
             };
             header?: never;
@@ -12806,6 +15613,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12814,6 +15622,7 @@ export interface operations {
                     "application/json": components["schemas"]["EventList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12822,6 +15631,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12830,6 +15640,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12838,7 +15649,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12859,6 +15680,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12867,6 +15689,7 @@ export interface operations {
                     "application/json": components["schemas"]["FleetState"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12875,6 +15698,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12883,7 +15707,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12909,6 +15743,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12917,6 +15752,7 @@ export interface operations {
                     "application/json": components["schemas"]["Attempts"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12925,6 +15761,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12933,6 +15770,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12941,7 +15779,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12967,6 +15815,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12975,6 +15824,7 @@ export interface operations {
                     "application/json": components["schemas"]["FleetControl"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12983,6 +15833,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -12991,6 +15842,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12999,7 +15851,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13029,6 +15891,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13037,6 +15900,7 @@ export interface operations {
                     "application/json": components["schemas"]["FleetLog"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13045,6 +15909,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13053,6 +15918,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13061,7 +15927,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13087,13 +15963,14 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13102,6 +15979,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13110,6 +15988,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13118,7 +15997,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13143,6 +16059,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13151,6 +16068,7 @@ export interface operations {
                     "application/json": components["schemas"]["FleetControl"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13159,6 +16077,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13167,6 +16086,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13175,6 +16095,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13183,7 +16104,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13209,6 +16167,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Accepted; the work is done in the background. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -13217,6 +16176,7 @@ export interface operations {
                     "application/json": components["schemas"]["FleetState"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13225,6 +16185,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13233,6 +16194,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13241,6 +16203,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13249,7 +16212,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13275,6 +16275,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Accepted; the work is done in the background. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -13283,6 +16284,7 @@ export interface operations {
                     "application/json": components["schemas"]["FleetState"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13291,6 +16293,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13299,6 +16302,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13307,6 +16311,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13315,7 +16320,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13337,6 +16379,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13345,6 +16388,7 @@ export interface operations {
                     "application/json": components["schemas"]["WorkerStacks"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13353,6 +16397,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13361,7 +16406,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13387,6 +16442,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Accepted; the work is done in the background. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -13395,6 +16451,7 @@ export interface operations {
                     "application/json": components["schemas"]["WorkerStacks"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13403,6 +16460,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13411,6 +16469,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13419,6 +16478,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13427,7 +16487,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13453,6 +16550,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Accepted; the work is done in the background. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -13461,6 +16559,7 @@ export interface operations {
                     "application/json": components["schemas"]["FleetState"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13469,6 +16568,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13477,6 +16577,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13485,7 +16586,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13506,6 +16644,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13514,6 +16653,7 @@ export interface operations {
                     "application/json": components["schemas"]["FollowerList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13522,6 +16662,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13530,7 +16671,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13552,6 +16703,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13560,6 +16712,7 @@ export interface operations {
                     "application/json": components["schemas"]["FollowerRow"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13568,6 +16721,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13576,7 +16730,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13602,6 +16766,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13610,6 +16775,7 @@ export interface operations {
                     "application/json": components["schemas"]["FollowerRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13618,6 +16784,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13626,6 +16793,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13634,6 +16802,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13642,7 +16811,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13664,13 +16870,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13679,6 +16886,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13687,7 +16895,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13713,6 +16931,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13721,6 +16940,7 @@ export interface operations {
                     "application/json": components["schemas"]["FollowerRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13729,6 +16949,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13737,6 +16958,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13745,6 +16967,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13753,7 +16976,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13779,24 +17039,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/vnd.rolldeck.following+msgpack": string;
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["JsonFollowed"];
                 };
             };
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13805,6 +17065,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13813,6 +17074,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13821,7 +17083,53 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The payload has expired or is lost. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13852,6 +17160,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13860,6 +17169,7 @@ export interface operations {
                     "application/json": components["schemas"]["FragmentList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13868,6 +17178,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13876,6 +17187,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13884,6 +17196,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13892,6 +17205,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -13906,6 +17220,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description Makes a retry safe: a repeated key gets the first answer. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -13919,6 +17234,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13927,6 +17243,7 @@ export interface operations {
                     "application/json": components["schemas"]["FragmentReceipt"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -13935,6 +17252,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -13943,6 +17261,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -13951,6 +17270,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -13959,6 +17279,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13967,6 +17297,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -13975,6 +17306,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -13983,6 +17324,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -13991,6 +17333,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is nearly full. */
             507: {
                 headers: {
                     [name: string]: unknown;
@@ -14013,6 +17356,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14021,6 +17365,7 @@ export interface operations {
                     "application/json": components["schemas"]["FragmentDetail"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14029,6 +17374,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14037,7 +17383,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14062,6 +17418,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14070,6 +17427,7 @@ export interface operations {
                     "application/json": components["schemas"]["StepWindow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14078,6 +17436,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14086,6 +17445,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14094,6 +17454,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14102,6 +17463,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The payload has expired or is lost. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -14110,7 +17472,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The content is invalid. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14135,6 +17507,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14143,6 +17516,7 @@ export interface operations {
                     "application/json": components["schemas"]["Acked"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14151,6 +17525,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14159,6 +17534,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14167,6 +17543,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14175,7 +17552,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14200,24 +17614,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/vnd.rolldeck.batch+msgpack": string;
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["JsonBatch"];
                 };
             };
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14226,6 +17640,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14234,6 +17649,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14242,6 +17658,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14250,7 +17667,53 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The payload has expired or is lost. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14275,6 +17738,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14283,6 +17747,7 @@ export interface operations {
                     "application/json": components["schemas"]["PrioritiesUpdated"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14291,6 +17756,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14299,6 +17765,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14307,7 +17774,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14353,6 +17857,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14361,6 +17866,7 @@ export interface operations {
                     "application/json": components["schemas"]["GroupList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14369,6 +17875,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14377,6 +17884,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14385,6 +17893,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14393,6 +17902,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -14407,6 +17917,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description Makes a retry safe: a repeated key gets the first answer. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -14417,9 +17928,11 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/vnd.rolldeck.groups+msgpack": string;
+                "application/json": components["schemas"]["ScoredData"][];
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14428,6 +17941,7 @@ export interface operations {
                     "application/json": components["schemas"]["GroupsReceipt"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14436,6 +17950,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14444,6 +17959,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14452,6 +17968,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14460,6 +17977,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14468,6 +17995,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -14476,6 +18004,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -14484,7 +18022,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is nearly full. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14506,6 +18054,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14514,6 +18063,7 @@ export interface operations {
                     "application/json": components["schemas"]["GroupDetail"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14522,6 +18072,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14530,7 +18081,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14554,16 +18115,17 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["ScoredData"];
+                    "text/plain": string;
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14572,6 +18134,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14580,6 +18143,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14588,6 +18152,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14596,6 +18161,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The payload has expired or is lost. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -14604,7 +18170,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The content is invalid. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14626,6 +18202,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14634,6 +18211,7 @@ export interface operations {
                     "application/json": components["schemas"]["SequenceList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14642,6 +18220,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14650,6 +18229,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14658,6 +18238,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The payload has expired or is lost. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -14666,7 +18247,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The content is invalid. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14692,6 +18283,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14700,6 +18292,7 @@ export interface operations {
                     "application/json": components["schemas"]["SequenceWindow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14708,6 +18301,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14716,6 +18310,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14724,6 +18319,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14732,6 +18328,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The payload has expired or is lost. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -14740,7 +18337,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The content is invalid. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14766,6 +18373,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14774,6 +18382,7 @@ export interface operations {
                     "application/json": components["schemas"]["Conversation"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14782,6 +18391,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14790,6 +18400,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14798,6 +18409,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14806,6 +18418,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The payload has expired or is lost. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -14814,7 +18427,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The content is invalid. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14839,6 +18462,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14847,6 +18471,7 @@ export interface operations {
                     "application/json": components["schemas"]["DiscardedGroups"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14855,6 +18480,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14863,6 +18489,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14871,7 +18498,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14916,6 +18580,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14925,6 +18590,7 @@ export interface operations {
                     "application/vnd.apache.parquet": string;
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -14933,6 +18599,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -14941,6 +18608,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -14949,6 +18617,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -14957,7 +18626,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The server lacks an optional package. */
             501: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15000,6 +18679,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15008,6 +18688,7 @@ export interface operations {
                     "application/json": components["schemas"]["GroupFacets"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15016,6 +18697,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15024,6 +18706,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15032,6 +18715,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15040,6 +18724,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -15065,6 +18750,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15073,6 +18759,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15081,6 +18768,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15089,6 +18777,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15097,6 +18786,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15105,7 +18795,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15131,6 +18858,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15139,6 +18867,7 @@ export interface operations {
                     "application/json": components["schemas"]["MarkWords"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15147,6 +18876,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15155,6 +18885,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15163,7 +18894,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15184,6 +18952,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15192,6 +18961,7 @@ export interface operations {
                     "application/json": components["schemas"]["LedgerAnswer"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15200,6 +18970,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15208,7 +18979,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15229,6 +19010,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15237,6 +19019,7 @@ export interface operations {
                     "application/json": components["schemas"]["Lessons"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15245,6 +19028,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15253,6 +19037,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15261,7 +19046,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15286,6 +19081,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15294,6 +19090,7 @@ export interface operations {
                     "application/json": components["schemas"]["MicroEvaluations"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15302,6 +19099,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15310,6 +19108,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15318,7 +19117,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15344,6 +19153,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15352,6 +19162,7 @@ export interface operations {
                     "application/json": components["schemas"]["OutcomeReceipt"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15360,6 +19171,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15368,6 +19180,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15376,6 +19189,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15384,7 +19198,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15410,6 +19261,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15418,6 +19270,7 @@ export interface operations {
                     "application/json": components["schemas"]["Lessons"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15426,6 +19279,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15434,6 +19288,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15442,6 +19297,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15450,7 +19306,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15476,6 +19369,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15484,6 +19378,7 @@ export interface operations {
                     "application/json": components["schemas"]["LessonHistory"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15492,6 +19387,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15500,6 +19396,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15508,7 +19405,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15532,6 +19439,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15540,6 +19448,7 @@ export interface operations {
                     "application/json": components["schemas"]["LessonProgress"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15548,6 +19457,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15556,6 +19466,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15564,6 +19475,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15572,7 +19484,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15597,6 +19519,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15605,6 +19528,7 @@ export interface operations {
                     "application/json": components["schemas"]["RolloutTask"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15613,6 +19537,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15621,6 +19546,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15629,6 +19555,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15637,7 +19564,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15658,6 +19622,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15666,14 +19631,7 @@ export interface operations {
                     "application/json": components["schemas"]["MarkWords"];
                 };
             };
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15682,6 +19640,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15690,7 +19649,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15715,6 +19684,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15723,6 +19693,7 @@ export interface operations {
                     "application/json": components["schemas"]["MarkWords"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15731,6 +19702,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15739,6 +19711,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15747,7 +19720,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15768,6 +19778,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15776,6 +19787,7 @@ export interface operations {
                     "application/json": components["schemas"]["MetricLayouts"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15784,6 +19796,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15792,7 +19805,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15817,6 +19840,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -15825,6 +19849,7 @@ export interface operations {
                     "application/json": components["schemas"]["MetricLayoutRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15833,6 +19858,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15841,6 +19867,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15849,6 +19876,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15857,7 +19885,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15883,6 +19948,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15891,6 +19957,7 @@ export interface operations {
                     "application/json": components["schemas"]["MetricLayoutRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15899,6 +19966,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15907,6 +19975,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15915,6 +19984,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -15923,7 +19993,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15936,7 +20043,7 @@ export interface operations {
     metric_layouts_forget: {
         parameters: {
             query?: {
-                /** @description Why, for the audit; at most 2,000 letters. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -15948,13 +20055,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -15963,6 +20071,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -15971,6 +20080,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -15979,7 +20089,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16007,6 +20127,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16015,6 +20136,7 @@ export interface operations {
                     "application/json": components["schemas"]["Metrics"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16023,6 +20145,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16031,6 +20154,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16039,7 +20163,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16053,6 +20187,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description Makes a retry safe: a repeated key gets the first answer. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -16066,6 +20201,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -16074,6 +20210,7 @@ export interface operations {
                     "application/json": components["schemas"]["MetricsReceipt"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16082,6 +20219,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16090,6 +20228,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16098,6 +20237,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16106,6 +20246,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -16114,7 +20264,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16144,6 +20322,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16152,6 +20331,7 @@ export interface operations {
                     "application/json": components["schemas"]["MetricKeys"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16160,6 +20340,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16168,6 +20349,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16176,7 +20358,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16208,6 +20400,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16216,6 +20409,7 @@ export interface operations {
                     "application/json": components["schemas"]["MetricLines"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16224,6 +20418,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16232,6 +20427,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16240,7 +20436,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16270,6 +20476,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16278,6 +20485,7 @@ export interface operations {
                     "application/json": components["schemas"]["Moment"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16286,6 +20494,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16294,6 +20503,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16302,7 +20512,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16323,6 +20543,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16331,6 +20552,7 @@ export interface operations {
                     "application/json": components["schemas"]["MetricNames"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16339,6 +20561,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16347,7 +20570,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16374,6 +20607,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16382,6 +20616,7 @@ export interface operations {
                     "application/json": components["schemas"]["MetricSamples"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16390,6 +20625,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16398,6 +20634,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16406,7 +20643,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16427,6 +20674,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16435,6 +20683,7 @@ export interface operations {
                     "application/json": components["schemas"]["MixingAnswer"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16443,6 +20692,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16451,6 +20701,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16459,7 +20710,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16480,6 +20741,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16488,6 +20750,7 @@ export interface operations {
                     "application/json": components["schemas"]["Notes"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16496,6 +20759,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16504,7 +20768,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16529,6 +20803,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16537,6 +20812,7 @@ export interface operations {
                     "application/json": components["schemas"]["Notes"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16545,6 +20821,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16553,6 +20830,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16561,6 +20839,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16569,7 +20848,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16591,6 +20907,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16599,6 +20916,7 @@ export interface operations {
                     "application/json": components["schemas"]["Note"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16607,6 +20925,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16615,7 +20934,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16640,6 +20969,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16648,6 +20978,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16656,6 +20987,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16664,6 +20996,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16672,6 +21005,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16680,7 +21014,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16701,6 +21072,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16709,6 +21081,7 @@ export interface operations {
                     "application/json": components["schemas"]["Pipeline"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16717,6 +21090,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16725,7 +21099,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16746,6 +21130,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16754,6 +21139,7 @@ export interface operations {
                     "application/json": components["schemas"]["QueueAnswer"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16762,6 +21148,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16770,7 +21157,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16791,6 +21188,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16799,6 +21197,7 @@ export interface operations {
                     "application/json": components["schemas"]["Recordings"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16807,6 +21206,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16815,7 +21215,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16840,6 +21250,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -16848,6 +21259,7 @@ export interface operations {
                     "application/json": components["schemas"]["Recordings"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16856,6 +21268,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16864,6 +21277,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16872,6 +21286,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16880,7 +21295,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16906,6 +21358,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16914,6 +21367,7 @@ export interface operations {
                     "application/json": components["schemas"]["RecordingRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16922,6 +21376,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16930,6 +21385,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -16938,6 +21394,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -16946,7 +21403,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
             413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16970,6 +21455,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16979,14 +21465,17 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            /** @description The requested range of bytes. */
             206: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "video/webm": string;
+                    "text/plain": string;
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -16995,6 +21484,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17003,7 +21493,24 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The requested range is outside the file. */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17028,6 +21535,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17036,6 +21544,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17044,6 +21553,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17052,6 +21562,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17060,7 +21571,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17085,6 +21633,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Accepted; the work is done in the background. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -17093,6 +21642,7 @@ export interface operations {
                     "application/json": components["schemas"]["ArchiveRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17101,6 +21651,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17109,6 +21660,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17117,6 +21669,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17125,6 +21678,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -17133,7 +21696,35 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17158,6 +21749,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17166,6 +21758,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17174,6 +21767,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17182,6 +21776,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17190,6 +21785,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17198,7 +21794,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17224,6 +21857,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17232,6 +21866,7 @@ export interface operations {
                     "application/json": components["schemas"]["MarkWords"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17240,6 +21875,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17248,6 +21884,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17256,6 +21893,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17264,7 +21902,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17290,6 +21965,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17298,6 +21974,7 @@ export interface operations {
                     "application/json": components["schemas"]["MarkWords"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17306,6 +21983,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17314,6 +21992,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17322,7 +22001,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17347,6 +22063,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17355,6 +22072,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17363,6 +22081,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17371,6 +22090,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17379,6 +22099,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17387,7 +22108,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17412,6 +22170,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17420,6 +22179,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17428,6 +22188,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17436,6 +22197,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17444,6 +22206,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17452,7 +22215,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17477,6 +22277,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17485,6 +22286,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17493,6 +22295,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17501,6 +22304,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17509,7 +22313,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17530,6 +22371,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17538,6 +22380,7 @@ export interface operations {
                     "application/json": components["schemas"]["TrainerList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17546,6 +22389,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17554,7 +22398,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17579,6 +22433,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17587,6 +22442,7 @@ export interface operations {
                     "application/json": components["schemas"]["TrainerRegistered"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17595,6 +22451,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17603,6 +22460,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17611,6 +22469,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17619,7 +22478,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17645,6 +22541,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17653,6 +22550,7 @@ export interface operations {
                     "application/json": components["schemas"]["PolicyVersionList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17661,6 +22559,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17669,6 +22568,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17677,7 +22577,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17710,6 +22620,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17718,6 +22629,7 @@ export interface operations {
                     "application/json": components["schemas"]["WeightsManifest"];
                 };
             };
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -17726,6 +22638,7 @@ export interface operations {
                     "application/json": components["schemas"]["WeightsManifest"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17734,6 +22647,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17742,6 +22656,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17750,6 +22665,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -17758,6 +22674,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -17766,6 +22692,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -17774,6 +22701,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The media type or Content-Encoding is not supported. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -17782,7 +22710,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The content is invalid. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17807,6 +22745,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17815,6 +22754,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
+            /** @description The requested range of bytes. */
             206: {
                 headers: {
                     [name: string]: unknown;
@@ -17823,6 +22763,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17831,6 +22772,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17839,7 +22781,24 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The requested range is outside the file. */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17863,6 +22822,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17871,6 +22831,7 @@ export interface operations {
                     "application/json": components["schemas"]["WeightsManifest"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17879,6 +22840,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17887,6 +22849,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17895,7 +22858,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17919,6 +22892,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17927,6 +22901,7 @@ export interface operations {
                     "application/json": components["schemas"]["Deliveries"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -17935,6 +22910,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17943,6 +22919,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17951,7 +22928,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17972,6 +22959,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17980,6 +22968,7 @@ export interface operations {
                     "application/json": components["schemas"]["WeightsOrders"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -17988,6 +22977,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -17996,7 +22986,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18021,6 +23021,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18029,6 +23030,7 @@ export interface operations {
                     "application/json": components["schemas"]["WeightsOrders"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18037,6 +23039,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18045,6 +23048,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18053,6 +23057,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -18061,7 +23066,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18086,6 +23128,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18094,6 +23137,7 @@ export interface operations {
                     "application/json": components["schemas"]["WeightsOrders"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18102,6 +23146,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18110,6 +23155,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18118,6 +23164,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -18126,7 +23173,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18151,6 +23235,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18159,6 +23244,7 @@ export interface operations {
                     "application/json": components["schemas"]["WeightsOrders"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18167,6 +23253,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18175,6 +23262,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18183,6 +23271,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -18191,7 +23280,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18212,6 +23338,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18220,6 +23347,7 @@ export interface operations {
                     "application/json": components["schemas"]["SegmentList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18228,6 +23356,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18236,7 +23365,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18255,12 +23394,22 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -18278,6 +23427,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18286,6 +23436,7 @@ export interface operations {
                     "application/json": components["schemas"]["Session"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18294,6 +23445,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18302,7 +23454,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18321,6 +23510,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18329,7 +23519,17 @@ export interface operations {
                     "application/json": components["schemas"]["Session"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18348,6 +23548,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18356,6 +23557,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionRow"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18364,7 +23566,8 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            403: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18377,7 +23580,7 @@ export interface operations {
     sessions_end: {
         parameters: {
             query?: {
-                /** @description Why, for the audit; at most 2,000 letters. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -18386,6 +23589,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18394,6 +23598,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18402,6 +23607,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18410,7 +23616,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18423,7 +23639,7 @@ export interface operations {
     sessions_end_one: {
         parameters: {
             query?: {
-                /** @description Why, for the audit; at most 2,000 letters. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -18434,6 +23650,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18442,6 +23659,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18450,6 +23668,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18458,6 +23677,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18466,7 +23686,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18485,6 +23715,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18493,6 +23724,7 @@ export interface operations {
                     "application/json": components["schemas"]["TokenList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18501,7 +23733,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18524,6 +23766,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -18532,6 +23775,7 @@ export interface operations {
                     "application/json": components["schemas"]["TokenMinted"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18540,6 +23784,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18548,6 +23793,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18556,7 +23802,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18569,7 +23852,7 @@ export interface operations {
     tokens_revoke: {
         parameters: {
             query?: {
-                /** @description Why, for the audit; at most 2,000 letters. */
+                /** @description Reason for the audit log; at most 2,000 characters. */
                 reason?: string;
             };
             header?: never;
@@ -18580,13 +23863,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description No response body */
+            /** @description Success without content. */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18595,6 +23879,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18603,6 +23888,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18611,7 +23897,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18630,6 +23926,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18638,6 +23935,7 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookList"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18646,7 +23944,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18671,6 +23979,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Accepted; the work is done in the background. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -18679,6 +23988,7 @@ export interface operations {
                     "application/json": components["schemas"]["AlertDeliveryRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -18687,6 +23997,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18695,6 +24006,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18703,6 +24015,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -18711,7 +24024,44 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18732,12 +24082,22 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Message"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
                 };
             };
         };
@@ -18753,6 +24113,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18761,6 +24122,7 @@ export interface operations {
                     "application/json": components["schemas"]["StockBatch"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18769,6 +24131,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18777,6 +24140,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -18785,7 +24149,17 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18810,6 +24184,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18818,6 +24193,7 @@ export interface operations {
                     "application/json": components["schemas"]["Outcome"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18826,6 +24202,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18834,6 +24211,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -18842,6 +24220,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -18850,6 +24238,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -18858,15 +24265,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18887,6 +24287,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18895,6 +24296,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunSizes"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18903,6 +24305,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18911,7 +24314,17 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18932,14 +24345,16 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ScoredData"];
+                    "application/json": components["schemas"]["LatestExample"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18948,6 +24363,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -18956,7 +24372,17 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18981,6 +24407,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18989,6 +24416,7 @@ export interface operations {
                     "application/json": components["schemas"]["RegisteredTrainer"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -18997,6 +24425,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19005,6 +24434,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -19013,6 +24443,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -19021,6 +24461,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -19029,15 +24488,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19062,6 +24514,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19070,6 +24523,7 @@ export interface operations {
                     "application/json": components["schemas"]["RegisteredEnvironment"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19078,6 +24532,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19086,6 +24541,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -19094,6 +24550,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -19102,6 +24568,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -19110,15 +24595,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19139,6 +24617,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19147,6 +24626,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19155,6 +24635,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19163,7 +24644,17 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19177,7 +24668,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe. */
+                /** @description Makes a retry safe: a repeated key gets the first answer. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -19191,6 +24682,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19199,6 +24691,7 @@ export interface operations {
                     "application/json": components["schemas"]["PushAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -19207,6 +24700,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19215,6 +24709,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19223,6 +24718,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -19231,6 +24727,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -19239,6 +24745,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -19247,6 +24772,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19255,6 +24781,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The disk is nearly full. */
             507: {
                 headers: {
                     [name: string]: unknown;
@@ -19269,7 +24796,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe. */
+                /** @description Makes a retry safe: a repeated key gets the first answer. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -19279,10 +24806,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, unknown>[];
+                "application/json": components["schemas"]["ScoredData"][];
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19291,6 +24819,7 @@ export interface operations {
                     "application/json": components["schemas"]["PushAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -19299,6 +24828,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19307,6 +24837,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19315,6 +24846,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -19323,6 +24855,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -19331,6 +24873,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -19339,6 +24900,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19347,6 +24909,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The disk is nearly full. */
             507: {
                 headers: {
                     [name: string]: unknown;
@@ -19368,6 +24931,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19376,6 +24940,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunState"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19384,6 +24949,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19392,7 +24958,17 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19415,6 +24991,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19423,6 +25000,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvironmentState"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19431,6 +25009,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19439,6 +25018,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -19447,14 +25027,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -19463,15 +25036,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19496,6 +25062,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19504,6 +25071,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvironmentState"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19512,6 +25080,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19520,6 +25089,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -19528,6 +25098,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -19536,6 +25116,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -19544,15 +25143,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19573,6 +25165,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19581,6 +25174,7 @@ export interface operations {
                     "application/json": components["schemas"]["WandbNames"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19589,6 +25183,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19597,7 +25192,17 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19616,6 +25221,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19624,6 +25230,7 @@ export interface operations {
                     "application/json": components["schemas"]["StockBatch"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19632,6 +25239,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19640,7 +25248,8 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19648,7 +25257,8 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            409: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19671,6 +25281,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19679,6 +25290,7 @@ export interface operations {
                     "application/json": components["schemas"]["Outcome"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19687,6 +25299,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19695,14 +25308,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description The body stopped arriving. */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Detail"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -19711,6 +25326,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -19719,15 +25353,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19746,6 +25373,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19754,6 +25382,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunSizes"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19762,6 +25391,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19770,7 +25400,8 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19789,14 +25420,16 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ScoredData"];
+                    "application/json": components["schemas"]["LatestExample"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19805,6 +25438,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19813,7 +25447,8 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19836,6 +25471,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19844,6 +25480,7 @@ export interface operations {
                     "application/json": components["schemas"]["RegisteredTrainer"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19852,6 +25489,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19860,14 +25498,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description The body stopped arriving. */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Detail"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -19876,6 +25516,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -19884,15 +25543,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19915,6 +25567,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19923,6 +25576,7 @@ export interface operations {
                     "application/json": components["schemas"]["RegisteredEnvironment"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -19931,6 +25585,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -19939,14 +25594,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description The body stopped arriving. */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Detail"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -19955,6 +25612,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -19963,15 +25639,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19990,6 +25659,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19998,6 +25668,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -20006,6 +25677,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -20014,7 +25686,8 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -20028,7 +25701,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe. */
+                /** @description Makes a retry safe: a repeated key gets the first answer. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -20040,6 +25713,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -20048,6 +25722,7 @@ export interface operations {
                     "application/json": components["schemas"]["PushAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -20056,6 +25731,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -20064,6 +25740,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -20072,14 +25749,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description The body stopped arriving. */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Detail"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -20088,6 +25767,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -20096,6 +25794,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -20104,6 +25803,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The disk is nearly full. */
             507: {
                 headers: {
                     [name: string]: unknown;
@@ -20118,7 +25818,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe. */
+                /** @description Makes a retry safe: a repeated key gets the first answer. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -20126,10 +25826,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, unknown>[];
+                "application/json": components["schemas"]["ScoredData"][];
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -20138,6 +25839,7 @@ export interface operations {
                     "application/json": components["schemas"]["PushAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -20146,6 +25848,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -20154,6 +25857,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -20162,14 +25866,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description The body stopped arriving. */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Detail"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -20178,6 +25884,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -20186,6 +25911,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -20194,6 +25920,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The disk is nearly full. */
             507: {
                 headers: {
                     [name: string]: unknown;
@@ -20213,6 +25940,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -20221,6 +25949,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunState"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -20229,6 +25958,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -20237,7 +25967,8 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -20258,6 +25989,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -20266,6 +25998,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvironmentState"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -20274,6 +26007,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -20282,22 +26016,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -20306,15 +26025,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -20337,6 +26049,7 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -20345,6 +26058,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvironmentState"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -20353,6 +26067,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -20361,14 +26076,16 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description The body stopped arriving. */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Detail"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -20377,6 +26094,25 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -20385,15 +26121,8 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Detail"];
-                };
-            };
-            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -20412,6 +26141,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -20420,6 +26150,7 @@ export interface operations {
                     "application/json": components["schemas"]["WandbNames"];
                 };
             };
+            /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -20428,6 +26159,7 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -20436,7 +26168,8 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
-            404: {
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

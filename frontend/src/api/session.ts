@@ -1,6 +1,7 @@
 /** Know who is signed in. */
 
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { createContext, useContext } from "react";
 import { api, body } from "@/api/client";
 import type { Session } from "@/api/types";
 
@@ -24,10 +25,14 @@ export function useMayAdminister(): boolean {
   return useSession()?.role === "admin";
 }
 
-/** Whether this person may change runs. */
+/** True around an archived run: the server refuses every change of it. */
+export const ReadOnlyContext = createContext(false);
+
+/** Whether this person may change runs, and the one around this component. */
 export function useMayOperate(): boolean {
+  const isReadOnly = useContext(ReadOnlyContext);
   const role = useSession()?.role;
-  return role === "operator" || role === "admin";
+  return !isReadOnly && (role === "operator" || role === "admin");
 }
 
 export function useSignIn() {

@@ -15,7 +15,14 @@ type Props = {
   allowedSeconds?: number;
 };
 
-/** A run's state with the age of its fleet's last report, or since when where no fleet proves it. */
+/** Whether the fleet of a run reported lately enough for its figures to be claimed. */
+export function useIsProven(run: Props["run"] | undefined, observedAt: Props["observedAt"]): boolean {
+  const now = useNow();
+  if (!run || run.kind === "outside" || !PROVEN_BY_FLEET.has(run.status) || !observedAt) return true;
+  return honest(run.status, ageSeconds(observedAt, now), RUN_PROOF_SECONDS) !== "unknown";
+}
+
+/** A run's state and how long it has lasted; unknown where its fleet ought to report and does not. */
 export function RunChip({ run, observedAt, reason = "", allowedSeconds = RUN_PROOF_SECONDS }: Props) {
   const now = useNow();
   const said = run.status_reason || reason;
@@ -25,5 +32,5 @@ export function RunChip({ run, observedAt, reason = "", allowedSeconds = RUN_PRO
   // Why somebody paused it explains nothing about a fleet that is silent.
   const isSilent = honest(run.status, ageSeconds(observedAt, now), allowedSeconds) === "unknown";
   const why = isSilent ? reason || "its fleet does not report" : said;
-  return <StateChip state={run.status} provenAt={observedAt} allowedSeconds={allowedSeconds} reason={why} />;
+  return <StateChip state={run.status} since={run.status_changed_at} provenAt={observedAt} allowedSeconds={allowedSeconds} reason={why} />;
 }

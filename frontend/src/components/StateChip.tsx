@@ -1,7 +1,7 @@
 import { Tooltip } from "@mantine/core";
 import { useNow } from "@/components/now";
 import { ageSeconds, duration, utc, visible } from "@/format";
-import { honest, isOver, lookOf } from "@/theme/chips";
+import { honest, lookOf } from "@/theme/chips";
 
 type Props = {
   state: string;
@@ -9,37 +9,41 @@ type Props = {
   provenAt?: string | null;
   /** After this long without a proof the chip says `unknown`. */
   allowedSeconds?: number;
-  /** Server time since when the state holds; shown when nothing proves it by the second. */
+  /** Server time at which the state began. */
   since?: string | null;
   reason?: string;
 };
 
-/** A state that never lies: the word, the age of its last proof, and on hover what and why. */
+/** A state and how long it has lasted. A heartbeat is shown apart, and only when it is late. */
 export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Props) {
   const now = useNow();
   const proof = ageSeconds(provenAt, now);
   const shown = allowedSeconds === undefined ? state : honest(state, proof, allowedSeconds);
   const { tone, sign, meaning } = lookOf(shown);
-  // What hover tells those who can, everybody can read: why nothing is claimed.
+  // The tooltip's reason is also there for screen readers.
   const why = reason || (shown === "unknown" ? meaning : "");
-  const held = duration(ageSeconds(since, now));
-  const lasting = isOver(state) ? `${held} ago` : `for ${held}`;
-  const age = provenAt ? `${duration(proof)} ago` : since ? lasting : "";
+  // The server, too, reports a state as unknown.
+  const isLate = shown === "unknown" && proof !== null;
+  const lasting = since && !isLate ? duration(ageSeconds(since, now)) : "";
   const lines = [
     shown === state ? meaning : `Last known as ${state}. ${meaning}`,
     reason ? `Reason: ${visible(reason)}` : "",
-    provenAt ? `Last proof ${utc(provenAt)}` : since ? `Since ${utc(since)}` : "",
+    since && !isLate ? `Since ${utc(since)}` : "",
+    provenAt ? `Last heartbeat ${utc(provenAt)}` : "",
   ].filter(Boolean);
   return (
-    <Tooltip label={lines.map((line) => <div key={line}>{line}</div>)} events={{ hover: true, focus: true, touch: true }}>
-      <span className={`chip tone-${tone}`} tabIndex={0} data-state={shown}>
-        <span className="chip-sign" aria-hidden="true">
-          {sign}
+    <>
+      <Tooltip label={lines.map((line) => <div key={line}>{line}</div>)} events={{ hover: true, focus: true, touch: true }}>
+        <span className={`chip tone-${tone}`} tabIndex={0} data-state={shown}>
+          <span className="chip-sign" aria-hidden="true">
+            {sign}
+          </span>
+          {shown}
+          {lasting && <span className="chip-age">· {lasting}</span>}
+          {why && <span className="unseen">, {visible(why)}</span>}
         </span>
-        {shown}
-        {age && <span className="chip-age">· {age}</span>}
-        {why && <span className="unseen">, {visible(why)}</span>}
-      </span>
-    </Tooltip>
+      </Tooltip>
+      {isLate && <span className="chip-late" data-late> last heartbeat {duration(proof)} ago</span>}
+    </>
   );
 }

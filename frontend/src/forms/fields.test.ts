@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { answersOf, collect, type JsonSchema, placeErrors, rangeOf, read, sectionsOf, standardText } from "./fields";
+import { answersOf, collect, defaultText, type JsonSchema, placeErrors, rangeOf, read, sectionsOf } from "./fields";
 
 /** What the platform's schema looks like, one field of each kind. */
 const schema: JsonSchema = {
@@ -145,10 +145,16 @@ describe("server errors", () => {
   });
 });
 
-it("says what a field has unless somebody changes it", () => {
+it("names the schema's default, and beside it what the preset sets", () => {
   const fields = sectionsOf(schema).flatMap((section) => section.fields);
   const field = (path: string) => fields.find((each) => each.path === path) ?? expect.fail(path);
-  expect(standardText(field("num_steps"), "1000")).toBe("1,000");
-  expect(standardText(field("environment.restart_interval_seconds"), "")).toBe("empty");
-  expect(standardText(field("environment.spec"), "x".repeat(25))).toBe("");
+  const steps = field("num_steps");
+  expect(defaultText(steps, "1000", "1000", "cartpole")).toBe("Default 1,000.");
+  expect(defaultText(steps, "1000", "7", "cartpole")).toBe("Default 1,000; cartpole: 7.");
+  const seconds = field("environment.restart_interval_seconds");
+  expect(defaultText(seconds, "", "", "cartpole")).toBe("Default empty.");
+  expect(defaultText(seconds, "", "30", "cartpole")).toBe("Default empty; cartpole: 30.");
+  const spec = field("environment.spec");
+  expect(defaultText(spec, "x".repeat(25), "x".repeat(25), "cartpole")).toBe("");
+  expect(defaultText(spec, "", "x".repeat(25), "cartpole")).toBe("Set by cartpole.");
 });

@@ -156,12 +156,25 @@ export function written(field: Field, value: unknown): string | boolean {
   return String(value);
 }
 
-/** What a field has unless somebody changes it, in words; empty when it is too long to repeat. */
-export function standardText(field: Field, standard: string | boolean): string {
-  if (typeof standard === "boolean") return standard ? "on" : "off";
-  if (standard === "") return field.optional ? "empty" : "";
-  const text = field.kind === "integer" ? Number(standard).toLocaleString("en-US") : standard;
+type Answer = string | boolean;
+
+/** A field's value in words; empty when it is too long to repeat. */
+function answerText(field: Field, answer: Answer): string {
+  if (typeof answer === "boolean") return answer ? "on" : "off";
+  if (answer === "") return field.optional ? "empty" : "";
+  const text = field.kind === "integer" ? Number(answer).toLocaleString("en-US") : answer;
   return text.length <= 24 ? text : "";
+}
+
+/**
+ * A field's default, which is the schema's on every page, and its value in the preset or run that the
+ * form starts from where that is another one.
+ */
+export function defaultText(field: Field, standard: Answer, start: Answer, from: string): string {
+  const [given, other] = [answerText(field, standard), answerText(field, start)];
+  const parts = [given && `Default ${given}`, standard !== start && (other ? `${from}: ${other}` : `set by ${from}`)];
+  const text = parts.filter(Boolean).join("; ");
+  return text && `${text[0]?.toUpperCase()}${text.slice(1)}.`;
 }
 
 /** Return every field's text for a configuration; what it leaves out has the schema's default. */

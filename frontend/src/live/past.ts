@@ -21,17 +21,21 @@ async function fetchPastEvents(run: string, topic: string): Promise<void> {
   }
 }
 
-async function fetchPast(run: string, topic: string): Promise<void> {
+async function fetchPastEpisodes(run: string, topic: string): Promise<void> {
   const params = { path: { run }, query: { limit: PAST_ROWS } };
   const episodes = await body(api.GET("/api/runs/{run}/episodes", { params }));
   live.addPast(topic, "episodes", episodes.results);
-  await fetchPastEvents(run, topic);
 }
 
-/** Complete the series of a run's topic once its first snapshot is here. */
-export function usePast(run: string, topic: string, isShown: boolean): void {
+/** Complete the events of a run's topic once its first snapshot is here. */
+export function usePastEvents(run: string, topic: string, isShown: boolean): void {
   useEffect(() => {
     // Without the past the page is shorter, not wrong.
-    if (isShown) void fetchPast(run, topic).catch(() => undefined);
+    if (isShown) void fetchPastEvents(run, topic).catch(() => undefined);
   }, [run, topic, isShown]);
+}
+
+/** Complete the episodes of a run's topic, for charts that draw one by one: up to 360 kB. */
+export function usePastEpisodes(run: string, topic: string): void {
+  useEffect(() => void fetchPastEpisodes(run, topic).catch(() => undefined), [run, topic]);
 }

@@ -109,7 +109,7 @@ export function Shell() {
       </div>
       {palette.isOpen && (
         <Suspense fallback={null}>
-          <Palette onClose={palette.close} onHelp={() => setHelp(true)} />
+          <Palette typed={palette.typed} onType={palette.setTyped} onClose={palette.close} onHelp={() => setHelp(true)} />
         </Suspense>
       )}
       {help && <Help onClose={() => setHelp(false)} />}

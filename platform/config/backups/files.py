@@ -76,6 +76,16 @@ def write(target: Path, pieces: Iterable[bytes]) -> tuple[int, str]:
     return size_bytes, digest.hexdigest()
 
 
+def remove(path: Path, *, within: Path) -> None:
+    """Remove a file, if it is there, and the folders below `within` that are empty then."""
+    path.unlink(missing_ok=True)
+    for folder in path.relative_to(within).parents:
+        try:
+            (within / folder).rmdir()
+        except OSError:  # it holds something else
+            return
+
+
 def pieces_of(path: Path) -> Iterator[bytes]:
     """Go through the bytes of a file."""
     with path.open("rb") as file:
@@ -124,6 +134,13 @@ class Objects:
     def write(self, name: str, path: Path) -> None:
         """Write a new object from a file. An object is one push, which has a limit."""
         self._storage.write_parts(name, list(pieces_of(path)))
+
+    def delete(self, name: str) -> None:
+        """Remove an object; it may not be there. Its segment goes with its last object."""
+        self._storage.delete(name)
+        segment = name.rpartition("/")[0]
+        if segment and not self._listed(segment)[1]:
+            self._storage.remove_folder(segment)
 
     def _listed(self, folder: str) -> tuple[list[str], list[str]]:
         try:

@@ -142,6 +142,7 @@ def _header(session: Any, *, now: datetime) -> manifest.Header:
         migrations=[name for (name,) in session.execute(_MIGRATIONS)],
         runs=session.execute(_RUNS).fetchone()[0],
         items=items,
+        postgresql=session.info.server_version,
     )
 
 

@@ -30,6 +30,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
         migrations: ``app.name`` of each that the database had.
         runs: How many there were.
         items: By kind, then by fate; ``accepted`` is their sum.
+        postgresql: ``server_version_num`` of the server; 0 in backups of earlier versions.
     """
 
     format: int
@@ -38,6 +39,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     migrations: list[str]
     runs: int
     items: dict[str, dict[str, int]]
+    postgresql: int = 0
 
 
 class Entry(msgspec.Struct, frozen=True):

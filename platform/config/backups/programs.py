@@ -50,6 +50,23 @@ def dump(target: Path, *, snapshot: str) -> None:
         _raise_if_failed("pg_dump", done.returncode, said)
 
 
+def listing(dump: Path) -> str:
+    """Return what pg_restore lists of a dump.
+
+    Raises:
+        ProgramFailed: If it cannot read the dump.
+    """
+    with tempfile.TemporaryFile() as said:
+        done = subprocess.run(
+            [_program("pg_restore"), "--list", str(dump)],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            check=False,
+        )
+        _raise_if_failed("pg_restore", done.returncode, said)
+    return done.stdout.decode(errors="replace")
+
+
 def run_script(parts: "Iterable[str | SectionsOf]") -> None:
     """Run statements and sections of dumps one after another, all of them or none.
 

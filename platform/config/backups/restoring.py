@@ -1,21 +1,25 @@
 """Make a deck of a backup: the bytes first, then the rows that name them, in one transaction.
 
-A restore that is cut off leaves no row, so it is simply begun again. Nothing is written over: a
+A restore that fails leaves neither rows nor files; one that is killed leaves no row, so the same
+command begins it again. Nothing is written over: a
 deck that holds data, or files that are none of the backup's, are a reason to refuse.
 """
 
+import json
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import psycopg
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from buffer.selectors.ledgers import ledger_problems
-from config.backups import files, manifest, programs, renumbering
+from config.backups import files, manifest, programs, renumbering, server_versions
 from config.backups.making import DUMP
 from config.backups.progress import Progress
 from config.embedded.schema import migrate
@@ -93,20 +97,22 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     """
     header = check_backup(folder, progress=progress)
     _refuse_newer(header)
+    dump = folder / DUMP
+    _refuse_older_server(header, dump)
     _refuse_data()
     _refuse_foreign_files(folder)
     progress.say("The backup is whole, and nothing is in its way.")
-    _put_files(folder, progress)
-    progress.say("Loading the database …")
-    dump = folder / DUMP
-    programs.run_script(
-        [
-            _EMPTY,
-            programs.SectionsOf(dump, "pre-data", "data"),
-            renumbering.statements(),
-            programs.SectionsOf(dump, "post-data"),
-        ]
-    )
+    with _taken_back_on_failure() as written:
+        _put_files(folder, progress, written)
+        progress.say("Loading the database …")
+        programs.run_script(
+            [
+                _EMPTY,
+                programs.SectionsOf(dump, "pre-data", "data"),
+                renumbering.statements(),
+                programs.SectionsOf(dump, "post-data"),
+            ]
+        )
     applied = migrate()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
@@ -141,6 +147,16 @@ def _refuse_newer(header: manifest.Header) -> None:
             f"the backup was made by a newer Rolldeck ({header.rolldeck or 'of no known version'}):"
             f" this one does not know {unknown[0]}"
         )
+
+
+def _refuse_older_server(header: manifest.Header, dump: Path) -> None:
+    with programs.new_session() as session:
+        target = session.info.server_version
+    try:
+        dumped = header.postgresql or server_versions.dumped_version(programs.listing(dump))
+        server_versions.refuse_older(dumped=dumped, target=target)
+    except server_versions.ServerTooOld as error:
+        raise RestoreRefused(str(error)) from error
 
 
 def _refuse_data() -> None:
@@ -181,17 +197,41 @@ def _refuse_foreign_files(folder: Path) -> None:
                 raise RestoreRefused(f"{path} is there, and is not in the backup")
 
 
-def _put_files(folder: Path, progress: Progress) -> None:
+@contextmanager
+def _taken_back_on_failure() -> Iterator[IO[str]]:
+    """Give a list for the paths of new files; a failure of the block removes them again.
+
+    The list is a file, so memory does not grow with it. Files that were there before, of a
+    restore that was killed, stay.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as written:
+        try:
+            yield written
+        except BaseException:
+            written.seek(0)
+            objects, trees = files.Objects(), files.trees()
+            for line in written:
+                kind, _, name = json.loads(line).partition("/")
+                if kind == files.PAYLOADS:
+                    objects.delete(name)
+                else:
+                    files.remove(trees[kind] / name, within=trees[kind])
+            raise
+
+
+def _put_files(folder: Path, progress: Progress, written: IO[str]) -> None:
     objects, trees = files.Objects(), files.trees()
     size_bytes = 0
     for number, entry in enumerate(manifest.entries(folder), start=1):
         kind, _, name = entry.path.partition("/")
         if kind == files.PAYLOADS:
             if not _is_there(objects.pieces(name), entry):
+                written.write(json.dumps(entry.path) + "\n")
                 objects.write(name, _path(folder, entry))
         elif kind in trees:
             target = trees[kind] / name
             if not _is_there(files.pieces_of(target), entry):
+                written.write(json.dumps(entry.path) + "\n")
                 files.write(target, files.pieces_of(_path(folder, entry)))
         size_bytes += entry.size_bytes
         progress.checked("copied", number, size_bytes)

@@ -16,7 +16,6 @@ from rest_framework.views import APIView
 from buffer.models import CaptureSession, Segment
 from rollouts.models import Recording
 from runs.api.bodies import answer
-from runs.api.openapi import problems
 from runs.api.permissions import Readers
 from runs.models import PolicyVersion, RunEvent
 from runs.services.weights import KEPT_FILES
@@ -72,11 +71,12 @@ class KeptView(APIView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="kept_list", responses={200: KeptList, **problems(401, 403)}, tags=["deck"]
-    )
+    @extend_schema(operation_id="kept_list", responses={200: KeptList}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
-        """Show what is kept, until when, how much it is, and which setting says so."""
+        """List retention periods.
+
+        What is stored, for how long, its size and the setting that controls it.
+        """
         del request
         sizes = _table_sizes()
         last = RunEvent.objects.filter(kind="deck_backed_up").order_by("-id").first()

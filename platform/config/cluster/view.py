@@ -11,7 +11,6 @@ from config.cluster.reading import look_around
 from config.versions import own_version
 from runs.api.bodies import answer
 from runs.api.identity import caller_of, person_of
-from runs.api.openapi import problems
 from runs.api.permissions import Known, Readers
 from runs.core import rights
 
@@ -23,14 +22,17 @@ class ClusterView(APIView):
 
     @extend_schema(
         operation_id="cluster_show",
-        responses={200: Cluster, **problems(401, 403)},
-        tags=["deck"],
+        responses={200: Cluster},
+        tags=["server"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """Show processes, workers, Ray, database, broker and storage; addresses to administrators.
+        """Get the cluster status.
 
-        Parts are looked at side by side for at most a second; one that does not answer is
-        `unknown`, with what it said when it last did.
+        Processes, workers, Ray, database, broker and storage. Addresses are shown to
+        administrators only.
+
+        Each part is probed for at most one second; a part that does not answer is reported
+        as unreachable.
         """
         return answer(look_around(is_admin=rights.may_administer(caller_of(request))))
 
@@ -40,11 +42,9 @@ class DeckView(APIView):
 
     permission_classes = [Known]
 
-    @extend_schema(
-        operation_id="deck_show", responses={200: Deck, **problems(401, 403)}, tags=["deck"]
-    )
+    @extend_schema(operation_id="deck_show", responses={200: Deck}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
-        """Show the deck's version, its name, and how people come in."""
+        """Get the server's version and sign-in options."""
         person = person_of(request)
         return answer(
             Deck(

@@ -24,7 +24,7 @@ class Scenario:
         run_id: The run, started.
         run_name: Its name.
         trainer_token: Lets a trainer work on this run alone.
-        login_path: Signs the demo's user in, once, and shows the run.
+        login_path: Path of a link that signs the demo's user in once and shows the run.
     """
 
     run_id: int
@@ -51,7 +51,7 @@ def prepare(*, preset: str, config: dict[str, Any] | None = None, now: datetime)
     _, token = services.mint_token(
         name=f"trainer of {run.name}", scopes=["trainer"], run_id=run.pk, created_by=user, now=now
     )
-    path = f"{services.one_time_login_path(user)}?next=/runs/{run.name}"
+    path = services.make_login_link(user, then=f"/runs/{run.name}", now=now)
     return Scenario(run_id=run.pk, run_name=run.name, trainer_token=token, login_path=path)
 
 

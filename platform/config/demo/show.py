@@ -11,12 +11,12 @@ from django.conf import settings
 from django.utils import timezone
 
 from config.demo.progress import Progress, ProgressReader, phase
-from config.demo.scenario import Scenario, prepare
+from config.demo.scenario import USER_NAME, Scenario, prepare
 from config.demo.subjects import Subject
 from config.demo.view import Frame, View
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import Folders
-from config.embedded.services import Services
+from config.embedded.services import Services, manage_command
 
 DECK_STARTS_WITHIN_SECONDS: Final = 120.0
 LOOK_EVERY_SECONDS: Final = 0.5
@@ -94,6 +94,7 @@ class Demo:
         report = _Report(self._view, limit_seconds=self._limit_seconds)
         url = settings.ROLLDECK_PUBLIC_URL + scenario.login_path
         with self._view as view:
+            view.say(f"Further login links: {manage_command('login_link', USER_NAME)}")
             while True:
                 if deck.exit_code is not None:
                     raise StartFailed(f"the deck has ended:\n{deck.last_lines()}")

@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from config.demo.progress import Progress
+from config.demo.progress import Progress, RunState
 
 LINE_EVERY_SECONDS: Final = 10.0
 
@@ -23,7 +23,7 @@ class Frame:
         phase: What is going on, in words.
         elapsed_seconds: Since the command.
         progress: How far the run is.
-        url: Where to look, with a sign-in that works once.
+        url: One-time login link to the run.
     """
 
     title: str
@@ -113,7 +113,7 @@ class LiveView:
 
 def link_line(frame: Frame) -> str:
     """Return where to look, as one line."""
-    return f"Watch it (signs in once): {frame.url}"
+    return f"Watch it (signs in once, within 15 minutes): {frame.url}"
 
 
 def line_of(frame: Frame) -> str:
@@ -121,9 +121,13 @@ def line_of(frame: Frame) -> str:
     run = frame.progress.run
     return (
         f"{frame.elapsed_seconds:5.0f} s  {frame.phase}: {frame.progress.summary}, "
-        f"version {run.policy_step}, {run.queued} queued, "
+        f"version {_version(run)}, {run.queued} queued, "
         f"{run.workers_running}/{run.workers} workers"
     )
+
+
+def _version(run: RunState) -> str:
+    return "none yet" if run.policy_step < 0 else str(run.policy_step)
 
 
 def panel_of(frame: Frame) -> Panel:
@@ -136,7 +140,7 @@ def panel_of(frame: Frame) -> Panel:
     rows = {
         "phase": f"{frame.phase}   {minutes}:{seconds:02}",
         **seen.rows,
-        "policy version": f"{run.policy_step}   batches served {run.served_steps}",
+        "policy version": f"{_version(run)}   batches served {run.served_steps}",
         "queue": f"{run.queued} of {run.threshold:g}",
         "workers": f"{run.workers_running} of {run.workers} running   fleet {run.fleet}",
     }

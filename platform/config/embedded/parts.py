@@ -39,10 +39,21 @@ def valkey_part(valkey: Valkey) -> Part:
     return Part(name="valkey", prepare=valkey.prepare, is_ready=lambda _: valkey.answers())
 
 
-def ray_part(*, address: str, cpus: int, temp_folder: Path, environment: Mapping[str, str]) -> Part:
+def ray_part(
+    *,
+    address: str,
+    cpus: int,
+    temp_folder: Path,
+    environment: Mapping[str, str],
+    token_file: Path,
+) -> Part:
     """Return the head of the Ray cluster."""
     command = ray_head.command(
-        address=address, cpus=cpus, temp_folder=temp_folder, environment=environment
+        address=address,
+        cpus=cpus,
+        temp_folder=temp_folder,
+        environment=environment,
+        token_file=token_file,
     )
     return Part(
         name="ray",
@@ -124,20 +135,21 @@ class FirstAnswer:
 
     def has_come(self) -> bool:
         """Return whether the server answers requests; asks again after each refusal."""
-        if self._asked is None:
-            self._asked = socket.create_connection(self._address, timeout=2.0)
-            self._asked.sendall(
-                b"GET /healthz/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            )
-            self._asked.setblocking(False)
         try:
+            if self._asked is None:
+                self._asked = socket.create_connection(self._address, timeout=0.5)
+                self._asked.sendall(
+                    b"GET /healthz/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                )
+                self._asked.setblocking(False)
             answer = self._asked.recv(64)
         except BlockingIOError:
             return False
         except OSError:
             answer = b""
-        self._asked.close()
-        self._asked = None
+        if self._asked is not None:
+            self._asked.close()
+            self._asked = None
         # A host name of one's own makes this 400: the server answers all the same.
         return answer.startswith(b"HTTP/1.1 ") and answer[9:10] != b"5"
 

@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from config.embedded.children import Command
+from rollouts.core import child_environment
 
 LOOPBACK: Final = "127.0.0.1"
 # A node is dead when it refuses five of these: after 5 s, where Ray by itself takes 15. One that
 # is only slow has ten seconds for each answer all the same.
 HEALTH: Final = {"RAY_health_check_period_ms": "1000"}
+# Ray replaces a loopback address by the public one of the machine and then listens on every
+# interface, unless clusters of several machines are disabled. Its drivers need this too.
+ON_LOOPBACK: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 def is_installed() -> bool:
@@ -31,7 +35,12 @@ def free_port() -> int:
 
 
 def command(
-    *, address: str, cpus: int, temp_folder: Path, environment: Mapping[str, str]
+    *,
+    address: str,
+    cpus: int,
+    temp_folder: Path,
+    environment: Mapping[str, str],
+    token_file: Path | None = None,
 ) -> Command:
     """Return what starts the head.
 
@@ -40,7 +49,8 @@ def command(
         cpus: How many actors of one CPU each the cluster takes.
         temp_folder: Private and short. A folder that others share may hold the notes of a dead
             cluster, and clients then hang on it.
-        environment: Holds the cluster's token.
+        environment: Of which the cluster's processes inherit what fleets need, and Ray's own.
+        token_file: Holds the cluster's token; None: the environment does.
     """
     host, _, port = address.partition(":")
     words = [
@@ -61,15 +71,30 @@ def command(
     return Command(
         name="ray",
         argv=(sys.executable, "-m", "ray.scripts.scripts", *words),
-        # The address of a cluster in the environment would make `ray start` refuse.
-        env={
-            **HEALTH,
-            **{name: value for name, value in environment.items() if name != "RAY_ADDRESS"},
-        },
+        env=_environment(environment, token_file),
         stop_signal=signal.SIGTERM,
         death_signal=signal.SIGTERM,
         stop_seconds=3.0,
     )
+
+
+def _environment(variables: Mapping[str, str], token_file: Path | None) -> dict[str, str]:
+    """Return the environment of Ray's processes, which actors inherit: no secret is in it."""
+    # The address of a cluster in the environment would make `ray start` refuse.
+    left_out = {"RAY_ADDRESS", *(["RAY_AUTH_TOKEN"] if token_file else [])}
+    rays_own = {
+        name: value
+        for name, value in variables.items()
+        if name.startswith("RAY_") and name not in left_out
+    }
+    token = {"RAY_AUTH_TOKEN_PATH": str(token_file)} if token_file else {}
+    return {
+        **HEALTH,
+        **ON_LOOPBACK,
+        **child_environment.for_fleets(variables),
+        **rays_own,
+        **token,
+    }
 
 
 def answers(address: str) -> bool:

@@ -3,6 +3,8 @@
 import json
 import os
 import secrets
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -57,7 +59,7 @@ class Services:
 
     def write(self, path: Path) -> None:
         """Write what settings read, for this user's eyes only."""
-        _write_private(
+        write_private(
             path,
             json.dumps(
                 {
@@ -65,6 +67,7 @@ class Services:
                     "REDIS_URL": self.redis_url,
                     "RAY_ADDRESS": self.ray_address,
                     "SECRET_KEY": self.secret_key,
+                    "PUBLIC_URL": settings.ROLLDECK_PUBLIC_URL,
                 }
             ),
         )
@@ -105,14 +108,31 @@ class Services:
         settings.SECRET_KEY = self.secret_key
 
 
+def public_url(path: Path) -> str:
+    """Return the URL of the deck that wrote `path`, or that of the settings if none runs."""
+    if path.is_file():
+        written: str = json.loads(path.read_text(encoding="utf-8"))["PUBLIC_URL"]
+        return written
+    return str(settings.ROLLDECK_PUBLIC_URL)
+
+
+def manage_command(*words: str) -> str:
+    """Return a shell command that runs `manage.py` on this deck, from any folder."""
+    command = shlex.join([sys.executable, str(settings.BASE_DIR / "manage.py"), *words])
+    if "ROLLDECK_VAR" not in os.environ and "ROLLDECK_VAR_FILE" not in os.environ:
+        return command
+    return f"ROLLDECK_VAR={shlex.quote(str(settings.ROLLDECK_VAR))} {command}"
+
+
 def _kept_secret(path: Path) -> str:
     """Return the deck's own secret, made at the first start."""
     if not path.is_file():
-        _write_private(path, secrets.token_urlsafe(48))
+        write_private(path, secrets.token_urlsafe(48))
     return path.read_text(encoding="utf-8").strip()
 
 
-def _write_private(path: Path, content: str) -> None:
+def write_private(path: Path, content: str) -> None:
+    """Write a file that only this user may read."""
     part = path.with_suffix(".part")
     part.unlink(missing_ok=True)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE_PRIVATE)

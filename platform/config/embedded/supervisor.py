@@ -3,7 +3,6 @@
 import secrets
 import shutil
 import socket
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from config.embedded.children import StartFailed
 from config.embedded.folders import Folders
 from config.embedded.postgres import Postgres
 from config.embedded.schema import adopt_bootstrap_token, migrate
-from config.embedded.services import Services
+from config.embedded.services import Services, manage_command, write_private
 from config.embedded.valkey import Valkey
 from config.embedded.watching import Say, StopAsked, Watch
 
@@ -74,9 +73,12 @@ class Supervisor:
         environment = services.child_environment(
             base_folder=settings.BASE_DIR, var=self._folders.var
         )
+        has_ray = bool(not given.ray_address and services.ray_address)
+        if has_ray:
+            environment |= ray_head.ON_LOOPBACK
         self._start_platform(listener, environment)
         names = ["jobs", "beat"]
-        if not given.ray_address and services.ray_address:
+        if has_ray:
             self._start_ray(services, sockets, environment)
             names.append("ray")
         self._watch.wait_until_ready(names)
@@ -129,12 +131,15 @@ class Supervisor:
         cpus = env.integer("ROLLDECK_RAY_CPUS", ray_head.default_cpus(), at_least=1)
         folder = sockets / "r"
         shutil.rmtree(folder, ignore_errors=True)
+        token_file = self._folders.run / "ray_token"
+        write_private(token_file, services.ray_token)
         self._watch.start(
             parts.ray_part(
                 address=services.ray_address,
                 cpus=cpus,
                 temp_folder=folder,
                 environment=environment,
+                token_file=token_file,
             )
         )
 
@@ -144,8 +149,8 @@ class Supervisor:
         self._say(f"Ready on {settings.ROLLDECK_PUBLIC_URL}  (logs: {self._folders.log})")
         if not _has_users():
             self._say(
-                "Nobody can sign in yet; create somebody in another terminal:\n"
-                f"  {sys.executable} manage.py createsuperuser"
+                "No account exists yet. Create one in another terminal:\n"
+                f"  {manage_command('createsuperuser')}"
             )
 
 
@@ -178,6 +183,7 @@ def _refuse_dangers(services: Services) -> None:
         auth=settings.ROLLDECK_AUTH,
         debug=settings.DEBUG,
         has_own_secret=services.secret_key != settings.INSECURE_SECRET_KEY,
+        has_proxy=binding.has_proxy(),
     )
     if found:
         raise StartFailed("\n".join(found))

@@ -16,8 +16,9 @@ from config.embedded.children import Child, Command, StartFailed
 POLL_SECONDS: Final = 0.05
 FIRST_DELAY_SECONDS: Final = 0.5
 MAX_DELAY_SECONDS: Final = 10.0
-# A part that has run this long has recovered: its next failure is its first.
-STABLE_SECONDS: Final = 30.0
+# A part that has been ready for this long has recovered: its next failure is its first, and a
+# first failure is followed by a start at once.
+STABLE_SECONDS: Final = 3.0
 STOP_SECONDS: Final = 14.0
 PR_SET_CHILD_SUBREAPER: Final = 36
 MAX_GENERATIONS: Final = 8
@@ -54,12 +55,15 @@ class Watched:
         self.child = child
         self.failures = 0
         self.again_at: float | None = None
-        self.was_ready = False
+        self.ready_at: float | None = None
+        """Since when this child has been ready."""
 
 
 def delay_seconds(failures: int) -> float:
-    """Return how long to wait before another start after so many failures in a row."""
-    return float(min(FIRST_DELAY_SECONDS * 2 ** (failures - 1), MAX_DELAY_SECONDS))
+    """Return the wait before the next start after so many failures in a row."""
+    if failures <= 1:
+        return 0.0
+    return float(min(FIRST_DELAY_SECONDS * 2 ** (failures - 2), MAX_DELAY_SECONDS))
 
 
 class Watch:
@@ -102,17 +106,21 @@ class Watch:
                 if self._became_ready(watched):
                     pending.remove(watched)
             for watched in self._watched:
-                if watched not in pending and watched.was_ready:
+                if watched not in pending and watched.ready_at is not None:
                     self._look_after(watched)
             self.continue_or_stop()
             self._stop_asked.wait(POLL_SECONDS if pending else 0)
 
     def run(self) -> None:
         """Restart what dies, until somebody asks to stop."""
-        while not self._stop_asked.wait(POLL_SECONDS * 4):
-            for watched in self._watched:
-                self._look_after(watched)
+        while not self._stop_asked.wait(POLL_SECONDS):
+            self.look_after_all()
             self._reap_orphans()
+
+    def look_after_all(self) -> None:
+        """Start again what has ended and is due."""
+        for watched in self._watched:
+            self._look_after(watched)
 
     def stop(self, *, order: Sequence[str]) -> None:
         """End every part, one after the other by name, and whatever is left of them."""
@@ -142,7 +150,7 @@ class Watch:
         # Asked first: a child that just ended is not ready, whatever its socket says.
         exit_code = child.exit_code
         if exit_code is None and part.is_ready(child):
-            watched.was_ready = True
+            watched.ready_at = time.monotonic()
             self.report_ready(part.name)
             return True
         if exit_code is not None:
@@ -165,17 +173,23 @@ class Watch:
             return
         exit_code = watched.child.exit_code
         if exit_code is None:
+            if watched.ready_at is None and watched.part.is_ready(watched.child):
+                watched.ready_at = now
             return
         watched.child.stop()  # its own children, if it left any
-        if now - watched.child.started_at > STABLE_SECONDS:
+        if watched.ready_at is not None and now - watched.ready_at >= STABLE_SECONDS:
             watched.failures = 0
+        watched.ready_at = None
         watched.failures += 1
         delay = delay_seconds(watched.failures)
         watched.again_at = now + delay
+        when = f"in {delay:g} s" if delay else "now"
         self._say(
-            f"  {watched.part.name} ended (exit code {exit_code}); starting it again in "
-            f"{delay:g} s; its log is {watched.child.log_path}"
+            f"  {watched.part.name} ended (exit code {exit_code}); starting it again {when}; "
+            f"its log is {watched.child.log_path}"
         )
+        if not delay:
+            self._start_again(watched)
 
     def _start_again(self, watched: Watched) -> None:
         watched.again_at = None

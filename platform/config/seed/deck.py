@@ -19,7 +19,7 @@ from rollouts import services
 from rollouts.core.reports import StaleIncarnation
 from runs import services as run_services
 from runs.core.lifecycle import MoveNotAllowed, RunVerb
-from runs.models import Run
+from runs.models import Run, TokenIssuer
 
 COMMAND: Final = "manage.py seed"
 REPORT_SECONDS: Final = 1.0
@@ -133,11 +133,12 @@ def _tokens(now: datetime) -> None:
     for name, scopes, age in (
         (f"{PREFIX}trainer", ["trainer"], 0),
         (f"{PREFIX}old-environment", ["env"], 40),
-        (f"{PREFIX}expired", ["user"], 90),
+        (f"{PREFIX}expired", ["read"], 90),
     ):
         token, _ = run_services.mint_token(
             name=name,
             scopes=scopes,
+            issuer=TokenIssuer.PLATFORM,
             expires_at=now - timedelta(days=1) if age == 90 else None,
             now=now - timedelta(days=age),
         )

@@ -16,6 +16,7 @@ from config.seed.fragments import SPEC, Slot
 from config.seed.people import owner
 from config.seed.played_fleet import SLOTS, PlayedFleet
 from config.seed.scale import ACTOR, Story
+from config.seed.worker_ids import incarnation_of
 from rolldeck import safetensors
 from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
 from rollouts import services
@@ -257,7 +258,7 @@ def _crash(fleet: PlayedFleet) -> list[FleetEvent]:
     """Have worker 2 killed for its memory and come back."""
     ending = WorkerEnding(
         index=2,
-        incarnation=f"w2@{1 + fleet.restarts}",
+        incarnation=incarnation_of(2, restarts=fleet.restarts),
         reason="killed by the node for its memory (exit code -9)",
         node="cpu-b1",
         pid=41_002,

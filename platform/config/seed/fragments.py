@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from config.seed.worker_ids import incarnation_of, worker_id
 from rolldeck.wire import Fragment, encode, pack_array
 
 SPEC: Final = "gymnasium:CartPole-v1"
@@ -31,11 +32,11 @@ class Slot:
         """Return the slot's next fragment as one version sampled it, and its bytes."""
         arrays, episodes = self._rolled_out(policy_step)
         fragment = Fragment(
-            slot=f"w{self.worker}-{self.slot}@seed",
+            slot=f"w{self.worker}-{self.slot}@{incarnation_of(self.worker)}",
             number=self._number,
             contiguous=self._number > 0,
             environment=SPEC,
-            worker=f"w{self.worker}",
+            worker=worker_id(self.worker),
             epoch=EPOCH,
             version_min=policy_step,
             version_max=policy_step,

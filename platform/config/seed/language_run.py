@@ -13,13 +13,14 @@ from config.seed.people import owner
 from config.seed.played_fleet import PlayedFleet
 from config.seed.scale import ACTOR, Story
 from config.seed.texts import Problem, reversal
+from config.seed.worker_ids import worker_id
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
 from rollouts import services
 from rollouts.wire import LessonSteering
 from runs import services as run_services
 from runs.models import Run
 
-WORKER: Final = "w0@1"
+WORKER: Final = worker_id(0)
 EVALUATED: Final = 64
 ANSWERS: Final = 4
 """To each problem of an evaluation."""

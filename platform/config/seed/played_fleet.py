@@ -10,6 +10,7 @@ from django.conf import settings
 from numpy.typing import NDArray
 
 from config.seed.scale import ACTOR, Story
+from config.seed.worker_ids import incarnation_of
 from rolldeck.errands import Filmed, LogLines, RecordingUpdate
 from rolldeck.wire import (
     EpisodeWindow,
@@ -73,6 +74,7 @@ class PlayedFleet:
             run_id=run.pk,
             reason="the run was started",
             platform_url=settings.ROLLDECK_PUBLIC_URL,
+            is_external=True,
             now=placed_at,
         )
         assert order is not None  # noqa: S101 it was started two lines above
@@ -168,7 +170,7 @@ class PlayedFleet:
         made = self.env_steps // self.workers
         return WorkerReport(
             index=index,
-            incarnation=f"w{index}@{1 + (self.restarts if index == 2 else 0)}",
+            incarnation=incarnation_of(index, restarts=self.restarts if index == 2 else 0),
             state=state,  # type: ignore[arg-type]
             node=NODES[index % len(NODES)],
             pid=41_000 + index,

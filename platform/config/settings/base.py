@@ -21,7 +21,7 @@ from config.settings.connections import (
 BASE_DIR = Path(__file__).resolve().parents[3]
 
 # --- Where this deck keeps its files, and how it is reached ---
-ROLLDECK_VAR = Path(env.text("ROLLDECK_VAR", str(BASE_DIR / "var"))).resolve()
+ROLLDECK_VAR = env.folder("ROLLDECK_VAR", BASE_DIR / "var")
 ROLLDECK_HOST = env.text("ROLLDECK_HOST", "127.0.0.1")
 ROLLDECK_PORT = env.integer("ROLLDECK_PORT", 8000, at_least=1, at_most=65535)
 # The address under which fleets and trainers reach this platform.
@@ -51,6 +51,8 @@ CSRF_TRUSTED_ORIGINS = env.words("ROLLDECK_TRUSTED_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.flag("ROLLDECK_HTTPS")
+# How long browsers use nothing but HTTPS for this host; sent with ROLLDECK_HTTPS=1 only.
+ROLLDECK_HSTS_SECONDS = env.integer("ROLLDECK_HSTS_SECONDS", 365 * 24 * 3600)
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 
@@ -78,6 +80,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "config.request_ids.request_id_middleware",
     "config.call_recording.CallRecording",  # around those below: it sees what was answered
+    "config.security_headers.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -106,6 +109,8 @@ TEMPLATES: list[dict[str, Any]] = [
 
 # --- Environments: what runs may ask for beside what comes with the deck ---
 ROLLDECK_ENVIRONMENTS = env.words("ROLLDECK_ENVIRONMENTS")
+# Variables that environment processes inherit beside those of the allow-list.
+ROLLDECK_ENVIRONMENT_VARIABLES = env.words("ROLLDECK_ENVIRONMENT_VARIABLES")
 ROLLDECK_INFERENCE_SERVERS = inference_servers(env.text("ROLLDECK_INFERENCE_SERVERS"))
 # --- Curricula: strategies beside those that come with the deck ---
 ROLLDECK_STRATEGIES = env.words("ROLLDECK_STRATEGIES")
@@ -206,6 +211,10 @@ ROLLDECK_MAX_HEADER_SECONDS = env.integer(
 ROLLDECK_MAX_IDLE_SECONDS = env.integer(
     "ROLLDECK_MAX_IDLE_SECONDS", DEFAULTS.idle_seconds, at_least=1
 )
+# A body may fall behind this rate by ROLLDECK_MAX_IDLE_SECONDS; 0: there is no minimum.
+ROLLDECK_MIN_BODY_BYTES_PER_SECOND = env.integer(
+    "ROLLDECK_MIN_BODY_BYTES_PER_SECOND", 4096, at_least=0
+)
 ROLLDECK_MAX_WAIT_SECONDS = env.integer(
     "ROLLDECK_MAX_WAIT_SECONDS", DEFAULTS.wait_seconds, at_least=0, at_most=60
 )
@@ -248,7 +257,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["runs.api.permissions.Denied"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "runs.api.operations.OperationSchema",
     "EXCEPTION_HANDLER": "config.api_errors.handle",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "runs.api.negotiation.OneForm",
@@ -257,13 +266,19 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Rolldeck",
-    "DESCRIPTION": "The control deck for reinforcement-learning rollouts.",
+    "DESCRIPTION": "REST API of Rolldeck: runs, trajectory groups, batches, weights and fleets.",
     "VERSION": "0.1.0",
     "OAS_VERSION": "3.1.1",  # whose schemas are JSON Schema 2020-12, as msgspec's are
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "PATH_CONVERTER_OVERRIDES": {
+        "slug": {"type": "string", "pattern": "^[-a-zA-Z0-9_]+$"},
+        "small": {"type": "string", "pattern": "^[0-9]{1,9}$"},
+        "large": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+        "step": {"type": "string", "pattern": "^(-1|[0-9]{1,9})$"},
+    },
     # The one default hook names enums, and cannot read those of our messages.
     "POSTPROCESSING_HOOKS": ["config.live_protocol.describe_sockets"],
 }
@@ -285,6 +300,7 @@ UNFOLD: dict[str, Any] = {
     "SHOW_BACK_BUTTON": True,
     "DASHBOARD_CALLBACK": "config.admin_index.attention",
     "ENVIRONMENT": "config.admin_site.deployment",
+    "LOGIN": {"form": "config.admin_login.LoginForm"},
     "SIDEBAR": {
         "show_search": True,
         "command_search": True,  # Ctrl-K; the small search of this version cannot choose by keys
@@ -294,6 +310,9 @@ UNFOLD: dict[str, Any] = {
 }
 
 # --- People ---
+# The only backend: no view checks a password without counting the attempt.
+AUTHENTICATION_BACKENDS = ["runs.services.passwords.CountedPasswords"]
+PASSWORD_HASHERS = ["runs.services.passwords.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -328,11 +347,17 @@ LOGGING: dict[str, Any] = {
     "formatters": {
         "line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
     },
-    "filters": {"one line": {"()": "config.log_filters.OneLine"}},
+    "filters": {
+        "one line": {"()": "config.log_filters.OneLine"},
+        "one line for outages": {"()": "runs.outages.OneLineOutages"},
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.text("ROLLDECK_LOG_LEVEL", "INFO")},
     # Two jobs every few seconds; that they were sent and done is no news.
     "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.app.trace")}
     # A stranger's request is worth a line, not a page.
-    | {"django.security.DisallowedHost": {"filters": ["one line"]}},
+    | {
+        "django.security.DisallowedHost": {"filters": ["one line"]},
+        "django.request": {"filters": ["one line for outages"]},
+    },
 }

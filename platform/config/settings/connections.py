@@ -20,6 +20,9 @@ _RUNTIME_ENV_PARTS: Final = {
 # Statements are prepared where the code says `prepare=True`, and nowhere else: Django's default,
 # None, would ignore those words.
 ONLY_ON_REQUEST: Final = 1 << 30
+POOL_CONNECTIONS: Final = 16
+POOL_WAIT_SECONDS: Final = 3.0
+RECONNECT_SECONDS: Final = 1.0
 _S3_OPTIONS: Final = {"endpoint": "endpoint_url", "region": "region_name"}
 
 
@@ -34,8 +37,18 @@ def database(url: str) -> dict[str, Any]:
         "HOST": parts.get("host", ""),
         "PORT": str(parts.get("port", "")),
         "OPTIONS": {
-            # Requests take a connection from the pool and give it back when they end.
-            "pool": {"min_size": 1, "max_size": 24, "timeout": 10},
+            # Pages and jobs take a connection from the pool and give it back when they end; the
+            # threads of config.machines have one each beside it.
+            "pool": {
+                "min_size": 1,
+                "max_size": POOL_CONNECTIONS,
+                # A request that gets none in time is answered 503 with Retry-After.
+                "timeout": POOL_WAIT_SECONDS,
+                # The pool doubles its waits between attempts to connect for this long: with its
+                # default, five minutes, a server that is back after a minute is found half a
+                # minute later.
+                "reconnect_timeout": RECONNECT_SECONDS,
+            },
             "prepare_threshold": ONLY_ON_REQUEST,
         },
         "CONN_HEALTH_CHECKS": False,

@@ -9,9 +9,10 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.fleet.environments import Environment, UnknownEnvironment
+from rollouts.fleet.environments import Environment, UnknownEnvironment, require_registered
 
 SIZES = ("obs_size", "render_size")
+BUILT_IN = "MinecraftSim"
 
 
 class MissingMineStudio(UnknownEnvironment):
@@ -67,8 +68,11 @@ def make(name: str, kwargs: Mapping[str, Any]) -> Environment:
 
     Raises:
         MissingMineStudio: If the package is not installed here.
-        UnknownEnvironment: If it has no such class.
+        UnknownEnvironment: If it has no such class, or another class than `BUILT_IN` is not
+            registered on this machine.
     """
+    if name != BUILT_IN:
+        require_registered(f"minestudio:{name}")
     try:
         module = importlib.import_module("minestudio.simulator")
     except ModuleNotFoundError as error:

@@ -58,8 +58,8 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     """Return a new environment.
 
     Args:
-        spec: ``task:<name>``, ``verifiers:<id>``, or ``module:<import.path>:<Class>`` of a class
-            that an administrator has registered: a :class:`GroupEnvironment`, or a
+        spec: ``task:<name>``, or a registered ``verifiers:<id>`` or
+            ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
             :class:`rollouts.core.tasks.Task`.
         kwargs: Keyword arguments for its constructor.
 
@@ -89,6 +89,7 @@ def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     if kind == "task":
         return TaskEnvironment(_task(spec, kwargs))
     if kind == "verifiers":
+        require_registered(spec)
         from rollouts.fleet.groups.verifiers_environment import VerifiersEnvironment
 
         return VerifiersEnvironment(name, kwargs)

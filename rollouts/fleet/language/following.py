@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
@@ -26,15 +26,25 @@ BOOTSTRAP: Final[Version] = (0, -1)
 class WeightsFollower:
     """A thread that looks for later versions and hands each to the engine, between two steps."""
 
-    def __init__(self, thread: EngineThread, weights: "WeightsSwap", source: WeightsSource) -> None:
+    def __init__(
+        self,
+        thread: EngineThread,
+        weights: "WeightsSwap",
+        source: WeightsSource,
+        *,
+        close_source: Callable[[], None],
+    ) -> None:
         """Begin to follow.
 
         Args:
             thread: Whose weights are swapped.
             weights: Makes a model of what was published.
             source: Where versions come from.
+            close_source: Called by the thread when it ends: closed from outside, the source could
+                be in the middle of a request.
         """
         self._thread, self._weights, self._source = thread, weights, source
+        self._close_source = close_source
         self._tried: Version = thread.progress.version
         """The last version that was adopted or refused."""
         self._said = ""
@@ -47,6 +57,12 @@ class WeightsFollower:
         self._stop.set()
 
     def _run(self) -> None:
+        try:
+            self._follow()
+        finally:
+            self._close_source()
+
+    def _follow(self) -> None:
         wait = 0.0
         while not self._stop.wait(wait):
             wait = POLL_SECONDS

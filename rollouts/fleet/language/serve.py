@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -92,8 +92,9 @@ def _run(
     parts.callback(thread.close)
     swap = WeightsSwap(thread, model.config, device=str(weight.device), dtype=weight.dtype)
     if args.run:
-        source = _source(args, parts)
-        parts.callback(WeightsFollower(thread, swap, source).close)
+        source, close_source = _source(args)
+        follower = WeightsFollower(thread, swap, source, close_source=close_source)
+        parts.callback(follower.close)
     name = args.model_name or args.checkpoint.resolve().name
     api = OpenAiApi(thread, tokenizer=tokenizer, model=name, context=context)
     api.app.routes.extend(SglangApi(api, tokenizer).routes)
@@ -104,7 +105,8 @@ def _run(
     _until_told_to_stop(api.app, listener, thread)
 
 
-def _source(args: argparse.Namespace, parts: ExitStack) -> Any:
+def _source(args: argparse.Namespace) -> tuple[Any, Callable[[], None]]:
+    """Return where versions come from, and what closes it."""
     from rollouts.fleet.platform_api import PlatformApi
     from rollouts.fleet.settings import FleetSettings
     from rollouts.fleet.weights_sources import source_for
@@ -117,8 +119,7 @@ def _source(args: argparse.Namespace, parts: ExitStack) -> Any:
         incarnation="serve",
     )
     platform = PlatformApi(settings)
-    parts.callback(platform.close)
-    return source_for(platform, directory=args.weights_directory)
+    return source_for(platform, directory=args.weights_directory), platform.close
 
 
 def _until_told_to_stop(app: Any, listener: socket.socket, thread: Any) -> None:

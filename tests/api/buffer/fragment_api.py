@@ -18,7 +18,7 @@ class Api:
         self.client = Client()
         self.base = f"/api/runs/{run.name}"
         self.worker = bearer("worker", run=run)
-        self.trainer = bearer("trainer", run=run)
+        self.trainer = bearer("trainer", "read", run=run)
 
     def push(self, *fragments: wire.Fragment, **headers: str) -> Any:
         return self.send(push(*fragments), **headers)
@@ -50,7 +50,7 @@ class Api:
         return msgspec.msgpack.decode(response.content, type=wire.BatchAnswer)
 
     def ledger(self) -> dict[str, Any]:
-        response = self.client.get(f"{self.base}/ledger", headers=self.worker)
+        response = self.client.get(f"{self.base}/ledger", headers=self.trainer)
         ledger: dict[str, Any] = response.json()["fragments"]
         assert ledger["balanced"]
         return ledger

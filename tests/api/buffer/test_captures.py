@@ -34,7 +34,7 @@ class Deck:
         self.run: Run = make_run(name="agents", kind="outside", status="running")
         Run.objects.filter(pk=self.run.pk).update(batch_size=2, max_token_len=64)
         self.env = bearer("env", run=self.run)
-        self.trainer = bearer("trainer", run=self.run)
+        self.trainer = bearer("trainer", "read", run=self.run)
 
     def post(self, path: str, content: Any) -> Any:
         return APIClient().post(

@@ -18,7 +18,7 @@ class TwoRuns(Deck):
     def __init__(self) -> None:
         super().__init__()
         make_run(name="other", kind="outside", status="running")
-        self.token = f"Bearer {make_token('trainer')[1]}"
+        self.token = f"Bearer {make_token('env', 'trainer', 'read')[1]}"
 
     def push_to(self, run: str, *groups: dict[str, Any]) -> None:
         answer = self.http.post(

@@ -37,7 +37,7 @@ def send(run: Run, *fragments: wire.Fragment) -> list[int]:
 
 def get(run: Run, path: str = "", *, status: int = 200, **query: Any) -> Any:
     answer = Client().get(
-        f"/api/runs/{run.name}/fragments{path}", query, headers=bearer("trainer", run=run)
+        f"/api/runs/{run.name}/fragments{path}", query, headers=bearer("read", run=run)
     )
     assert answer.status_code == status, answer.content
     return answer.json()

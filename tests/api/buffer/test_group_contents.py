@@ -32,7 +32,7 @@ def push(run: Run, content: dict[str, Any]) -> int:
 
 
 def get(run: Run, path: str, **query: Any) -> Any:
-    headers = bearer("trainer", run=run)
+    headers = bearer("read", run=run)
     return Client().get(f"/api/runs/demo/groups/{path}", query, headers=headers)
 
 
@@ -94,7 +94,7 @@ def test_what_a_browser_has_is_not_sent_again(run: Run) -> None:
 
     again = Client().get(
         f"/api/runs/demo/groups/{found}/sequences/0",
-        headers=bearer("trainer", run=run) | {"If-None-Match": first["ETag"]},
+        headers=bearer("read", run=run) | {"If-None-Match": first["ETag"]},
     )
 
     assert (again.status_code, again.content) == (304, b"")

@@ -23,7 +23,7 @@ class Deck:
     def __init__(self, **run: Any) -> None:
         self.run: Run = make_run(name="demo", kind="outside", status="running", **run)
         self.http = Client()
-        self.token = f"Bearer {make_token('trainer', run=self.run)[1]}"
+        self.token = f"Bearer {make_token('env', 'trainer', 'read', run=self.run)[1]}"
         self.post("/register", REGISTRATION)
         self.batch()
         self.env_id = self.post("/register-env", ENVIRONMENT)["env_id"]

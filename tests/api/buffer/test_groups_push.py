@@ -47,6 +47,9 @@ class Deck:
         data = wire.encode(wire.GroupPush(groups=contents))
         return self.call("/api/runs/demo/groups", data, GROUPS_TYPE, self.env, **headers)
 
+    def push_native_json(self, content: Any) -> Any:
+        return self.call("/api/runs/demo/groups", body(content), "application/json", self.env)
+
     def push_json(self, *groups: Any) -> Any:
         path = "/atropos/demo/scored_data_list"
         return self.call(path, body(list(groups)), "application/json", self.env)
@@ -94,6 +97,37 @@ def test_a_push_is_stored_byte_for_byte_and_served_untouched(deck: Deck) -> None
     assert selectors.miscounts(deck.run.pk) == []
 
 
+def test_a_push_may_be_a_json_list(deck: Deck) -> None:
+    answer = deck.push_native_json([group(mark=1), group(mark=2)])
+
+    assert answer.status_code == 200, answer.content
+    assert (answer.json()["received"], answer.json()["dropped"]) == (2, {})
+    assert deck.next_batch("application/json").json()["items"] == [
+        with_nulls(group(mark=1)),
+        with_nulls(group(mark=2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ([], "body"),
+        ({"tokens": []}, "body"),
+        ([group(), {"tokens": [[1]]}], "groups[1].masks"),
+        ([group(env_id=7)], "groups[0].env_id"),
+    ],
+)
+def test_a_wrong_json_push_names_the_field_and_stores_nothing(
+    deck: Deck, content: Any, field: str
+) -> None:
+    answer = deck.push_native_json(content)
+
+    assert answer.status_code == 422
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json()["errors"][0]["field"] == field
+    assert not TrajectoryGroup.objects.exists()
+
+
 def test_a_stock_trainer_gets_the_same_values_in_its_json(deck: Deck) -> None:
     logprobs = np.array([[-0.1, -0.2, -0.3]] * 2, dtype=np.float32)
     messages = [[{"role": "user", "content": "é", "reward": 1.5}], []]
@@ -138,7 +172,7 @@ def decode_push_item(content: bytes) -> Any:
 def test_the_latest_example_and_the_preview_are_json(deck: Deck) -> None:
     deck.push(packed(mark=3))
 
-    latest = deck.http.get("/atropos/demo/latest_example", headers={"Authorization": deck.env})
+    latest = deck.http.get("/atropos/demo/latest_example", headers={"Authorization": deck.trainer})
 
     assert latest.json() == with_nulls(group(mark=3))
     assert json.loads(previews.group_preview(TrajectoryGroup.objects.get().pk)) == latest.json()
@@ -175,6 +209,17 @@ def changed(**fields: Any) -> wire.Group:
 
 def array(values: Any, dtype: str) -> wire.Array:
     return wire.pack_array(np.array(values, dtype=dtype))
+
+
+def test_json_under_the_binary_type_names_the_format_and_the_route_for_json(deck: Deck) -> None:
+    content = json.dumps({"groups": [group()]}).encode()
+
+    answer = deck.call("/api/runs/demo/groups", content, GROUPS_TYPE, deck.env)
+
+    (error,) = answer.json()["errors"]
+    assert (answer.status_code, error["field"]) == (422, "body")
+    assert GROUPS_TYPE in error["message"]
+    assert "JSON to POST /atropos/<run>/scored_data" in error["message"]
 
 
 @pytest.mark.parametrize(

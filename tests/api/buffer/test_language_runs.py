@@ -28,7 +28,7 @@ class Deck:
 
     def __init__(self) -> None:
         self.run = make_run(name="words", config=CONFIG)
-        self.trainer = bearer("trainer", run=self.run)
+        self.trainer = bearer("trainer", "read", run=self.run)
         self.worker = bearer("worker", run=self.run)
         registration = REGISTRATION | {"batch_size": 99, "max_token_len": 1}
         self.registered = self.post("/atropos/words/register", registration, self.trainer)

@@ -1,5 +1,6 @@
 """What a person sees of the next batch, and how environments share batches."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from runs import services as runs_services
 from runs.models import Run, RunEvent
 from tests.api.buffer.words_deck import Deck, make_deck
 from tests.buffer_factories import ENVIRONMENT, body
-from tests.factories import NOON, make_run, make_user
+from tests.factories import make_run, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,7 +57,7 @@ def test_a_preview_says_why_there_is_no_batch(deck: Deck) -> None:
         max_token_length=64,
         group_size=2,
         min_batch_allocation=0.5,
-        now=NOON,
+        now=datetime.now(UTC),
     )
 
     seen = deck.get("batches/preview")
@@ -131,7 +132,7 @@ def test_how_long_a_minimum_may_hold_batches_back_is_set_on_the_run(deck: Deck) 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"dry_deadline_seconds": -1}, {"dry_deadline_seconds": "x"}, {"batch_size": 3}]
+    "wrong", [{"dry_deadline_seconds": -1}, {"dry_deadline_seconds": "x"}, {"batch_size": 0}]
 )
 def test_an_impossible_setting_is_refused_and_changes_nothing(
     deck: Deck, wrong: dict[str, Any]

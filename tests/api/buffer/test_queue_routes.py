@@ -83,7 +83,7 @@ def test_a_pause_ends_with_its_time(deck: Deck) -> None:
 
 def test_a_fleet_is_held_by_the_age_of_what_it_would_make() -> None:
     run = make_run(name="alpha", epoch=1, policy_step=0)
-    worker, reader = bearer("worker", run=run), bearer("user")
+    worker, reader = bearer("worker", run=run), bearer("read")
     deck = Deck(run)
     pushed = deck.client.post(
         "/api/runs/alpha/fragments",

@@ -1,5 +1,6 @@
 """Pushes that were refused are counted with the environment that they name, and why."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -12,8 +13,9 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE
 from runs.core.call_digest import Call, digest
-from runs.models import Environment
-from runs.services import keep_calls
+from runs.models import Alert, Environment, Run
+from runs.selectors.refused_pushes import RECENT
+from runs.services import conditions, keep_calls
 from runs.services.refused_pushes import FURTHER, REASONS_KEPT
 from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import body, group
@@ -143,3 +145,40 @@ def test_one_environment_has_few_reasons(deck: Deck, noted: list[Call]) -> None:
 
     assert len(found) == REASONS_KEPT + 1
     assert found[FURTHER]["pushes"] == 2
+
+
+def diagnosis(deck: Deck) -> dict[str, Any]:
+    return deck.get("pipeline")["verdict"]
+
+
+def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
+    deck: Deck, noted: list[Call]
+) -> None:
+    Run.objects.update(status="running")
+    for _ in range(3):
+        push(noted, group(env_id=0) | {"scores": [1.0]}, 422)
+    refused(deck, noted)
+    now = datetime.now(UTC)
+    conditions.watch(now=now)
+
+    alert = Alert.objects.get(kind="pushes_refused")
+    name = Environment.objects.get(env_id=0).wandb_name
+    problem = "body.scores: has 1 entries for 2 sequences"
+    assert alert.message == f"words refuses pushes of {name}: {problem}"
+    assert (alert.severity, alert.subject, alert.details) == ("error", name, {"pushes": 3})
+    found = diagnosis(deck)
+    assert found["sentence"] == "Pushes are refused, and their data is lost."
+    assert found["proof"] == [f"{name}: 3 pushes refused, the newest because of {problem}"]
+
+    conditions.watch(now=now + RECENT + timedelta(seconds=1))
+    assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()
+
+
+def test_a_full_queue_has_an_alert_of_its_own(deck: Deck, noted: list[Call], settings: Any) -> None:
+    Run.objects.update(status="running")
+    settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
+    push(noted, group(env_id=0), 503)
+    refused(deck, noted)
+    conditions.watch(now=datetime.now(UTC))
+
+    assert not Alert.objects.filter(kind="pushes_refused").exists()

@@ -29,7 +29,7 @@ class Api:
         self.client = Client()
         self.base = f"/api/runs/{run.name}"
         self.worker = bearer("worker", run=run)
-        self.trainer = bearer("trainer", run=run)
+        self.trainer = bearer("trainer", "read", run=run)
 
     def push(self, *numbers: int) -> None:
         response = self.client.post(

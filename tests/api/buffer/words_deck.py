@@ -19,7 +19,7 @@ class Deck:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.client = Client()
-        self.trainer = bearer("trainer", run=run)
+        self.trainer = bearer("trainer", "read", run=run)
         self.operator = Client()
         self.operator.force_login(make_user(username="olga", role="operator"))
 

@@ -8,6 +8,7 @@ from pytest_django import Settings
 
 from runs import services
 from runs.core.lifecycle import RunStatus
+from tests.factories import make_token
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
@@ -32,14 +33,14 @@ def test_without_redis_the_platform_is_slower_but_ready(client: Client, settings
 
 
 def test_metrics_need_their_scope(client: Client) -> None:
-    _, worker = services.mint_token(name="w", scopes=["worker"], now=NOW)
+    _, worker = make_token("worker")
 
     assert client.get("/metrics").status_code == 401
     assert client.get("/metrics", headers={"Authorization": f"Bearer {worker}"}).status_code == 403
 
 
 def test_metrics_count_runs_and_queues(client: Client) -> None:
-    _, token = services.mint_token(name="m", scopes=["metrics"], now=NOW)
+    _, token = make_token("metrics")
     run = services.create(name="outside-1", kind="outside", now=NOW)
     for target in (RunStatus.QUEUED, RunStatus.RUNNING):
         services.move(run_id=run.pk, target=target, actor="platform", now=NOW)

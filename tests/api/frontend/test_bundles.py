@@ -83,7 +83,7 @@ def write_down(run: Run, name: str, *values: float | str) -> None:
 
 
 def asked(run: Run, **query: Any) -> Any:
-    return Client().get("/api/runs/demo/bundle", query, headers=bearer("trainer", run=run))
+    return Client().get("/api/runs/demo/bundle", query, headers=bearer("read", run=run))
 
 
 def bundled(run: Run, **query: Any) -> Opened:
@@ -105,7 +105,7 @@ def test_the_page_has_what_the_api_says_of_the_run(run: Run) -> None:
     (about,), (line,), (one,), (end,) = (
         page.parts(kind) for kind in ("run", "metric", "group", "end")
     )
-    shown = Client().get("/api/runs/demo", headers=bearer("trainer", run=run)).json()
+    shown = Client().get("/api/runs/demo", headers=bearer("read", run=run)).json()
     assert about["run"] == shown
     whole = next(row for row in about["ledgers"] if not row["environment"])
     assert (whole["kind"], whole["accepted"], whole["balanced"]) == ("groups", 1, True)
@@ -209,7 +209,7 @@ def test_a_real_server_streams_it_as_a_file(run: Run) -> None:
 
     with serving() as address:
         answer = httpx.get(
-            f"{address}/api/runs/demo/bundle", headers=bearer("trainer", run=run), timeout=60
+            f"{address}/api/runs/demo/bundle", headers=bearer("read", run=run), timeout=60
         )
 
     assert answer.headers["Content-Disposition"] == 'attachment; filename="demo.html"'

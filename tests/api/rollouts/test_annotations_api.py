@@ -88,7 +88,7 @@ def test_changes_of_the_run_have_places_on_every_axis_packed_or_not(run: Run, ol
 
 
 def test_its_author_or_an_operator_takes_a_text_away(run: Run, olga: Client) -> None:
-    headers = bearer("trainer", run=run)
+    headers = bearer("trainer", "read", run=run)
     bob = Client()
     bob.force_login(make_user(username="bob", role="viewer"))
     row = write(olga, text="mine").json()["id"]

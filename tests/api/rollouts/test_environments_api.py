@@ -21,7 +21,7 @@ class Deck:
 
     def __init__(self) -> None:
         self.http = Client()
-        self.token = {"Authorization": f"Bearer {make_token('trainer')[1]}"}
+        self.token = {"Authorization": f"Bearer {make_token('env', 'trainer', 'read')[1]}"}
 
     def registers(self, run: str, **environment: Any) -> int:
         """Let an environment join an outside run; return its id."""

@@ -153,7 +153,7 @@ def test_lessons_are_listed_as_they_were_written() -> None:
     written = ["the-first-of-all", "second", "third-one", "z", "a"]
     run = created(language({name: lesson() for name in written}))
 
-    shown = APIClient().get("/api/runs/words/lessons", headers=bearer("trainer", run=run))
+    shown = APIClient().get("/api/runs/words/lessons", headers=bearer("read", run=run))
 
     assert run.config["language"]["lesson_order"] == written
     assert [row["name"] for row in shown.json()["results"]] == written

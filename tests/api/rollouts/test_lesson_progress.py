@@ -103,7 +103,7 @@ def test_a_run_without_lessons_has_none() -> None:
     run = make_run(name="outside")
 
     answer = APIClient().get(
-        f"/api/runs/{run.name}/lessons/progress", headers=bearer("trainer", run=run)
+        f"/api/runs/{run.name}/lessons/progress", headers=bearer("read", run=run)
     )
 
     assert (answer.status_code, answer.json()["code"]) == (409, "no_curriculum")

@@ -25,7 +25,7 @@ def run() -> Run:
 
 def get(run: Run, path: str, *, status: int = 200, **query: Any) -> Any:
     answer = APIClient().get(
-        f"/api/runs/{run.name}/metrics/{path}", query, headers=bearer("trainer", run=run)
+        f"/api/runs/{run.name}/metrics/{path}", query, headers=bearer("read", run=run)
     )
     assert answer.status_code == status, answer.content
     return answer.json()
@@ -174,7 +174,7 @@ def test_packing_leaves_the_newest_samples_and_what_is_young(run: Run) -> None:
     assert services.pack_metrics(now=NOON + timedelta(seconds=30)) == 0
     assert pack(run) == 1
     assert MetricSample.objects.count() == SAMPLES_KEPT
-    rows = APIClient().get("/api/runs/pole/metrics", headers=bearer("trainer", run=run)).json()
+    rows = APIClient().get("/api/runs/pole/metrics", headers=bearer("read", run=run)).json()
     assert len(rows["results"]) == SAMPLES_KEPT
 
 
@@ -201,7 +201,7 @@ def test_lines_of_several_runs_come_in_the_order_asked(run: Run) -> None:
     answer = APIClient().get(
         "/api/metrics/lines",
         {"runs": "other,pole", "names": "loss,entropy"},
-        headers=bearer("trainer"),
+        headers=bearer("read"),
     )
 
     found = [(one["run"], one["name"], one["last"]) for one in answer.json()["lines"]]
@@ -225,7 +225,7 @@ def test_runs_of_different_days_are_drawn_from_where_each_began(run: Run) -> Non
     asked = {"runs": "pole,later", "names": "loss", "x": "elapsed", "points": 2000}
 
     def drawn(**more: Any) -> list[dict[str, Any]]:
-        answer = APIClient().get("/api/metrics/lines", asked | more, headers=bearer("trainer"))
+        answer = APIClient().get("/api/metrics/lines", asked | more, headers=bearer("read"))
         found: list[dict[str, Any]] = answer.json()["lines"]
         return found
 

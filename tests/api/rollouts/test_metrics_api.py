@@ -34,13 +34,14 @@ def test_samples_are_stored_and_read_back_by_name(run: Run) -> None:
     answer = push(run, {"samples": given})
 
     assert (answer.status_code, answer.json()) == (201, {"stored": 3})
-    read = APIClient().get(URL, {"names": "loss"}, headers=bearer("trainer", run=run))
+    reader = APIClient(headers=bearer("read", run=run))
+    read = reader.get(URL, {"names": "loss"})
     rows = read.json()["results"]
     assert [(row["name"], row["step"], row["value"]) for row in rows] == [
         ("loss", 1, 0.5),
         ("loss", 2, 0.4),
     ]
-    onward = APIClient().get(URL, {"after": rows[0]["id"]}, headers=bearer("trainer", run=run))
+    onward = reader.get(URL, {"after": rows[0]["id"]})
     assert [row["name"] for row in onward.json()["results"]] == ["entropy", "loss"]
 
 

@@ -31,7 +31,7 @@ def moment(run: Run, *, status: int = 200, **query: Any) -> Any:
     answer = APIClient().get(
         f"/api/runs/{run.name}/metrics/moment",
         {"name": "loss", **query},
-        headers=bearer("trainer", run=run),
+        headers=bearer("read", run=run),
     )
     assert answer.status_code == status, answer.content
     return answer.json()

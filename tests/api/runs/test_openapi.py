@@ -1,5 +1,8 @@
 import io
+import json
 import re
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from django.core.management import call_command
@@ -25,3 +28,83 @@ def test_the_api_page_loads_nothing_from_elsewhere() -> None:
 
     assert "swagger-ui" in page
     assert re.findall(r"""(?:src|href)=["']?(?:https?:)?//""", page) == []
+
+
+TAGS: Final = {
+    *("alerts", "archives", "atropos", "audit", "batches", "captures", "environments"),
+    *("episodes", "fleet", "followers", "fragments", "groups", "lessons", "metrics", "payloads"),
+    *("recordings", "runs", "server", "session", "tokens", "trainers", "weights"),
+}
+NOT_PLAIN: Final = re.compile(
+    r"\b(what|say|says|tell|tells|let|lets|nobody|somebody)\b", re.IGNORECASE
+)
+
+
+@pytest.fixture(scope="module")
+def document() -> Any:
+    output = io.StringIO()
+    call_command("spectacular", "--format", "openapi-json", stdout=output)
+    return json.loads(output.getvalue())
+
+
+def operations(document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def test_every_operation_has_a_short_plain_summary_of_its_own(document: Any) -> None:
+    seen: dict[tuple[str, str], str] = {}
+    for label, operation in operations(document):
+        summary, [tag] = operation["summary"], operation["tags"]
+        assert 0 < len(summary) <= 60, label
+        assert not NOT_PLAIN.search(summary), label
+        assert tag in TAGS, label
+        assert seen.setdefault((tag, summary), label) == label
+    assert len(seen) > 200
+
+
+def test_statuses_follow_from_permissions_parameters_and_bodies(document: Any) -> None:
+    show = document["paths"]["/api/runs/{run}"]["get"]["responses"]
+    create = document["paths"]["/api/runs"]["post"]["responses"]
+    session = document["paths"]["/api/session"]["get"]["responses"]
+
+    assert set(show) == {"200", "401", "403", "404", "503"}
+    assert set(create) == {"201", "400", "401", "403", "408", "409", "413", "415", "503"}
+    assert set(session) == {"200", "503"}
+    for label, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            assert answer["description"], f"{label} {status}"
+
+
+def test_errors_have_the_form_of_their_routes(document: Any) -> None:
+    missing = document["paths"]["/api/runs/{run}"]["get"]["responses"]["404"]["content"]
+    stock = document["paths"]["/atropos/{run}/info"]["get"]["responses"]["404"]["content"]
+
+    assert list(missing) == ["application/problem+json"]
+    assert list(stock) == ["application/json"]
+    assert stock["application/json"]["schema"]["$ref"].endswith("/Detail")
+
+
+def test_either_form_of_a_token_is_enough(document: Any) -> None:
+    accepted = document["paths"]["/api/runs"]["get"]["security"]
+
+    assert accepted == [{"token": []}, {"tokenAsPassword": []}, {"cookieAuth": []}]
+
+
+def test_no_body_is_an_untyped_object(document: Any) -> None:
+    for label, operation in operations(document):
+        bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+        for body in bodies:
+            for media_type, content in body.get("content", {}).items():
+                schema = content["schema"]
+                assert schema != {}, f"{label} {media_type}"
+                assert schema != {"type": "object", "additionalProperties": {}}, label
+
+
+@pytest.mark.parametrize("path", ["/atropos/not a name/status", "/atropos/x/y/z"])
+def test_unknown_atropos_paths_answer_json(path: str) -> None:
+    answer = Client().get(path, headers={"Accept": "text/html"})
+
+    assert answer.status_code == 404
+    assert answer.json() == {"detail": f"there is nothing at {path}"}

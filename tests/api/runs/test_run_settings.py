@@ -55,7 +55,7 @@ def test_what_is_so_already_leaves_no_event(operator: APIClient) -> None:
         ({"max_age_seconds": 0}, "max_age_seconds"),
         ({"off_policy_tolerance": None}, "off_policy_tolerance"),
         ({"exact_queue_size": "yes"}, "exact_queue_size"),
-        ({"batch_size": 3}, "batch_size"),
+        ({"batch_size": 0}, "batch_size"),
         ({"runtime_env": {"pip": ["x"]}}, "runtime_env"),
     ],
 )

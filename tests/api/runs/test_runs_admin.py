@@ -10,6 +10,7 @@ from runs.models import (
     ApiCall,
     ApiToken,
     DeckSample,
+    LoginCount,
     PolicyVersion,
     Run,
     WeightsOrder,
@@ -85,6 +86,7 @@ def run() -> Run:
     WeightsOrder.objects.create(
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
     )
+    LoginCount.objects.create(key="a", attempts=1, window_ends_at=NOON)
     ApiCall.objects.create(
         client="a", at=NOON, method="GET", path="/a", route="/a", status=200, duration_ms=1.0
     )
@@ -103,6 +105,7 @@ def test_every_model_is_there() -> None:
         "deckpart",
         "decksample",
         "environment",
+        "logincount",
         "policyversion",
         "run",
         "runevent",

@@ -7,7 +7,7 @@ import pytest
 from django.test import RequestFactory
 from rest_framework.test import APIClient
 
-from config.api_errors import server_error
+from config.error_pages import server_error
 from runs.core.lifecycle import RunStatus, RunVerb
 from runs.core.run_config import PRESETS
 from runs.models import ApiToken, Run, RunEvent

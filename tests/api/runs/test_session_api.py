@@ -1,21 +1,16 @@
-from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
 from runs import services
-from runs.api.login_attempts import FAILURES, attempts
+from runs.core.login_limits import ATTEMPTS_PER_NAME_AND_PLACE
 from runs.models import RunEvent
 from tests.factories import bearer, make_user
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _forget_attempts() -> Iterator[None]:
-    yield
-    attempts.clear()
 
 
 @pytest.fixture
@@ -76,12 +71,13 @@ def test_a_change_by_session_needs_the_csrf_token(browser: Client) -> None:
 def test_a_wrong_password_is_refused_and_too_many_have_to_wait(browser: Client) -> None:
     make_user()
 
-    for _ in range(FAILURES):
+    for _ in range(ATTEMPTS_PER_NAME_AND_PLACE):
         response = sign_in(browser, password="wrong")
         assert (response.status_code, response.json()["code"]) == (403, "login_failed")
     response = sign_in(browser)
 
-    assert (response.status_code, response["Retry-After"]) == (429, "60")
+    assert (response.status_code, response.json()["code"]) == (429, "too_many_requests")
+    assert 50 < int(response["Retry-After"]) <= 60
     make_user(username="bob")
     assert sign_in(browser, "bob").status_code == 200
 
@@ -94,29 +90,47 @@ def test_a_person_who_was_switched_off_cannot_sign_in(browser: Client) -> None:
     assert sign_in(browser).status_code == 403
 
 
-def test_a_one_time_link_signs_in_once(browser: Client) -> None:
-    path = services.one_time_login_path(make_user())
+def redeem(browser: Client, link: str) -> Any:
+    """Do what the page of a one-time link does when its button is pressed."""
+    address, _, token = link.partition("#")
+    csrf = browser.get(address).cookies["csrftoken"].value
+    return browser.post(address, {"token": token, "csrfmiddlewaretoken": csrf})
 
-    first = browser.get(f"{path}?next=/runs/alpha")
-    second = Client().get(path)
+
+def link_of(user: User, **more: str) -> str:
+    return services.make_login_link(user, now=datetime.now(UTC), **more)
+
+
+def test_a_one_time_link_signs_in_once(browser: Client) -> None:
+    link = link_of(make_user(), then="/runs/alpha")
+
+    first = redeem(browser, link)
+    second = redeem(Client(), link)
 
     assert first["Location"] == "/runs/alpha"
     assert browser.get("/api/session").json()["username"] == "alice"
-    assert second["Location"] == "/login?reason=link"
+    assert second.status_code == 403
+    assert "has been used, has expired" in second.content.decode()
 
 
-def test_a_preview_of_a_one_time_link_does_not_use_it_up(browser: Client) -> None:
-    path = services.one_time_login_path(make_user())
+def test_reading_the_page_of_a_one_time_link_does_not_use_it_up(browser: Client) -> None:
+    link = link_of(make_user())
 
-    assert browser.head(path).status_code == 405
-    assert browser.get(path)["Location"] == "/"
+    assert browser.head(link).status_code == 200
+    assert browser.get(link).status_code == 200
+    assert redeem(browser, link)["Location"] == "/"
+
+
+def test_a_one_time_link_needs_the_csrf_token(browser: Client) -> None:
+    link = link_of(make_user())
+
+    assert browser.post("/login/once", {"token": link.partition("#")[2]}).status_code == 403
+    assert redeem(browser, link).status_code == 302
 
 
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "javascript:x"])
 def test_a_one_time_link_never_leads_to_another_host(browser: Client, target: str) -> None:
-    path = services.one_time_login_path(make_user())
-
-    assert browser.get(path, {"next": target})["Location"] == "/"
+    assert redeem(browser, link_of(make_user(), then=target))["Location"] == "/"
 
 
 def test_a_person_sees_where_they_are_signed_in_and_ends_one_of_them() -> None:

@@ -1,5 +1,6 @@
 """What a person changes of a run is kept with who, when, why and by which request."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ def add_environment(run: Run, **fields: Any) -> Environment:
         "desired_name": "math",
         "wandb_name": "math_0",
         "registered_at": NOON,
-        "last_seen_at": NOON,
+        "last_seen_at": datetime.now(UTC),
     }
     return Environment.objects.create(run=run, **(plain | fields))
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -36,7 +36,7 @@ def environment(
         max_token_length=64,
         group_size=group_size,
         min_batch_allocation=minimum,
-        now=NOON,
+        now=datetime.now(UTC),
     ).env_id
 
 

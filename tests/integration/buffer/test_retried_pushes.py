@@ -1,6 +1,7 @@
 """A client without keys repeats a push, byte for byte, when its answer was lost."""
 
 import contextlib
+import select
 import socket
 import threading
 import time
@@ -224,3 +225,34 @@ def test_of_many_pushes_with_one_key_at_once_one_is_stored(web: WebProcess, tmp_
     assert {answer.status_code for answer in answers} <= {200, 409}
     first = [one for one in answers if one.status_code == 200 and not is_replayed(one)]
     assert (len(first), stored()) == (1, 1)
+
+
+def close_with_the_answer_unread(web: WebProcess) -> None:
+    """Send a push, and close once the kernel holds the answer that the client never reads."""
+    with socket.create_connection(("127.0.0.1", web.port)) as client:
+        client.sendall(
+            b"POST /scored_data HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(PUSH) + PUSH
+        )
+        assert select.select([client], [], [], 20)[0]
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_a_push_whose_answer_was_not_read_is_stored_once(web: WebProcess, attempt: int) -> None:
+    del attempt
+    close_with_the_answer_unread(web)
+
+    again = push(web)
+
+    assert (stored(), is_replayed(again)) == (1, True)
+
+
+def test_the_same_data_on_another_connection_is_new_while_the_first_one_stays_open(
+    web: WebProcess,
+) -> None:
+    with httpx.Client() as first, httpx.Client() as second:
+        for client in (first, second, first, second):
+            answer = client.post(f"{web.url}/scored_data", content=PUSH, timeout=30)
+            assert not is_replayed(answer)
+
+    assert stored() == 4

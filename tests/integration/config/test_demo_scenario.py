@@ -10,7 +10,7 @@ from config.demo.progress import ProgressReader
 from config.demo.returns import Returns
 from config.demo.scenario import prepare
 from runs.models import ApiToken, Run
-from runs.services import user_of_one_time_token
+from runs.services import redeem_login_token
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
@@ -33,12 +33,12 @@ def test_the_trainers_token_is_good_for_this_run_alone() -> None:
 
 
 def test_the_link_signs_the_demos_user_in() -> None:
-    path, _, after = prepare(preset="cartpole", now=NOW).login_path.partition("?next=")
+    address, _, token = prepare(preset="cartpole", now=NOW).login_path.partition("#")
 
-    user = user_of_one_time_token(path.rpartition("/")[2])
+    user = redeem_login_token(token, now=NOW)
     assert user is not None
     assert user.get_username() == "demo"
-    assert after == "/runs/demo-1"
+    assert address == "/login/once?next=/runs/demo-1"
 
 
 def test_a_new_run_has_come_nowhere() -> None:

@@ -16,6 +16,7 @@ import httpx
 from rollouts.fleet.language import checkpoints
 from rollouts.fleet.language.tokenizers import CharTokenizer, save_tokenizer
 from rollouts.fleet.language.transformer import Transformer
+from tests import processes
 from tests.unit.rollouts.fleet.language.small_models import small_model
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -61,7 +62,7 @@ class Server:
 @contextmanager
 def started(checkpoint: Path, *more: str) -> Iterator["subprocess.Popen[str]"]:
     with (checkpoint.parent / "serve.log").open("w") as errors:
-        process = subprocess.Popen(
+        process = processes.start(
             [*COMMAND, "--checkpoint", str(checkpoint), *more],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": ".:platform:client"},

@@ -128,7 +128,7 @@ def test_only_the_newest_attempts_are_kept_and_those_that_live(
 def test_the_api_tells_of_one_worker_newest_first(run: Run) -> None:
     accept(run, report(run, worker(0), worker(1, incarnation="x")))
     accept(run, report(run, worker(0, incarnation="b"), sequence=1, events=[lost("a")]))
-    client = APIClient(headers=bearer("user"))
+    client = APIClient(headers=bearer("read"))
 
     answer = client.get("/api/runs/pole/fleet/attempts?worker=0")
     wrong = client.get("/api/runs/pole/fleet/attempts?limit=0")

@@ -53,8 +53,9 @@ def platform(transactional_db: None) -> Iterator[Platform]:
 @pytest.fixture(autouse=True)
 def _odd_environments(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     monkeypatch.syspath_prepend(str(Path(odd_token_environments.__file__).parent))
-    monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", odd_token_environments.SPECS)
-    settings.ROLLDECK_ENVIRONMENTS = odd_token_environments.SPECS.split(",")
+    specs = f"{odd_token_environments.SPECS},verifiers:chess"
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", specs)
+    settings.ROLLDECK_ENVIRONMENTS = specs.split(",")
 
 
 def configured(lessons: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from django.db import connection
 from rollouts import jobs
 from runs.core.lifecycle import RunVerb
 from runs.models import Run
+from tests import processes
 from tests.integration.rollouts.cast import ask, draft
 from tests.waiting import within
 
@@ -34,7 +35,7 @@ def job_worker(transactional_db: None, tmp_path: Path) -> Iterator[Path]:
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
     ours = {"DATABASE_URL": url, "RAY_ADDRESS": "127.0.0.1:1", "PYTHONPATH": paths}
     with log.open("wb") as out:
-        worker = subprocess.Popen(
+        worker = processes.start(
             [sys.executable, "-m", "celery", "-A", "config", "worker", "-c", "1", "-l", "INFO"],
             env={**os.environ, **ours},
             cwd=ROOT,
@@ -84,7 +85,7 @@ def test_a_dead_broker_neither_fails_nor_delays_a_start(where: str) -> None:
     )
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
 
-    done = subprocess.run(
+    done = processes.run(
         [sys.executable, "-c", script],
         env={**os.environ, "REDIS_URL": where, "PYTHONPATH": paths},
         capture_output=True,

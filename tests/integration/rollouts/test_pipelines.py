@@ -214,6 +214,7 @@ def test_wherever_a_verdict_is_read_it_is_the_same(situation: str) -> None:
     beside_others = selectors.verdicts([run.pk, 99], now=NOON)
 
     assert live == page.verdict
+    assert live.run_status == ("paused" if situation == "paused" else "running")
     assert beside_others == {run.pk: page.verdict}
 
 

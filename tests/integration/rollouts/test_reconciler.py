@@ -5,7 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
-from rollouts import selectors
+from rollouts import selectors, services
 from rollouts.core.reconcile import Action, ActorState
 from rollouts.models import FleetWorker
 from runs import services as run_services
@@ -74,6 +74,48 @@ def test_many_looks_at_a_time_launch_one_manager() -> None:
 
     assert len(cluster.orders) == 1
     assert RunEvent.objects.filter(kind="fleet_launched").count() == 1
+
+
+def test_an_external_manager_keeps_its_run_while_it_is_silent_and_is_ended_with_the_run() -> None:
+    cluster = FakeCluster()
+    cluster.is_reachable = False
+    order = services.launch_simulation(
+        name="simulated",
+        config={"environment": {"spec": "gymnasium:CartPole-v1"}},
+        platform_url="http://platform",
+        actor="tests",
+        now=NOON,
+    )
+    assert order is not None
+    run = Run.objects.get(name="simulated")
+
+    for seconds in (9, 60, 3600):
+        look(run, cluster, now=later(seconds))
+    assert fleet(run).incarnation == order.incarnation
+
+    ask(run, RunVerb.KILL)
+    look(run, cluster, now=later(3601))
+    assert fleet(run).incarnation == ""
+
+
+def test_a_run_whose_manager_was_external_gets_a_manager_on_the_cluster_when_restarted() -> None:
+    cluster = FakeCluster()
+    services.launch_simulation(
+        name="simulated",
+        config={"environment": {"spec": "gymnasium:CartPole-v1"}},
+        platform_url="http://platform",
+        actor="tests",
+        now=NOON,
+    )
+    run = Run.objects.get(name="simulated")
+    ask(run, RunVerb.KILL)
+    look(run, cluster)
+    ask(run, RunVerb.START)
+
+    look(run, cluster)
+
+    assert len(cluster.orders) == 1
+    assert not fleet(run).is_external
 
 
 def test_a_manager_that_died_is_replaced_and_the_old_one_loses_its_token() -> None:

@@ -12,7 +12,7 @@ from runs.core.registration import Registration
 from runs.models import Environment, Run, Trainer
 from runs.selectors import RunNotFound
 from runs.services.registry import RunIsOver
-from tests.factories import NOON, make_run
+from tests.factories import NOON, make_run, make_token
 
 STOCK = Registration(
     wandb_group="g",
@@ -198,6 +198,21 @@ def test_a_named_outside_run_is_reset_like_the_default_one_and_a_fleet_run_is_no
     assert (fresh.name, fresh.is_default) == ("llm", False)
     with pytest.raises(RunNotFound):
         services.reset_run(run_id=fleet.pk, actor="user:ada", now=NOON)
+
+
+@pytest.mark.django_db
+def test_tokens_of_a_run_stay_valid_over_a_reset() -> None:
+    run, other = make_run(name="llm", kind="outside"), make_run(name="other", kind="outside")
+    bound, text = make_token("env", run=run)
+    elsewhere, _ = make_token("env", run=other)
+
+    fresh = services.reset_run(run_id=run.pk, actor="user:ada", now=NOON)
+
+    token = services.authenticate(text=text, address=None, now=NOON)
+    assert token == bound
+    assert token.run == fresh
+    elsewhere.refresh_from_db()
+    assert elsewhere.run == other
 
 
 @pytest.mark.django_db

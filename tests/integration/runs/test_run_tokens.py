@@ -5,7 +5,7 @@ import pytest
 from runs import services
 from runs.models import ApiToken, Run
 from runs.services.tokens import TokenNotFound, TokenTooShort, UnknownScope
-from tests.factories import NOON, make_run, make_token, make_user
+from tests.factories import NOON, make_run, make_token
 
 SECOND = timedelta(seconds=1)
 
@@ -126,26 +126,6 @@ def test_a_bootstrap_token_that_was_revoked_stays_revoked() -> None:
 def test_a_short_bootstrap_token_is_refused() -> None:
     with pytest.raises(TokenTooShort):
         services.adopt_bootstrap_token(text="x" * 15, now=NOON)
-
-
-@pytest.mark.django_db
-def test_a_one_time_link_is_good_for_its_person_until_the_next_sign_in() -> None:
-    user = make_user()
-    token = services.one_time_login_path(user).removeprefix("/login/once/")
-
-    assert services.user_of_one_time_token(token) == user
-
-    user.last_login = NOON
-    user.save()
-    assert services.user_of_one_time_token(token) is None
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("token", ["", ".", "MQ.x", "%%.x", "____.x", "MQ" * 5000 + ".x"])
-def test_nonsense_is_nobodys_one_time_link(token: str) -> None:
-    make_user()
-
-    assert services.user_of_one_time_token(token) is None
 
 
 @pytest.mark.django_db

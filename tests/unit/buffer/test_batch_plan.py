@@ -217,6 +217,21 @@ def test_groups_as_large_as_the_batch_still_share_it_over_time() -> None:
     assert turns == {0: 6, 1: 2}
 
 
+def test_debts_hold_no_rounding_errors() -> None:
+    debts = dict.fromkeys(range(3), 0.0)
+    for number in range(60):
+        made = plan(
+            *[
+                queue(e, *[1] * 8, first=100 * number, weight=w, debt=debts[e])
+                for e, w in enumerate((0.1, 0.2, 0.7))
+            ],
+            batch_size=10,
+        )
+        assert isinstance(made, BatchPlan)
+        debts = made.debts
+        assert all(debt == 0.0 or abs(debt) > 1e-6 for debt in debts.values()), debts
+
+
 def test_who_was_dry_for_long_comes_back_with_two_batches_at_most() -> None:
     debts = {0: 0.0, 1: 0.0, 2: 0.0}
     for _ in range(50):

@@ -11,6 +11,7 @@ from buffer.core.limits import Limits
 from buffer.wire import Group, InvalidBody, InvalidGroups, decode_group, decode_push
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
+from rolldeck.groups import read_msgpack
 from tests.valid_bodies import VALID_BODIES
 
 whole = st.integers(-3, 9) | st.sampled_from([2**31 - 1, 2**31, -(2**40)])
@@ -99,6 +100,20 @@ def test_a_damaged_push_is_refused_with_a_place_or_taken_whole(data: st.DataObje
     for group in taken:
         assert group.content in bytes(content)
         assert group.sequences > 0
+
+
+def test_added_advantages_replace_an_empty_field_in_both_codecs() -> None:
+    group = {"tokens": [[1, 2], [3]], "masks": [[1, 2], [3]], "scores": [1.0, 0.0]}
+    group |= {"advantages": [], "ref_logprobs": [], "inference_logprobs": [[], []]}
+
+    as_json = judged_as_json(group, advantages="rloo")
+    as_msgpack = judged_as_msgpack(group, advantages="rloo")
+
+    assert isinstance(as_json, Group)
+    assert isinstance(as_msgpack, Group)
+    assert as_json.notes == as_msgpack.notes == []
+    assert json.loads(as_json.content)["advantages"] == [[1.0, 1.0], [-1.0]]
+    assert read_msgpack(as_msgpack.content).rows["advantages"].values.tolist() == [1.0, -1.0]
 
 
 @settings(max_examples=200)

@@ -3,12 +3,16 @@
 import io
 import json
 import re
+import signal
+import subprocess
+import sys
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rolldeck.cli import VERBS, main
+from rolldeck.cli import FURTHER, VERBS, build_parser, main
 from tests.unit.client.failing_server import Planned, Seen, serving
 
 ROOT = Path(__file__).parents[3]
@@ -65,6 +69,14 @@ def test_runs_are_listed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     heading, row = capsys.readouterr().out.splitlines()
     assert heading.split()[:3] == ["name", "kind", "status"]
     assert row.split()[:3] == ["demo", "fleet", "paused"]
+
+
+def test_a_run_without_a_version_has_none_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    content = json.dumps({"results": [RUN | {"policy_step": -2}]}).encode()
+    with serving(lambda _: Planned(body=content)) as server:
+        assert main(["--url", server.url, "runs"]) == 0
+
+    assert "  none yet  " in capsys.readouterr().out.splitlines()[1]
 
 
 @pytest.mark.parametrize("argv", [["--json", "runs"], ["runs", "--json"]], ids=["before", "after"])
@@ -277,3 +289,55 @@ def _fields(api: dict[str, Any], operation: dict[str, Any]) -> set[str]:
     if "$ref" in shape:
         shape = api["components"]["schemas"][shape["$ref"].rpartition("/")[2]]
     return names | set(shape.get("properties", {}))
+
+
+def test_the_page_has_every_command_and_no_other() -> None:
+    page = REFERENCE.read_text("utf-8")
+    further = {one.name for one in entry_points(group=FURTHER)}
+    parser = build_parser()
+    choices = next(action.choices for action in parser._actions if isinstance(action.choices, dict))
+
+    assert set(re.findall(r"`rolldeck ([a-z]+)", page)) == {*choices, *further}
+    assert further == {"evaluate", "proxy", "serve"}
+
+
+def test_options_on_the_page_are_those_of_the_commands() -> None:
+    for command, text in re.findall(r"`(rolldeck ([a-z]+)[^`]*)`", REFERENCE.read_text("utf-8")):
+        options = set(re.findall(r"--[a-z][a-z-]*", command))
+        if not options:
+            continue
+        shown = subprocess.run(
+            [sys.executable, "-m", "rolldeck.cli", text, "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert options <= set(re.findall(r"--[a-z][a-z-]*", shown)), command
+
+
+def test_the_version_is_shown() -> None:
+    shown = run_command("--version")
+
+    assert shown.stdout == f"rolldeck {version('rolldeck')}\n"
+
+
+def test_a_reader_that_ends_early_is_no_error() -> None:
+    with serving(platform) as server:
+        command = [sys.executable, "-m", "rolldeck.cli", "--url", server.url, "--json", "runs"]
+        writer = subprocess.Popen(
+            [*command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        assert writer.stderr is not None
+        writer.stdout.close()
+        said = writer.stderr.read()
+        writer.stderr.close()
+
+        assert writer.wait(30) == 128 + signal.SIGPIPE
+    assert said == ""
+
+
+def run_command(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "rolldeck.cli", *words], capture_output=True, text=True, check=True
+    )

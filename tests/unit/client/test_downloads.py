@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from breaking_server import BreakingFile, serving
 
-from rolldeck.downloads import MOST_SILENT_ATTEMPTS, download, save
-from rolldeck.errors import Unreachable
+from rolldeck.downloads import MIN_SILENT_ATTEMPTS, download, save
+from rolldeck.errors import NotFound, Unreachable
 from rolldeck.http import Connection
 from rolldeck.wire import InvalidMessage
+from tests.unit.client import failing_server
+from tests.unit.client.failing_server import Planned, in_turn
 
 OLD = np.arange(1 << 18, dtype=np.uint32).tobytes()
 NEW = OLD[::-1]
@@ -18,7 +20,7 @@ NEW = OLD[::-1]
 
 def fetched(file: BreakingFile, wanted: bytes = OLD) -> bytes:
     digest = hashlib.sha256(wanted).hexdigest()
-    with serving(file) as url, Connection(url) as connection:
+    with serving(file) as url, Connection(url, retry_for_seconds=0) as connection:
         return bytes(download(connection, "/file", size_bytes=len(wanted), sha256=digest))
 
 
@@ -64,7 +66,30 @@ def test_a_server_that_sends_nothing_any_more_is_given_up() -> None:
     with pytest.raises(Unreachable):
         fetched(file)
 
-    assert len(file.requests) == 1 + MOST_SILENT_ATTEMPTS
+    assert len(file.requests) == 1 + MIN_SILENT_ATTEMPTS
+
+
+def test_a_download_waits_for_a_server_that_is_unavailable() -> None:
+    digest = hashlib.sha256(OLD).hexdigest()
+    away = [Planned(503)] * (MIN_SILENT_ATTEMPTS + 1)
+    with (
+        failing_server.serving(in_turn(*away, Planned(200, OLD))) as server,
+        Connection(server.url, retry_for_seconds=60) as connection,
+    ):
+        came = download(connection, "/file", size_bytes=len(OLD), sha256=digest)
+
+    assert bytes(came) == OLD
+
+
+def test_a_download_that_is_refused_is_not_asked_for_again() -> None:
+    with (
+        failing_server.serving(in_turn(Planned(404))) as server,
+        Connection(server.url) as connection,
+        pytest.raises(NotFound),
+    ):
+        download(connection, "/file", size_bytes=1, sha256="")
+
+    assert len(server.seen) == 1
 
 
 def test_a_file_is_there_when_it_is_whole(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def problem(status: int, code: str, **more: object) -> Planned:
     return Planned(status, json.dumps(body).encode())
 
 
-@pytest.mark.parametrize("status", [0, 429, 502, 503, 504])
+@pytest.mark.parametrize("status", [0, 429, 500, 502, 503, 504])
 def test_a_call_is_sent_again_until_it_succeeds(status: int) -> None:
     failing = Planned(status=status)
 
@@ -143,10 +143,10 @@ def test_an_unreachable_server_is_given_up_after_the_deadline_and_said_so(
         (problem(404, "not_found"), NotFound),
         (problem(409, "lease_lost"), LeaseLost),
         (problem(400, "invalid"), InvalidRequest),
-        (Planned(500, b"<h1>oops"), RolldeckError),
+        (Planned(501, b"<h1>oops"), RolldeckError),
         (Planned(302, b"", {"Location": "/login"}), RolldeckError),
     ],
-    ids=["401", "403", "404", "lease", "400", "500", "302"],
+    ids=["401", "403", "404", "lease", "400", "501", "302"],
 )
 def test_a_refusal_is_raised_at_once_as_its_own_kind(
     answer: Planned, error: type[RolldeckError]
@@ -240,3 +240,23 @@ def test_retry_after_is_read_as_seconds_or_as_a_date(
     header: str | None, seconds: float | None
 ) -> None:
     assert retry_after_seconds(header, datetime(2026, 11, 21, 12, tzinfo=UTC)) == seconds
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:8000", "deck.example", "ftp://deck:8000", "http://", ""]
+)
+def test_a_url_without_scheme_or_host_is_refused_at_once_with_an_example(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="write it like http://") as refused:
+        Connection(url)
+
+    assert repr(url) in str(refused.value)
+
+
+def test_a_call_without_a_valid_token_says_how_to_give_one() -> None:
+    detail = "Authentication credentials were not provided."
+    with (
+        serving(in_turn(problem(401, "not_authenticated", detail=detail))) as server,
+        Connection(server.url) as http,
+        pytest.raises(NotAuthenticated, match=r"not provided: .*ROLLDECK_TOKEN.*--token"),
+    ):
+        http.send(Call(method="GET", path="/x"))

@@ -33,6 +33,19 @@ def group(*rows: list[int], **fields: Any) -> dict[str, Any]:
     return {"tokens": list(rows), "masks": masks, "scores": scores, **fields}
 
 
+@pytest.mark.parametrize("empty", [[], [[]], [[], []]])
+def test_an_optional_field_without_numbers_is_an_absent_field(empty: list[Any]) -> None:
+    names = ("advantages", "ref_logprobs", "inference_logprobs")
+    bare = group([1, 2, 3], [4], **dict.fromkeys(names, empty), messages=[], overrides=[])
+    full = group([5], **{name: [[0.5]] for name in names})
+
+    for codecs in ("jj", "mm"):
+        assert not batch(bare, bare, codecs=codecs).padded().keys() & set(names)
+        mixed = batch(bare, full, codecs=codecs).padded()
+        for name in names:
+            assert mixed[f"has_{name}"].tolist() == [False, False, True]
+
+
 def test_rows_of_several_groups_stand_below_each_other() -> None:
     arrays = batch(group([1, 2, 3], [4]), group([5, 6], env_id=7)).padded(pad_token_id=9)
 

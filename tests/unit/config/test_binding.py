@@ -21,6 +21,25 @@ def test_what_others_can_reach_needs_every_protection(host: str) -> None:
         assert len(binding.dangers(host=host, **SAFE | weakness)) == 1
 
 
+@pytest.mark.parametrize(
+    ("public_url", "https", "wanted"),
+    [
+        ("http://127.0.0.1:8000", False, 0),
+        ("http://localhost:8000", False, 0),
+        ("https://deck.example", False, 1),
+        ("http://127.0.0.1:8000", True, 1),
+    ],
+)
+def test_open_mode_and_settings_of_a_proxy_exclude_each_other(
+    settings: Settings, public_url: str, https: bool, wanted: int
+) -> None:
+    settings.ROLLDECK_PUBLIC_URL, settings.SESSION_COOKIE_SECURE = public_url, https
+
+    assert len(binding.dangers_of_settings()) == wanted
+    settings.ROLLDECK_AUTH = "required"
+    assert binding.dangers_of_settings() == []
+
+
 def test_a_server_without_a_supervisor_refuses_as_well(settings: Settings) -> None:
     settings.ROLLDECK_HOST = "0.0.0.0"
     settings.ROLLDECK_AUTH = "open"

@@ -1,6 +1,7 @@
 """The demo says what is going on, in a box or in lines."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -9,7 +10,7 @@ from config.demo.progress import Progress, RunState, phase
 from config.demo.returns import ReturnsProgress
 from config.demo.view import Frame, LiveView, PlainView, line_of
 
-URL = "http://127.0.0.1:8000/login/once/abc?next=/runs/demo-1"
+URL = "http://127.0.0.1:8000/login/once?next=/runs/demo-1#abc"
 HALFWAY = ReturnsProgress(
     run=RunState(
         status="running",
@@ -95,3 +96,9 @@ def test_a_narrow_terminal_gets_one_box_and_an_unbroken_link_above_it() -> None:
     assert "123.5 of 450" in shown
     assert shown.count(URL) == 1
     assert "First episode" in shown
+
+
+def test_a_run_without_weights_has_no_version_yet() -> None:
+    run = replace(HALFWAY.run, policy_step=-2)
+
+    assert "version none yet, 7 queued" in line_of(frame(progress=replace(HALFWAY, run=run)))

@@ -11,7 +11,7 @@ import pytest
 
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import DeckRunning, Folders
-from config.embedded.watching import Part, Watch, delay_seconds
+from config.embedded.watching import STABLE_SECONDS, Part, Watch, delay_seconds
 from tests.processes import wait_until_gone
 
 
@@ -25,7 +25,49 @@ def watch(folder: Path, lines: list[str]) -> Watch:
 
 
 def test_waiting_grows_and_then_stays() -> None:
-    assert [delay_seconds(failures) for failures in (1, 2, 3, 6, 50)] == [0.5, 1, 2, 10, 10]
+    assert [delay_seconds(failures) for failures in (1, 2, 3, 4, 7, 50)] == [0, 0.5, 1, 2, 10, 10]
+
+
+class Kept:
+    """A watched part, and when each of its children was started and by what it ended."""
+
+    def __init__(self, folder: Path, *, ready: bool, lives: float) -> None:
+        self.starts: list[float] = []
+        self._lives = lives
+        self.lines: list[str] = []
+        self.watching = watch(folder, self.lines)
+        self.watching.start(Part(name="x", prepare=self._prepare, is_ready=lambda _: ready))
+
+    def _prepare(self) -> Command:
+        self.starts.append(time.monotonic())
+        return Command(name="x", argv=("sleep", str(self._lives)), stop_seconds=0.3)
+
+    def waits(self, *, starts: int) -> list[str]:
+        """Return how long the watch waited before each further start, in its own words."""
+        while len(self.starts) < starts:
+            self.watching.look_after_all()
+            time.sleep(0.01)
+        self.watching.stop(order=["x"])
+        again = [line.partition("again ")[2].partition(";")[0] for line in self.lines]
+        return again[: starts - 1]
+
+
+def test_a_part_that_has_worked_is_started_again_at_once_however_often(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, ready=True, lives=STABLE_SECONDS + 0.5)
+
+    assert kept.waits(starts=3) == ["now", "now"]
+
+
+def test_waits_grow_for_a_part_that_ends_before_it_is_ready(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, ready=False, lives=0)
+
+    assert kept.waits(starts=4) == ["now", "in 0.5 s", "in 1 s"]
+
+
+def test_waits_grow_for_a_part_that_is_ready_and_ends_soon(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, ready=True, lives=0.1)
+
+    assert kept.waits(starts=3) == ["now", "in 0.5 s"]
 
 
 def test_a_part_that_ends_at_once_is_named_with_its_last_words(tmp_path: Path) -> None:

@@ -21,11 +21,14 @@ def machine(*scopes: str, run: str | None = None, role: Role = Role.NOBODY) -> C
         (VIEWER, "read"),
         (OPERATOR, "read operate"),
         (ADMIN, "read operate administer act"),
-        (machine("trainer"), "read act"),
-        (machine("trainer", run="alpha"), "read act"),
+        (machine("trainer"), "act"),
+        (machine("trainer", run="alpha"), "act"),
         (machine("trainer", run="beta"), ""),
-        (machine("env"), "read"),
-        (machine("worker"), "read"),
+        (machine("env"), ""),
+        (machine("worker"), ""),
+        (machine("read"), "read"),
+        (machine("read", run="alpha"), "read"),
+        (machine("read", run="beta"), ""),
         (machine("metrics"), ""),
         (machine("admin"), "read operate administer act"),
         (machine("admin", run="beta"), ""),
@@ -47,9 +50,59 @@ def test_a_caller_may_do_to_a_run_what_the_table_says(caller: Caller, may: str) 
 
 
 def test_a_token_of_one_run_reaches_nothing_that_belongs_to_all() -> None:
-    assert not rights.may_read(machine("trainer", run="alpha"))
+    assert not rights.may_read(machine("read", run="alpha"))
     assert not rights.may_administer(machine("admin", run="alpha"))
-    assert rights.may_read(machine("trainer"))
+    assert rights.may_read(machine("read"))
+
+
+@pytest.mark.parametrize(
+    ("scopes", "owner_role", "role", "live", "suspended"),
+    [
+        ({"trainer", "read"}, Role.ADMIN, Role.NOBODY, {"trainer", "read"}, set()),
+        ({"trainer", "read"}, Role.OPERATOR, Role.NOBODY, {"read"}, {"trainer"}),
+        ({"admin"}, Role.ADMIN, Role.NOBODY, {"admin"}, set()),
+        ({"admin"}, Role.OPERATOR, Role.OPERATOR, set(), {"admin"}),
+        ({"user"}, Role.VIEWER, Role.VIEWER, {"user"}, set()),
+        ({"admin", "read"}, Role.NOBODY, Role.NOBODY, set(), {"admin", "read"}),
+        ({"worker"}, None, Role.NOBODY, {"worker"}, set()),
+        ({"user"}, None, Role.NOBODY, set(), set()),
+    ],
+)
+def test_a_token_has_the_scopes_that_its_owner_may_grant(
+    scopes: set[str], owner_role: Role | None, role: Role, live: set[str], suspended: set[str]
+) -> None:
+    caller = rights.token_caller(identity="token:1", scopes=scopes, owner_role=owner_role, run=None)
+
+    assert (caller.role, caller.scopes, caller.suspended) == (role, live, suspended)
+
+
+@pytest.mark.parametrize(
+    ("rule", "caller", "run", "words"),
+    [
+        (rights.OPERATE, VIEWER, "alpha", "needs the role operator; yours is viewer"),
+        (rights.READ, machine("env", run="beta"), "alpha", "bound to run beta; the request is"),
+        (rights.READ, machine("env", run="beta"), None, "is about all runs"),
+        (rights.act_as("trainer"), machine("env"), "alpha", "scope trainer, or the role admin"),
+        (rights.act_as("env", "worker"), machine("read"), "alpha", "env or worker, or the role"),
+        (rights.ADMINISTER, machine("env", "read"), None, "scope admin, or the role admin"),
+    ],
+)
+def test_a_refusal_names_what_is_needed_and_what_the_caller_has(
+    rule: rights.Rule, caller: Caller, run: str | None, words: str
+) -> None:
+    assert not rule.allows(caller, run=run)
+    assert words in rule.refusal(caller, run=run)
+
+
+def test_a_refusal_names_suspended_scopes() -> None:
+    caller = rights.token_caller(
+        identity="token:1", scopes={"trainer"}, owner_role=Role.OPERATOR, run=None
+    )
+
+    assert rights.act_as("trainer").refusal(caller) == (
+        "This needs a token with the scope trainer, or the role admin; this token has no scope in "
+        "effect (trainer suspended: its owner is not an administrator)."
+    )
 
 
 def test_a_caller_without_session_and_scope_is_unknown() -> None:

@@ -7,6 +7,7 @@ import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
 import { count, number, visible } from "@/format";
 import { progress } from "@/pages/home/attention";
+import { currentVerdict } from "@/pages/run/verdict/current";
 import type { ShownRun } from "@/pages/runs/columns";
 import { environmentOf } from "@/pages/runs/environment";
 import css from "./home.module.css";
@@ -62,7 +63,7 @@ export function RunCards({ runs, inAll, me }: { runs: ShownRun[]; inAll: number;
           <Button component={PlaceLink} to="/runs?q=is%3Aactive" size="compact-sm" variant="default">All {number(inAll)}</Button>
         )}
       </div>
-      <div className={css.cards}>{shown.map((run) => <Card key={run.id} run={run} verdict={verdicts[run.id]} me={me} />)}</div>
+      <div className={css.cards}>{shown.map((run) => <Card key={run.id} run={run} verdict={currentVerdict(verdicts[run.id], run)} me={me} />)}</div>
     </section>
   );
 }

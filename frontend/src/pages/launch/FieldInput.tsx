@@ -1,6 +1,7 @@
 import { Button, Select, Switch, Textarea, TextInput } from "@mantine/core";
 import type { Answers, Field, Section } from "@/forms/fields";
-import { standardText } from "@/forms/fields";
+import { answersOf, defaultText } from "@/forms/fields";
+import { visible } from "@/format";
 
 function label(field: Field) {
   return (
@@ -11,20 +12,20 @@ function label(field: Field) {
   );
 }
 
-function description(field: Field, standard: string | boolean) {
-  const given = standardText(field, standard);
+function description(field: Field, given: string) {
   return (
     <>
       {field.help} {field.range && <span className="nowrap">{field.range}.</span>}{" "}
-      {given && <span className="nowrap">Default {given}.</span>}
+      {given && <span>{given}</span>}
     </>
   );
 }
 
-type InputProps = { field: Field; answer: string | boolean; standard: string | boolean; error?: string; onChange: (answer: string | boolean) => void };
+/** `standard` is what the form starts from, `given` its description beside the default. */
+type InputProps = { field: Field; answer: string | boolean; standard: string | boolean; given: string; error?: string; onChange: (answer: string | boolean) => void };
 
-function FieldInput({ field, answer, standard, error, onChange }: InputProps) {
-  const common = { label: label(field), description: description(field, standard), error, "data-field": field.path };
+function FieldInput({ field, answer, standard, given, error, onChange }: InputProps) {
+  const common = { label: label(field), description: description(field, given), error, "data-field": field.path };
   if (field.kind === "switch") {
     return <Switch {...common} checked={answer === true} onChange={(event) => onChange(event.currentTarget.checked)} />;
   }
@@ -70,10 +71,11 @@ function FieldInput({ field, answer, standard, error, onChange }: InputProps) {
   );
 }
 
-type SectionProps = { section: Section; answers: Answers; standard: Answers; errors: Record<string, string>; onChange: (path: string, answer: string | boolean) => void };
+type SectionProps = { section: Section; answers: Answers; standard: Answers; from: string; errors: Record<string, string>; onChange: (path: string, answer: string | boolean) => void };
 
 /** One object of the configuration. */
-export function SectionPanel({ section, answers, standard, errors, onChange }: SectionProps) {
+export function SectionPanel({ section, answers, standard, from, errors, onChange }: SectionProps) {
+  const defaults = answersOf([section], {});
   return (
     <fieldset className="panel section" id={`section-${section.name || "rest"}`}>
       <legend>{section.title}</legend>
@@ -85,6 +87,7 @@ export function SectionPanel({ section, answers, standard, errors, onChange }: S
             field={field}
             answer={answers[field.path] ?? ""}
             standard={standard[field.path] ?? ""}
+            given={defaultText(field, defaults[field.path] ?? "", standard[field.path] ?? "", visible(from))}
             error={errors[field.path]}
             onChange={(answer) => onChange(field.path, answer)}
           />

@@ -114,6 +114,7 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
             section={section}
             answers={state.answers}
             standard={state.standard}
+            from={from}
             errors={errors.fields}
             onChange={state.change}
           />

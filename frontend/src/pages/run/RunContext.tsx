@@ -8,7 +8,7 @@ import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunD
 type RunParts = {
   run: RunDetail;
   fleet: FleetPart | undefined;
-  /** What holds the run up. */
+  /** The bottleneck, of the status that is shown. */
   verdict: Verdict | undefined;
   queue: QueuePart | undefined;
   ledger: LedgerPart | undefined;

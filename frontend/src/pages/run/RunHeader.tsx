@@ -7,7 +7,7 @@ import { Age } from "@/components/Age";
 import { useCopying } from "@/components/Copying";
 import { useNow } from "@/components/now";
 import { PlaceLink } from "@/components/PlaceLink";
-import { RunChip } from "@/components/RunChip";
+import { RunChip, useIsProven } from "@/components/RunChip";
 import { policyStep, utc, visible } from "@/format";
 import { Steering } from "@/pages/run/Steering";
 import { uptimeText } from "@/pages/run/uptime";
@@ -32,23 +32,24 @@ function Uptime({ run }: { run: RunDetail }) {
   return text && <span data-uptime title={`Started the last time at ${utc(run.started_at)}; pauses count`}>{text}</span>;
 }
 
-type Props = { run: RunDetail; fleet: FleetPart | undefined; queue: QueuePart | undefined; ask: ReturnType<typeof useAsk> };
+type Props = { title: string; run: RunDetail; fleet: FleetPart | undefined; queue: QueuePart | undefined; ask: ReturnType<typeof useAsk> };
 
 /** Which run, how it is, why, and what may be done. */
-export function RunHeader({ run, fleet, queue, ask }: Props) {
+export function RunHeader({ title, run, fleet, queue, ask }: Props) {
   const mayOperate = useMayOperate();
   const [isTagging, setTagging] = useState(false);
-  const arrived = arrival(run, fleet);
+  const isProven = useIsProven(run, fleet?.proven_at);
+  const arrived = arrival(run, fleet, isProven);
   return (
     <>
       <nav aria-label="Where you are" className="crumbs">
-        <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">{run.name}</span>
+        <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">{title}</span>
       </nav>
       <div className="page-title run-title" data-status={run.status}>
-        <h1>{run.name}</h1>
+        <h1>{title}</h1>
         <RunChip run={run} observedAt={fleet?.proven_at} reason={fleet?.reason} />
         <span className="spacer" />
-        <VerbButtons run={run} ask={ask} />
+        {!run.archived_at && <VerbButtons run={run} ask={ask} />}
       </div>
       <div className="run-facts small soft">
         {arrived && (

@@ -1,18 +1,22 @@
 import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
-import { Link, Outlet, useParams } from "@tanstack/react-router";
+import { Link, Navigate, Outlet, useParams } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
+import { ReadOnlyContext } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { PlaceLink } from "@/components/PlaceLink";
+import { useIsProven } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
-import { usePast } from "@/live/past";
+import { usePastEvents } from "@/live/past";
+import { ArchivedBanner } from "@/pages/run/ArchivedBanner";
 import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
 import { RunTabs } from "@/pages/run/RunTabs";
 import { newer } from "@/pages/run/verbs";
+import { currentVerdict } from "@/pages/run/verdict/current";
 
 function Missing({ name, error }: { name: string; error: { code: string; detail: string } }) {
   if (error.code !== "not_found") return <ErrorState title="This run cannot be shown" error={error.detail} next={<Link to="/runs">All runs</Link>} />;
@@ -24,11 +28,11 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
         action={
           <Group gap="xs" justify="center">
             <Button component={Link} to="/runs" variant="default">All runs</Button>
-            <Button component={PlaceLink} to={`/runs?q=${encodeURIComponent(`is:archived ${name}`)}`} variant="default">Look in the archive</Button>
+            <Button component={PlaceLink} to={`/runs?q=${encodeURIComponent(`is:archived ${name}`)}`} variant="default">Search archived runs</Button>
           </Group>
         }
       >
-        Its name may be written otherwise, or it was archived: a reset does so, and begins another of the same name.
+        Check the name, or search the archived runs.
       </EmptyState>
     </div>
   );
@@ -38,7 +42,7 @@ function LiveRun({ name }: { name: string }) {
   const topic = `run:${name}` as const;
   const shown = usePart(topic, "run") ?? undefined;
   const fleet = usePart(topic, "fleet");
-  const verdict = usePart(topic, "verdict") ?? undefined;
+  const diagnosed = usePart(topic, "verdict") ?? undefined;
   const queue = usePart(topic, "queue") ?? undefined;
   const ledger = usePart(topic, "ledger");
   const curriculum = usePart(topic, "curriculum");
@@ -47,18 +51,29 @@ function LiveRun({ name }: { name: string }) {
   const at = useTopicAt(topic);
   const error = useTopicError(topic);
   const ask = useAsk(name);
-  usePast(name, topic, shown !== undefined);
+  usePastEvents(name, topic, shown !== undefined);
   const run = newer(shown, ask.data);
+  const isProven = useIsProven(run, fleet?.proven_at);
   const workers = fleet?.workers ?? [];
   const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
 
   if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
+  // Unarchived: its name is its address again.
+  if (!run.archived_at && run.name !== name) return <Navigate to="/runs/$name" params={{ name: run.name }} replace />;
+  // Links and requests of the page need the address; a current run's is its name.
+  const addressed = { ...run, name };
+  const verdict = currentVerdict(diagnosed, run);
   return (
-    <RunContext value={{ run, fleet, verdict, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
-      <RunHeader run={run} fleet={fleet} queue={queue} ask={ask} />
-      <RunTabs run={run} />
-      <Outlet />
-    </RunContext>
+    <ReadOnlyContext value={run.archived_at !== null}>
+      <RunContext value={{ run: addressed, fleet, verdict, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
+        <RunHeader title={run.name} run={addressed} fleet={fleet} queue={queue} ask={ask} />
+        <ReadOnlyContext value={false}>{run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}</ReadOnlyContext>
+        <RunTabs run={addressed} />
+        <div data-unproven={!isProven || undefined}>
+          <Outlet />
+        </div>
+      </RunContext>
+    </ReadOnlyContext>
   );
 }
 

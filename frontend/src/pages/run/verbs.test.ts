@@ -8,15 +8,26 @@ const fleet = (observed: string): FleetPart =>
   ({ desired: "running", observed, observed_at: null, reason: "", workers: [] }) as unknown as FleetPart;
 
 it("shows a request as requested until the fleet has it", () => {
-  expect(arrival(run("paused"), fleet("running"))).toMatchObject({ state: "requested" });
-  expect(arrival(run("paused"), fleet("paused"))).toMatchObject({ state: "applied" });
-  expect(arrival(run("running"), fleet("unknown"))).toMatchObject({ state: "requested" });
+  expect(arrival(run("paused"), fleet("running"), true)).toMatchObject({ state: "requested" });
+  expect(arrival(run("paused"), fleet("paused"), true)).toMatchObject({ state: "applied" });
+  expect(arrival(run("running"), fleet("unknown"), true)).toMatchObject({ state: "requested" });
+});
+
+it("claims nothing of a start beside the state that says starting", () => {
+  expect(arrival(run("starting"), fleet("running"), true)).toBeNull();
+  expect(arrival(run("starting"), fleet("starting"), true)).toBeNull();
+  expect(arrival(run("starting"), fleet("none"), true)).toMatchObject({ state: "requested" });
+});
+
+it("claims nothing while nothing proves what the fleet does", () => {
+  expect(arrival(run("running"), fleet("running"), false)).toBeNull();
+  expect(arrival(run("paused"), fleet("running"), false)).toBeNull();
 });
 
 it("says nothing of runs without a fleet, or that want nothing", () => {
-  expect(arrival({ ...run("paused"), kind: "outside" }, fleet("none"))).toBeNull();
-  expect(arrival(run("completed"), fleet("stopped"))).toBeNull();
-  expect(arrival(run("paused"), undefined)).toBeNull();
+  expect(arrival({ ...run("paused"), kind: "outside" }, fleet("none"), true)).toBeNull();
+  expect(arrival(run("completed"), fleet("stopped"), true)).toBeNull();
+  expect(arrival(run("paused"), undefined, true)).toBeNull();
 });
 
 it("believes whatever is newer, the verb's answer or the live page", () => {

@@ -54,7 +54,6 @@ export const VERBS: Record<Verb, VerbLook> = {
 };
 
 const WANTED: Partial<Record<RunStatus, string[]>> = {
-  starting: ["running", "paused"],
   running: ["running"],
   paused: ["paused"],
   draining: ["draining", "drained", "stopped"],
@@ -63,12 +62,18 @@ const WANTED: Partial<Record<RunStatus, string[]>> = {
 
 export type Arrival = { state: "applied" | "requested"; text: string };
 
-/** Return whether the fleet does what the run's status asks of it; null when there is no fleet. */
-export function arrival(run: RunSummary, fleet: FleetPart | undefined): Arrival | null {
+/**
+ * Return whether the fleet does what the run's status asks of it.
+ *
+ * Null without a fleet, while the run starts (its state ends with the first env step, not with the
+ * fleet's) and while nothing proves what the fleet does.
+ */
+export function arrival(run: RunSummary, fleet: FleetPart | undefined, isProven: boolean): Arrival | null {
+  if (run.kind === "outside" || !fleet || !isProven) return null;
+  if (run.status === "starting" && fleet.observed === "none") return { state: "requested", text: "requested: starting; there is no fleet yet" };
   const wanted = WANTED[run.status];
-  if (run.kind === "outside" || !fleet || !wanted) return null;
+  if (!wanted) return null;
   if (wanted.includes(fleet.observed)) return { state: "applied", text: `applied: the fleet is ${words(fleet.observed)}` };
-  if (run.status === fleet.observed) return null;
   const says = fleet.observed === "none" ? "there is no fleet yet" : `the fleet is still ${fleet.observed}`;
   return { state: "requested", text: `requested: ${run.status}; ${following(run.status, fleet.workers ?? []) || says}` };
 }

@@ -1,7 +1,7 @@
 import { Button, Checkbox, Menu, Tooltip } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { NEWEST, outlooksQuery, runsQuery, type Which } from "@/api/runLists";
 import { useMayOperate } from "@/api/session";
@@ -29,16 +29,20 @@ export function RunsPage() {
   const mayOperate = useMayOperate();
   const live = useDeckRuns();
   const list = useInfiniteQuery(runsQuery(q, sort));
-  const listed = list.data?.pages.flatMap(({ results }) => results) ?? [];
+  const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
+  // A filter that is half typed shows the rows of the last one that could be read.
+  const lastGood = useRef(list.data);
+  if (list.isSuccess) lastGood.current = list.data;
+  const data = problem ? lastGood.current : list.data;
+  const listed = data?.pages.flatMap(({ results }) => results) ?? [];
   const outlooks = useQuery(outlooksQuery(unknownIds(listed, live)));
   // What is over changes no more, or seldom.
   const resting = useQuery({ ...outlooksQuery(restingIds(listed, live)), staleTime: SELDOM_MS, refetchInterval: SELDOM_MS });
   const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
   const [deed, setDeed] = useState<{ deed: Deed; which: Which; runs: number } | null>(null);
-  const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
   const shown = shownRuns(listed, live, { ...resting.data, ...outlooks.data });
   const columns = columnsOf(cols);
-  const total = list.data?.pages[0]?.total ?? 0;
+  const total = data?.pages[0]?.total ?? 0;
 
   const look = (changes: Partial<{ q: string; sort: typeof sort; cols: string; dense: boolean }>) => {
     if ("q" in changes) setSelected(new Set());
@@ -77,7 +81,7 @@ export function RunsPage() {
           </EmptyState>
         </div>
       )}
-      {!isBare && list.data && (
+      {!isBare && data && (
         <section className="panel" aria-label="List of runs">
           <div className={css.bar}>
             {ids.length > 0 ? (
@@ -95,16 +99,18 @@ export function RunsPage() {
             ) : (
               <span className="soft small" role="status">
                 {total > COUNTED_AT_MOST ? "More than 10,000" : total.toLocaleString("en-US")} {total === 1 ? "run" : "runs"}
-                {q ? " match" : ""}
+                {problem ? " match the last valid filter" : q ? " match" : ""}
               </span>
             )}
-            {mayOperate && ids.length === 0 && total > 0 && (
+            {mayOperate && ids.length === 0 && total > 0 && !problem && (
               <Actions label="All matching" onPick={(one) => setDeed({ deed: one, which: { q }, runs: total })} />
             )}
             <span className="spacer" />
-            <Button component="a" size="compact-sm" variant="default" href={`/api/runs.csv?${new URLSearchParams({ q, sort })}`} download>
-              CSV
-            </Button>
+            {!problem && (
+              <Button component="a" size="compact-sm" variant="default" href={`/api/runs.csv?${new URLSearchParams({ q, sort })}`} download>
+                CSV
+              </Button>
+            )}
             <Views look={{ q: q || undefined, sort: sort === NEWEST ? undefined : sort, cols, dense }} onLook={(next) => void navigate({ search: next })} />
             <Menu position="bottom-end" closeOnItemClick={false}>
               <Menu.Target>
@@ -143,7 +149,7 @@ export function RunsPage() {
               isDense={dense ?? false}
             />
           )}
-          <ShowMore pages={list} />
+          {!problem && <ShowMore pages={list} />}
         </section>
       )}
       {deed && <BulkDialog {...deed} filter={q} onClose={() => setDeed(null)} />}

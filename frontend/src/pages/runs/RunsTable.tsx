@@ -1,5 +1,6 @@
 import { Checkbox, UnstyledButton } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
+import { addressOf } from "@/api/runAddress";
 import type { Sort } from "@/api/runLists";
 import { RunChip } from "@/components/RunChip";
 import type { Column, ShownRun } from "@/pages/runs/columns";
@@ -44,13 +45,9 @@ function RunLine({ run, columns, isSelected, onSelect }: { run: ShownRun; column
         <Checkbox size="xs" aria-label={`Select ${run.name}`} checked={isSelected} onChange={(event) => onSelect([run.id], event.currentTarget.checked)} />
       </td>
       <td className={css.name}>
-        {run.archived_at ? (
-          <span className="strong">{run.name}</span>
-        ) : (
-          <Link to="/runs/$name" params={{ name: run.name }} className="strong" data-open>
-            {run.name}
-          </Link>
-        )}
+        <Link to="/runs/$name" params={{ name: addressOf(run) }} className="strong" data-open>
+          {run.name}
+        </Link>
         {run.archived_at && <span className="faint tiny"> · archived</span>}
         {run.is_default && <span className="faint tiny"> · default</span>}
         <div className="narrow-only">

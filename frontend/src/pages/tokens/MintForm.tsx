@@ -10,10 +10,11 @@ import { ErrorState } from "@/components/ErrorState";
 const SCOPES: { scope: Scope; does: string }[] = [
   { scope: "env", does: "pushes groups" },
   { scope: "trainer", does: "takes batches, publishes weights" },
-  { scope: "worker", does: "speaks for a fleet" },
-  { scope: "user", does: "may what its owner may" },
+  { scope: "worker", does: "reports for a fleet" },
+  { scope: "read", does: "reads runs, alerts, the audit and the cluster" },
+  { scope: "user", does: "has its owner's role" },
   { scope: "metrics", does: "reads /metrics" },
-  { scope: "admin", does: "may everything" },
+  { scope: "admin", does: "everything" },
 ];
 const LIVES = [
   { value: "86400", label: "1 day" },

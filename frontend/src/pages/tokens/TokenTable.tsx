@@ -7,11 +7,12 @@ import { useNow } from "@/components/now";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 
-/** How a token stands; the word says it, the colour repeats it. */
-function standing(token: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs: number): { word: string; tone: string; sign: string } {
+/** State of a token as a word, with its colour and sign. */
+function standing(token: Pick<TokenRow, "revoked_at" | "expires_at" | "suspended" | "scopes">, nowMs: number): { word: string; tone: string; sign: string } {
   if (token.revoked_at) return { word: "revoked", tone: "quiet", sign: "✕" };
   if (token.expires_at && Date.parse(token.expires_at) <= nowMs) return { word: "expired", tone: "held", sign: "◷" };
-  return { word: "good", tone: "good", sign: "✓" };
+  if (token.suspended.length === token.scopes.length) return { word: "suspended", tone: "held", sign: "‖" };
+  return { word: "active", tone: "good", sign: "✓" };
 }
 
 export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
@@ -43,7 +44,10 @@ export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
                   <div className="mono tiny faint">{token.prefix}…</div>
                 </td>
                 <td><span className={`chip tone-${tone}`}><span className="chip-sign" aria-hidden="true">{sign}</span>{word}</span></td>
-                <td>{token.scopes.map((scope) => <span key={scope} className="tag">{scope}</span>)}</td>
+                <td>
+                  {token.scopes.map((scope) => <span key={scope} className="tag">{scope}</span>)}
+                  {token.suspended.length > 0 && <div className="tiny faint">{token.suspended.join(", ")} suspended: the owner's role does not allow it</div>}
+                </td>
                 <td className="wide-only soft">
                   {token.run ?? "all"}
                   {token.networks.length > 0 && <div className="mono tiny anywhere" title="Good from these addresses alone">from {token.networks.map(visible).join(", ")}</div>}

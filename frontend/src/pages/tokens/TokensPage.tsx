@@ -20,17 +20,17 @@ import css from "./tokens.module.css";
 function QuickStarts({ token, run }: { token: string | null; run: string }) {
   const starts = quickStarts(location.origin, token, run);
   return (
-    <Panel title="Quick starts" note={token ? "with the token that was just made" : "create a token, and it stands in them"}>
+    <Panel title="Quick starts" note={token ? "with the token created last" : "create a token to fill it in"}>
       <Tabs defaultValue="curl">
         <Tabs.List>
           {starts.map(({ id, title }) => (
             <Tabs.Tab key={id} value={id}>{title}</Tabs.Tab>
           ))}
         </Tabs.List>
-        {starts.map(({ id, text, scope }) => (
+        {starts.map(({ id, text, scopes }) => (
           <Tabs.Panel key={id} value={id}>
             <Lines text={text} />
-            <span className="tiny faint">Needs a token with the scope {scope}. <a href="/docs">All of the API</a></span>
+            <span className="tiny faint">Token scopes: {scopes}. <a href="/docs">All of the API</a></span>
           </Tabs.Panel>
         ))}
       </Tabs>

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import documentation from "../../../../docs/howto/tokens.md?raw";
 import { quickStarts } from "./quickStarts";
 
 it("holds this server's address, the run and the token", () => {
@@ -14,4 +15,9 @@ it("reads the token from the environment while none was made", () => {
   expect(curl?.text).toContain("Bearer $ROLLDECK_TOKEN");
   expect(python?.text).toContain('os.environ["ROLLDECK_TOKEN"]');
   expect(atropos?.text).toContain('"http://env:$ROLLDECK_TOKEN@localhost:8000/atropos/a"');
+});
+
+it("shows the commands of the documentation, which a test runs", () => {
+  const [curl] = quickStarts("$ROLLDECK_URL", null, "my-run");
+  expect(documentation).toContain(`\`\`\`bash\n${curl?.text}\n\`\`\``);
 });

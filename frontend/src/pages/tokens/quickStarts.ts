@@ -1,6 +1,7 @@
-/** Write the first lines of each kind of client, with this server's address and a token in them. Pure. */
+/** Quick starts for each kind of client, with this server's address and a token. Pure. */
 
-type QuickStart = { id: string; title: string; scope: string; text: string };
+/** `scopes` are those that the token needs, all of them. */
+type QuickStart = { id: string; title: string; scopes: string; text: string };
 
 /** Without a token of its own a line reads it from the environment. */
 export function quickStarts(origin: string, token: string | null, run: string): QuickStart[] {
@@ -11,17 +12,18 @@ export function quickStarts(origin: string, token: string | null, run: string): 
     {
       id: "curl",
       title: "curl",
-      scope: "admin",
-      text: `# a run for environments that push from elsewhere
-curl -X POST ${origin}/api/runs \\
+      scopes: "env and read",
+      text: `# push a group of two sequences into the outside run ${run}, and read it back
+curl --fail-with-body -X POST "${origin}/atropos/${run}/scored_data" \\
   -H "Authorization: Bearer ${shown}" -H "Content-Type: application/json" \\
-  -d '{"name": "${run}", "kind": "outside", "start": true}'
-curl ${origin}/api/runs/${run}/ledger -H "Authorization: Bearer ${shown}"`,
+  -d '{"tokens": [[1, 2], [1, 3]], "masks": [[-100, 2], [-100, 3]], "scores": [1.0, 0.0]}'
+curl --fail-with-body "${origin}/api/runs/${run}/groups?limit=1" \\
+  -H "Authorization: Bearer ${shown}"`,
     },
     {
       id: "python",
       title: "Python trainer",
-      scope: "trainer",
+      scopes: "trainer",
       text: `${token ? "" : "import os\n\n"}from rolldeck.trainer import Trainer
 
 with Trainer("${origin}", run="${run}", token=${inPython}) as trainer:
@@ -34,7 +36,7 @@ with Trainer("${origin}", run="${run}", token=${inPython}) as trainer:
     {
       id: "atropos",
       title: "Atropos environment",
-      scope: "env",
+      scopes: "env",
       text: `# unmodified; only its URL changes, and the token is the password in it
 python my_environment.py serve \\
   --env.rollout_server_url "${scheme}://env:${shown}@${host}/atropos/${run}"`,

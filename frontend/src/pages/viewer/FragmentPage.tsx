@@ -31,14 +31,14 @@ export function FragmentPage() {
 }
 
 function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
-  const { step } = useSearch({ from: ROUTE });
+  const { step, episode } = useSearch({ from: ROUTE });
   const navigate = useNavigate({ from: "/runs/$name/fragments/$fragment" });
   const { fragment, content, before, after } = detail;
   const choose = (chosen: number | null) => {
-    if (chosen !== null) void navigate({ search: { step: chosen }, replace: true });
+    if (chosen !== null) void navigate({ search: { step: chosen, episode }, replace: true });
   };
   const open = (other: number | null) => {
-    if (other !== null) void navigate({ params: { name: run, fragment: String(other) }, search: {} });
+    if (other !== null) void navigate({ params: { name: run, fragment: String(other) }, search: { episode } });
   };
   const end = (direction: 1 | -1) => endBeside(content?.episodes ?? [], step ?? -1, direction);
   const back = () => void navigate({ to: "/runs/$name/trajectories", params: { name: run } });
@@ -84,7 +84,7 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
         <>
           <div className="charts">
             <Rewards content={content} onStep={choose} />
-            <Episodes content={content} onStep={choose} />
+            <Episodes content={content} marked={episode} onStep={choose} />
           </div>
           <Panel
             title="Steps"
@@ -142,12 +142,13 @@ function Rewards({ content, onStep }: PartProps) {
   );
 }
 
-function Episodes({ content, onStep }: PartProps) {
+/** `marked` is the id of the episode that was searched for. */
+function Episodes({ content, marked, onStep }: PartProps & { marked: string | undefined }) {
   return (
     <Panel title="Episodes" note="as much of them as lies in the fragment" className="span-4">
       <ul className={own.episodes} aria-label="Episodes">
         {content.episodes.map(({ id, first, steps, reward, begins, outcome }, place) => (
-          <li key={`${first} ${id}`}>
+          <li key={`${first} ${id}`} aria-current={id === marked || undefined}>
             <button type="button" className={own.jump} onClick={() => onStep(first)}>
               <span className="unseen">Go to the steps </span>{first} – {first + steps - 1}<span className="unseen"> of episode {place}</span>
             </button>

@@ -10,6 +10,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
 import { Skeletons } from "@/components/Skeletons";
 import { listSearch, placeOf } from "@/pages/run/trajectories/search";
+import { firstShown } from "@/pages/viewer/firstShown";
 import { nextChannel } from "@/pages/viewer/channels";
 import { Life } from "@/pages/viewer/Life";
 import { DiscardDialog } from "@/marks/DiscardDialog";
@@ -58,7 +59,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
   const mayOperate = useMayOperate();
   const [isDiscarding, setDiscarding] = useState(false);
   const count = sequences?.results.length ?? group.sequences;
-  const shown = Math.min(search.seq ?? 0, Math.max(0, count - 1));
+  const shown = Math.min(search.seq ?? firstShown(search.sort, sequences?.results ?? []), Math.max(0, count - 1));
   const view = search.view ?? (sequences?.has_messages === false ? "tokens" : "messages");
   const channel = search.color ?? "mask";
   const change = (changed: Partial<ViewerSearch>) =>

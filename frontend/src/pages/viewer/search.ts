@@ -39,7 +39,7 @@ export function viewerSearch(search: Record<string, unknown>): ViewerSearch {
   const color = CHANNELS.find((each) => each === search.color);
   const [seq, token, first] = [whole(search.seq), whole(search.token), whole(search.first)];
   if (view) found.view = view;
-  if (seq) found.seq = seq;
+  if (seq !== undefined) found.seq = seq;
   if (token !== undefined) found.token = token;
   if (color && color !== "mask") found.color = color;
   if (first !== undefined) found.first = first;

@@ -17,7 +17,7 @@ const TYPED_MS = 120;
 /** These leave the palette open, to say that they are done. */
 const COPIES = new Set(["deck:copy", "deck:curl", "deck:python"]);
 
-type Props = { onClose: (then?: () => void) => void; onHelp: () => void };
+type Props = { typed: string; onType: (text: string) => void; onClose: (then?: () => void) => void; onHelp: () => void };
 
 function Title({ title, at }: { title: string; at: number[] }) {
   return (
@@ -49,8 +49,7 @@ function Option({ shown: { command, at }, id, isActive, isTyped, onHover, onPick
 }
 
 /** One box for everything: type a few letters, choose, Enter. */
-export function Palette({ onClose, onHelp }: Props) {
-  const [typed, setTyped] = useState("");
+export function Palette({ typed, onType, onClose, onHelp }: Props) {
   const [active, setActive] = useState(0);
   const [said, setSaid] = useState("");
   const [recent] = useState(recentIds);
@@ -100,10 +99,11 @@ export function Palette({ onClose, onHelp }: Props) {
             autoComplete="off"
             spellCheck={false}
             data-autofocus
+            data-palette
             value={typed}
             onKeyDown={press}
             onChange={(event) => {
-              setTyped(event.currentTarget.value);
+              onType(event.currentTarget.value);
               setActive(0);
               setSaid("");
             }}

@@ -1,12 +1,20 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 
+/** The text after a key that was pressed before the box had the focus; null for any other key. */
+export function typedAfter(typed: string, key: string): string | null {
+  if (key === "Backspace") return typed.slice(0, -1);
+  return [...key].length === 1 ? typed + key : null;
+}
+
 /** Open and close the palette: by ⌘K or Ctrl-K, also while somebody types, never above a dialog. */
 export function usePalette() {
   const [isOpen, setOpen] = useState(false);
+  const [typed, setTyped] = useState("");
   const before = useRef<Element | null>(null);
 
   const open = useCallback(() => {
     before.current = document.activeElement;
+    setTyped("");
     setOpen(true);
   }, []);
   /** Give the focus back first: a dialog that `then` opens gives it back to the same place. */
@@ -29,5 +37,21 @@ export function usePalette() {
     return () => window.removeEventListener("keydown", listen);
   }, [isOpen, open, close]);
 
-  return { isOpen, open, close };
+  // Its code may still load, and the box gets the focus a moment after it is drawn.
+  useEffect(() => {
+    if (!isOpen) return;
+    const keep = (event: KeyboardEvent) => {
+      const box = document.querySelector("[data-palette]");
+      if (event.target === box || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === "Escape" && !box) close();
+      if (typedAfter("", event.key) === null) return;
+      event.preventDefault();
+      event.stopPropagation();
+      setTyped((text) => typedAfter(text, event.key) ?? text);
+    };
+    window.addEventListener("keydown", keep, true);
+    return () => window.removeEventListener("keydown", keep, true);
+  }, [isOpen, close]);
+
+  return { isOpen, open, close, typed, setTyped };
 }

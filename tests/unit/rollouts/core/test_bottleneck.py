@@ -1,4 +1,4 @@
-"""The verdict names the stage that holds a run up, and its numbers prove it."""
+"""The diagnosis names the bottleneck stage, with the numbers that prove it."""
 
 from typing import Any
 
@@ -11,6 +11,17 @@ from rollouts.core.flow import STAGES, Facts, stages, stay
 from rollouts.core.verdict import Verdict
 
 BUSY = {"env_step": 0.58, "recv": 0.05, "act": 0.03, "infer": 0.24, "cut": 0.02, "send": 0.01}
+# A CartPole run with two workers: means over a minute.
+CARTPOLE = {
+    "recv": 0.051,
+    "infer": 0.102,
+    "act": 0.036,
+    "env_step": 0.037,
+    "cut": 0.015,
+    "enqueue": 0.002,
+    "send": 0.078,
+}
+HELD_BACK = CARTPOLE | {"waiting_room": 0.51}
 
 
 def facts(**known: Any) -> Facts:
@@ -47,9 +58,18 @@ def outside(**known: Any) -> Facts:
 @pytest.mark.parametrize(
     ("known", "stage", "says"),
     [
-        ({}, "step", "Stepping environments is the bottleneck: 66 %"),
+        ({}, "step", "Stepping environments is the bottleneck: 58 %"),
+        (
+            {"shares": {"recv": 0.3, "act": 0.2, "env_step": 0.1, "infer": 0.2}},
+            "exchange",
+            "Exchanging observations and actions with environments is the bottleneck: 50 %",
+        ),
         ({"shares": {"infer": 0.7, "env_step": 0.2}}, "infer", "inference is the bottleneck: 70 %"),
-        ({"shares": {"send": 0.6, "cut": 0.1}}, "push", "sending what was sampled"),
+        (
+            {"shares": {"send": 0.6, "cut": 0.1}},
+            "push",
+            "Cutting and sending fragments is the bottleneck: 70 %",
+        ),
         ({"trainer_waits": 0.35}, "step", "is the slowest part"),
         ({"trainer_waits": 0.04}, "train", "The trainer is the bottleneck: it is at work 96 %"),
         (
@@ -73,7 +93,7 @@ def outside(**known: Any) -> Facts:
         ({"delivery_seconds": 0.3}, "batch", "on their way to the trainer 56 %"),
         ({"trainer_waits": None, "queued": 9}, "train", "No trainer takes the batches"),
         ({"trainer_waits": None}, "queue", "The next batch is filling: 4 of 8 fragments"),
-        ({"trainer_waits": None, "batch_size": None}, "train", "No trainer has registered"),
+        ({"trainer_waits": None, "batch_size": None}, "train", "The run has no batch size"),
         ({"status": "paused"}, None, "The run is paused"),
         (
             {"shares": {}, "arriving": None, "trainer_waits": None, "queued": 0},
@@ -96,15 +116,68 @@ def test_the_proof_holds_the_rates_and_the_change_what_a_worker_more_would_give(
 
     assert "15 fragments come in each second" in found.proof
     assert "the trainer could take about 37.5 a second" in found.proof
-    assert "workers' time: step 66 %, infer 24 %, push 3 %" in found.proof
+    assert "workers' time: step 58 %, exchange 8 %, infer 24 %, push 3 %" in found.proof
     assert "one more beside the 4 workers would give about +25 %" in found.change
 
 
 def test_a_trainer_at_work_all_the_time_is_told_how_many_workers_are_enough() -> None:
-    found = judge(facts(trainer_waits=0.02, shares={"waiting_room": 0.6, "env_step": 0.3}))
+    held = {"waiting_room": 0.6, "env_step": 0.3}
+    found = judge(facts(trainer_waits=0.02, shares=held, max_staleness=1))
+    waiting = judge(facts(trainer_waits=0.15, shares=held, max_staleness=1))
 
-    assert "workers may not go on 60 % of their time" in found.proof
+    assert "the staleness limit (max_staleness 1) holds workers back 60 % of their time" in (
+        found.proof
+    )
     assert "2 of the 4 workers would be enough" in found.change
+    assert "would be enough" not in waiting.change
+
+
+def test_the_slowest_stage_is_the_one_with_most_time_in_the_spans_of_the_page() -> None:
+    """A step took 3.98 ms: 2.31 of inference, 0.16 in the environment, the rest exchange."""
+    shares = {"env_step": 0.05, "recv": 0.12, "act": 0.1, "infer": 0.25, "send": 0.12}
+    found = judge(facts(workers=2, trainer_waits=0.3, shares=shares))
+    shown = {stage.name: stage.share for stage in stages(facts(shares=shares))}
+
+    assert found.stage == "infer"
+    assert "inference is the slowest part: 25 %" in found.sentence
+    assert shown["step"] == shares["env_step"]
+    assert shown["exchange"] == pytest.approx(0.22)
+    assert shown["infer"] == shares["infer"]
+
+
+def test_sending_beside_the_loop_is_no_bottleneck_before_it_is_busy_all_the_time() -> None:
+    assert judge(facts(shares={"send": 0.5, "infer": 0.3})).stage == "infer"
+    assert judge(facts(shares={"send": 0.95, "infer": 0.8})).stage == "push"
+
+
+@pytest.mark.parametrize("waits", [0.22, 0.25, 0.29])
+def test_workers_held_back_by_the_staleness_limit_are_no_bottleneck(waits: float) -> None:
+    found = judge(
+        facts(workers=2, trainer_waits=waits, shares=HELD_BACK, max_staleness=1, queued=0)
+    )
+
+    assert found.stage == "queue"
+    assert "take turns" in found.sentence
+    assert "the staleness limit (max_staleness 1) holds workers back 51 % of their time" in (
+        found.proof
+    )
+    assert found.change.startswith("Raise max_staleness by one")
+    assert "Add workers" not in found.change
+
+
+@pytest.mark.parametrize(
+    ("known", "says"),
+    [
+        ({"max_staleness": 1}, "The staleness limit (max_staleness 1) holds workers back."),
+        ({"max_staleness": None}, "The off-policy tolerance holds workers back."),
+    ],
+)
+def test_an_empty_queue_is_never_called_full(known: dict[str, Any], says: str) -> None:
+    common = {"queued": 0, "pause_above": 48.0, "trainer_waits": 0.1, "shares": HELD_BACK}
+    found = judge(facts(**common, **known, is_limited=True))
+
+    assert says in found.sentence
+    assert "full" not in found.sentence
 
 
 def test_of_an_outside_run_only_what_the_deck_sees_is_judged() -> None:
@@ -117,11 +190,24 @@ def test_of_an_outside_run_only_what_the_deck_sees_is_judged() -> None:
     assert [stage.name for stage in stages(outside())] == ["push", "queue", "batch", "train"]
 
 
+def test_an_outside_run_whose_queue_pauses_its_environments_needs_no_more_of_them() -> None:
+    # A stock trainer acknowledges a batch before it trains on it, and so seems to wait.
+    found = judge(outside(queued=104, pause_above=96.0, is_full=True, trainer_waits=0.9))
+
+    assert (found.stage, found.sentence) == (
+        "train",
+        "Environments are paused: the trainer takes batches more slowly than they push.",
+    )
+    assert found.proof == ["104 sequences are queued, environments pause above 96"]
+    assert "more environments" not in found.change
+
+
 def test_a_worker_more_gives_no_more_than_the_trainer_takes() -> None:
     assert gain_of_a_worker(facts(workers=1, trainer_waits=0.2)) == pytest.approx(0.25)
     assert gain_of_a_worker(facts(workers=10, trainer_waits=1.0)) == pytest.approx(0.1)
     assert gain_of_a_worker(facts(workers=0)) is None
     assert gain_of_a_worker(facts(trainer_waits=None)) is None
+    assert gain_of_a_worker(facts(shares=HELD_BACK)) is None
 
 
 def test_stages_say_how_fast_how_busy_and_what_waits() -> None:
@@ -129,7 +215,8 @@ def test_stages_say_how_fast_how_busy_and_what_waits() -> None:
 
     assert tuple(found) == STAGES
     assert (found["step"].rate, found["step"].unit) == (480.0, "env steps")
-    assert found["step"].share == pytest.approx(0.66)
+    assert found["step"].share == 0.58
+    assert found["exchange"].share == pytest.approx(0.08)
     assert (found["push"].rate, found["push"].held) == (15.0, 2)
     assert (found["queue"].held, found["queue"].seconds) == (4, pytest.approx(4 / 15))
     assert found["batch"].share == pytest.approx(0.01875)

@@ -51,18 +51,47 @@ def test_environments_that_step_side_by_side_count_once() -> None:
 @pytest.mark.parametrize(
     ("wants", "sentence"),
     [
-        ("room", "It waits for room in the buffer 80 % of its time."),
+        ("room", "The staleness or queue limit holds it back 80 % of its time."),
         ("weights", "It waits for weights 80 % of its time."),
     ],
 )
-def test_what_is_said_is_about_the_time_since_the_last_time(wants: Any, sentence: str) -> None:
+def test_waits_are_named(wants: Any, sentence: str) -> None:
     monitor = PipelineMonitor(now=0.0)
-    monitor.record("env_step", 0.9, now=0.9)
-    monitor.shares(now=1.0)
     monitor.wait(0.8, wants=wants)
-    shares = monitor.shares(now=2.0)
 
-    assert time_use(shares) == sentence
+    assert time_use(monitor.shares(now=1.0)) == sentence
+
+
+def test_shares_are_means_over_the_window_and_do_not_jump_with_each_report() -> None:
+    monitor = PipelineMonitor(now=0.0)
+    found = []
+    for second in range(1, 121):
+        # Bursts: the loop is busy every other second.
+        monitor.record("infer", 0.8 if second % 2 else 0.0, now=float(second))
+        found.append(monitor.shares(now=float(second)).get("infer", 0.0))
+
+    assert min(found[60:]) >= 0.38
+    assert max(found[60:]) <= 0.42
+
+
+def test_what_lies_before_the_window_no_longer_counts() -> None:
+    monitor = PipelineMonitor(now=0.0, window_seconds=10.0)
+    monitor.record("infer", 5.0, now=5.0)
+    monitor.shares(now=6.0)
+    monitor.wait(4.0, wants="room")
+
+    assert monitor.shares(now=16.0) == {"waiting_room": 0.4}
+
+
+def test_a_new_situation_begins_a_new_window() -> None:
+    monitor = PipelineMonitor(now=0.0)
+    monitor.wait(20.0, wants="weights")
+    monitor.shares(now=20.0)
+    monitor.record("infer", 0.5, now=21.0)
+
+    assert monitor.shares(now=21.0, is_changed=True) == {"infer": 0.5}
+    monitor.record("infer", 0.5, now=22.0)
+    assert monitor.shares(now=22.0) == {"infer": 0.5}
 
 
 def test_sending_holds_nothing_up_before_it_is_busy_all_the_time() -> None:

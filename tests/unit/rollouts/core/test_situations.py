@@ -29,6 +29,7 @@ FLEET: dict[str, Any] = {
     "trainer_waits": 0.6,
     "version": 12,
     "version_age_seconds": 1.0,
+    "max_staleness": 2,
 }
 OUTSIDE = FLEET | {"kind": "outside", "unit": "sequences", "workers": 0, "shares": {}}
 UNTAKEN = {"trainer_waits": None, "handed_out": None, "batches_per_second": None}
@@ -40,9 +41,12 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "No trainer takes the batches that wait.",
         "Start the trainer",
     ),
-    "no trainer, and the buffer is full": (
-        FLEET | UNTAKEN | {"queued": 24, "shares": HELD, "is_full": True},
-        "No trainer takes the batches that wait. The buffer is full, so workers pause.",
+    "no trainer, and workers are held back": (
+        FLEET | UNTAKEN | {"queued": 24, "shares": HELD, "is_limited": True},
+        (
+            "No trainer takes the batches that wait. The staleness limit (max_staleness 2) holds "
+            "workers back."
+        ),
         "The workers go on by themselves.",
     ),
     "the trainer is slower": (
@@ -51,10 +55,10 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "Make train steps faster",
     ),
     "the trainer is slower, and workers pause for it": (
-        FLEET | {"trainer_waits": 0.02, "queued": 24, "shares": HELD, "is_full": True},
+        FLEET | {"trainer_waits": 0.02, "queued": 24, "shares": HELD, "is_limited": True},
         (
             "The trainer is the bottleneck: it is at work 98 % of the time. "
-            "The buffer is full, so workers pause meanwhile."
+            "The staleness limit (max_staleness 2) holds workers back."
         ),
         "1 of the 4 workers would be enough",
     ),
@@ -76,8 +80,8 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         | UNTAKEN
         | {"shares": HELD, "queued": 2, "arriving": None, "version_age_seconds": 300.0},
         (
-            "The weights are stale: none were published for 5 min, and workers may go no further "
-            "without."
+            "The weights are stale: none were published for 5 min, and the staleness limit "
+            "(max_staleness 2) holds the workers back until then."
         ),
         "Publish weights",
     ),
@@ -134,7 +138,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "nothing moves": (
         OUTSIDE | UNTAKEN | {"arriving": None, "queued": 0},
         "Nothing moved in the last minute.",
-        "Start the environments and the trainer",
+        "Start the trainer, then the environments",
     ),
     "outside environments are slower": (
         OUTSIDE,
@@ -143,13 +147,13 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "outside environments wait for a trainer": (
         OUTSIDE | UNTAKEN | {"queued": 30, "is_full": True},
-        "No trainer takes the batches that wait. The buffer is full, so environments pause.",
+        "No trainer takes the batches that wait. The queue is full, so environments pause.",
         "The environments go on by themselves.",
     ),
     "outside environments and no trainer yet": (
         OUTSIDE | UNTAKEN | {"batch_size": None},
-        "No trainer has registered yet, so nobody knows how large a batch is.",
-        "Start the trainer",
+        "The run has no batch size, so no batch can be formed.",
+        "Register a trainer with a batch size",
     ),
 }
 
@@ -202,6 +206,8 @@ facts = st.builds(
     versions_behind=st.integers(0, 9),
     behind_seconds=rate,
     is_full=st.booleans(),
+    is_limited=st.booleans(),
+    max_staleness=st.none() | st.integers(0, 9),
 ).filter(lambda of: of.kind != "outside" or not of.shares)
 
 
@@ -221,7 +227,10 @@ def test_what_is_said_is_true_of_the_facts(of: Facts) -> None:
         "The fleet": of.kind != "outside",
         "is starting": of.workers == 0,
         "No worker of the fleet runs": of.workers == 0,
-        "buffer is full": of.is_full or of.held_back >= 0.3,
+        "queue is full": of.is_full,
+        "holds workers back": of.kind != "outside" and (of.is_limited or of.held_back >= 0.3),
+        "staleness limit": of.max_staleness is not None,
+        "off-policy tolerance": of.max_staleness is None,
         "The weights are stale": (of.version_age_seconds or 0) >= LONG_SECONDS,
         "Weights do not reach": (of.behind_seconds or 0) >= LATE_SECONDS,
         "workers": of.kind != "outside",

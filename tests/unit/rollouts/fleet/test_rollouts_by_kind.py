@@ -96,3 +96,19 @@ def test_the_interface_of_minestudio_is_rolled_out_with_pictures_and_several_cho
     assert arrays["action"].shape == (8, 2)
     assert arrays["reward"].tolist() == [0.5] * 8
     assert arrays["terminated"].tolist() == [at == 5 for at in range(8)]
+
+
+@pytest.mark.parametrize("envs_in_worker", [False, True])
+def test_reading_observations_does_not_count_what_is_cut_and_enqueued_meanwhile(
+    rollout: Callable[..., Rollout], *, envs_in_worker: bool
+) -> None:
+    kwargs = {"delay": 2}
+    r = rollout("rolldeck:recall-v0", kwargs=kwargs, envs_in_worker=envs_in_worker)
+    r.publish(0, Space(kind="box", shape=(3,), dtype="float32"), CHOICE)
+    r.deliver_seconds = 0.02
+
+    r.until(lambda: len(r.fragments) >= 40)
+
+    enqueued, read = r.monitor.total("enqueue"), r.monitor.total("recv")
+    assert enqueued >= 40 * 0.02
+    assert read < enqueued / 2

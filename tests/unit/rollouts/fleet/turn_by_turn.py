@@ -27,8 +27,10 @@ class Rollout:
         self.weights = WeightsLoader(EventLog(), announce_ready=lambda: None)
         self.modules: dict[int, Any] = {}
         monitor = PipelineMonitor(now=time.monotonic())
+        self.monitor = monitor
+        self.deliver_seconds = 0.0
         self.collector = Collector(
-            settings, deliver=self.fragments.append, has_room=lambda: True, monitor=monitor
+            settings, deliver=self._deliver, has_room=lambda: True, monitor=monitor
         )
         self.collector.grant(1_000_000)
         self.collector.set_orders(epoch=1, policy_step=0, begins_fragments=True)
@@ -40,6 +42,10 @@ class Rollout:
             events=EventLog(),
         )
         self.worker.epoch = 1
+
+    def _deliver(self, fragment: Fragment) -> None:
+        time.sleep(self.deliver_seconds)
+        self.fragments.append(fragment)
 
     def publish(self, step: int, shown: Space, taken: Space) -> None:
         torch.manual_seed(step)

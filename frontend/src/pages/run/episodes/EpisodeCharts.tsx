@@ -6,7 +6,7 @@ import { type Axis, type Column, type EpisodeColumns, episodeColumns } from "@/c
 import type { MetricAxis, Span } from "@/api/metrics";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
-import { PAST_ROWS } from "@/live/past";
+import { PAST_ROWS, usePastEpisodes } from "@/live/past";
 import type { RunDetail } from "@/api/types";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import { useRun } from "@/pages/run/RunContext";
@@ -126,6 +126,7 @@ function SpeedChart({ run }: { run: RunDetail }) {
 /** Episodes as workers report them, each as soon as it ended. */
 export function EpisodeCharts() {
   const { run, episodes } = useRun();
+  usePastEpisodes(run.name, `run:${run.name}`);
   const { x: axis = "time" } = route.useSearch();
   const navigate = route.useNavigate();
   const columns = useMemo(() => episodeColumns(episodes, axis), [episodes, axis]);

@@ -1,16 +1,17 @@
 import { Link } from "@tanstack/react-router";
-import type { EpisodeFind } from "@/api/episodes";
+import type { EpisodeFind, Measure } from "@/api/episodes";
 import type { RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { number, policyStep, visible } from "@/format";
-import { fragmentsOf } from "@/pages/run/episodes/heat";
+import { FindEpisode } from "@/pages/run/episodes/FindEpisode";
 
 const WORDS: Record<EpisodeFind["kind"], string> = { highest: "highest return", lowest: "lowest return", longest: "longest", match: "" };
 
-type Props = { run: RunDetail; finds: EpisodeFind[]; label: string; value: string };
+/** `of` is what matches were searched by. */
+type Props = { run: RunDetail; finds: EpisodeFind[]; label: string; value: string; of?: Measure };
 
-/** Reports of a fleet with an episode that somebody looks for, each with the way to what its worker sampled then. */
-export function Finds({ run, finds, label, value }: Props) {
+/** Episodes of a fleet that stand out or match, each with the way to its fragments. */
+export function Finds({ run, finds, label, value, of = "return" }: Props) {
   const hasKinds = finds.some(({ kind }) => kind !== "match");
   return (
     <div className="table-scroll">
@@ -28,7 +29,7 @@ export function Finds({ run, finds, label, value }: Props) {
         </thead>
         <tbody>
           {finds.map((find) => (
-            <tr key={`${find.kind} ${find.report}`} data-find={find.kind}>
+            <tr key={`${find.kind} ${find.report} ${find.value}`} data-find={find.kind}>
               {hasKinds && <td>{WORDS[find.kind]}</td>}
               <td className="num">{number(find.value)}</td>
               <td className="anywhere">{visible(find.environment)}{find.mode === "eval" && <span className="faint small"> evaluation</span>}</td>
@@ -36,14 +37,7 @@ export function Finds({ run, finds, label, value }: Props) {
               <td className="num">{policyStep(find.policy_step)}</td>
               <td className="num"><Age at={find.at} suffix=" ago" /></td>
               <td>
-                <Link
-                  to="/runs/$name/trajectories"
-                  params={{ name: run.name }}
-                  search={fragmentsOf(find)}
-                  aria-label={`Its fragments: worker ${find.worker}, version ${policyStep(find.policy_step)}`}
-                >
-                  Its fragments
-                </Link>
+                <FindEpisode run={run.name} find={find} of={find.kind === "match" ? of : find.kind === "longest" ? "length" : "return"} />
               </td>
             </tr>
           ))}

@@ -44,7 +44,7 @@ function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSprea
   if (error) return <ErrorState title="These episodes cannot be found" error={error} />;
   if (!data) return <Skeletons heights={[80]} />;
   if (data.length === 0) return <p className="faint small">None of the newest 20,000 reports has such an episode.</p>;
-  return <Finds run={run} finds={data} label="Newest episodes in the range" value={spread.of === "return" ? "Return" : "Length"} />;
+  return <Finds run={run} finds={data} label="Newest episodes in the range" value={spread.of === "return" ? "Return" : "Length"} of={spread.of} />;
 }
 
 /** One line for each environment or lesson; pressing it draws it alone. */

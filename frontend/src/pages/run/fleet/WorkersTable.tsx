@@ -38,7 +38,7 @@ function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
           <span className="unseen">Open</span>
         </th>
         <th scope="col">Worker</th>
-        <th scope="col">State · heartbeat · newest log line</th>
+        <th scope="col">State · newest log line</th>
         {heads.map(([text, title]) => (
           <th key={text} scope="col" className="num" title={title}>
             {text}

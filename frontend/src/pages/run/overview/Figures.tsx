@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
-import type { EpisodeRow, FleetPart, QueuePart, RunDetail } from "@/api/types";
+import type { EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail } from "@/api/types";
 import { count, number, policyStep } from "@/format";
+import { queuedFigure } from "@/pages/run/queue/queued";
 import { wordsOf } from "@/pages/run/words";
 
 type FigureProps = { name: string; label: string; value: ReactNode; unit?: string; raw?: number | null };
@@ -20,18 +21,19 @@ type Props = {
   run: RunDetail;
   fleet: FleetPart | undefined;
   queue: QueuePart | undefined;
+  ledger: LedgerPart | undefined;
   last: EpisodeRow | undefined;
   speed: number | null;
 };
 
-/** The handful of numbers that say how the run is. */
-export function Figures({ run, fleet, queue, last, speed }: Props) {
+/** Key figures of a run. */
+export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
   const steps = fleet?.env_steps_total ?? last?.env_steps_total ?? null;
   const served = queue?.served_steps ?? run.served_steps;
   const planned = run.num_steps > 0 ? `of ${count(run.num_steps)}` : undefined;
   const recent = last?.recent_return_mean;
   const { work } = wordsOf(run.kind);
-  const held = queue && queue.threshold > 0 ? `of ${number(queue.threshold)}` : undefined;
+  const waiting = queuedFigure(run, queue, ledger);
   return (
     <dl className="figures panel">
       <Figure name="return" label="Return, last 20 episodes" value={number(recent)} raw={recent} />
@@ -45,7 +47,7 @@ export function Figures({ run, fleet, queue, last, speed }: Props) {
       />
       {run.kind !== "outside" && <Figure name="env-steps" label={work} value={count(steps)} raw={steps} />}
       {run.kind !== "outside" && <Figure name="speed" label={`${work} per second`} value={count(speed)} raw={speed} />}
-      <Figure name="queued" label="Queued" value={count(queue?.queued)} unit={held} raw={queue?.queued} />
+      <Figure name="queued" label="Queued" value={count(waiting.value)} unit={waiting.unit} raw={waiting.value} />
     </dl>
   );
 }

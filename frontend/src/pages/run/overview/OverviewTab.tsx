@@ -19,7 +19,7 @@ export function OverviewTab() {
   const { run, fleet, verdict, queue, ledger, episodes, events, speed } = useRun();
   return (
     <>
-      <Figures run={run} fleet={fleet} queue={queue} last={episodes.at(-1)} speed={speed} />
+      <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
       <div className={`charts ${classes.first}`}>
         {/* What has not begun, or is over, is held up by nothing. */}
         {UNDER_WAY.has(run.status) && <VerdictLine run={run.name} verdict={verdict} className={`panel span-12 ${classes.verdict}`} />}

@@ -1,10 +1,10 @@
 import { Link } from "@tanstack/react-router";
-import type { Pipeline, PipelineStage } from "@/api/pipeline";
+import type { Pipeline, PipelineStage, StageName } from "@/api/pipeline";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { ExportTrace } from "@/pages/run/pipeline/ExportTrace";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
-import { heldText, lookOf, rateText, shareText, stillText, waitText } from "@/pages/run/pipeline/stages";
+import { heldText, limitText, lookOf, rateText, shareText, stillText, waitText } from "@/pages/run/pipeline/stages";
 
 function Meter({ stage, words }: { stage: PipelineStage; words: string }) {
   const { share, waits } = stage;
@@ -35,14 +35,14 @@ function Stage({ run, stage, pipeline, isSlowest }: StageProps) {
         {stage.rate !== null && <b>{amount}</b>} <span className={styles.per}>{stage.rate === null ? stillText(stage, pipeline.workers) : per}</span>
       </div>
       <div className={styles.share}><Meter stage={stage} words={shareText(stage, pipeline)} /></div>
-      <div className={styles.low}>{waitText(stage)}</div>
+      <div className={styles.low}>{waitText(stage, limitText(run))}</div>
       <div className={styles.low}>{heldText(stage, pipeline.unit)}</div>
     </li>
   );
 }
 
 /** The way of data through the run, from where it is made to where it is trained on. */
-export function Flow({ run, pipeline }: { run: RunDetail; pipeline: Pipeline }) {
+export function Flow({ run, pipeline, slowest }: { run: RunDetail; pipeline: Pipeline; slowest: StageName | null }) {
   const isOutside = run.kind === "outside";
   return (
     <Panel title="From step to train step" note="the last minute" aside={<ExportTrace />} className="span-12">
@@ -54,7 +54,7 @@ export function Flow({ run, pipeline }: { run: RunDetail; pipeline: Pipeline }) 
           </li>
         )}
         {pipeline.stages.map((stage) => (
-          <Stage key={stage.name} run={run} stage={stage} pipeline={pipeline} isSlowest={stage.name === pipeline.verdict.stage} />
+          <Stage key={stage.name} run={run} stage={stage} pipeline={pipeline} isSlowest={stage.name === slowest} />
         ))}
       </ol>
     </Panel>

@@ -7,19 +7,22 @@ import { BatchWay } from "@/pages/run/pipeline/BatchWay";
 import { QueueLaw, WhoWaits } from "@/pages/run/pipeline/Waiting";
 import { StepWaterfall, WorkerTimes } from "@/pages/run/pipeline/Workers";
 import { useRun } from "@/pages/run/RunContext";
+import { currentVerdict } from "@/pages/run/verdict/current";
 import { Verdict } from "@/pages/run/verdict/Verdict";
 
-/** What holds the run up: how data flows through it, and where it stops. */
+/** How data flows through the run, and its bottleneck. */
 export function PipelineTab() {
-  const { run, fleet } = useRun();
+  const { run, fleet, verdict: live } = useRun();
   const { data, error, refetch } = useQuery(pipelineQuery(run.name));
+  // The sentence and the figures are of one answer; after a change of status the live one comes first.
+  const verdict = currentVerdict(data?.verdict, run) ?? live;
   if (error && !data) return <ErrorState title="The pipeline cannot be read" error={error} onRetry={() => void refetch()} />;
   if (!data) return <Skeletons heights={[130, 190, 220]} />;
   const running = (fleet?.workers ?? []).filter(({ state }) => state === "running");
   return (
     <div className="charts">
-      <Verdict verdict={data.verdict} />
-      <Flow run={run} pipeline={data} />
+      {verdict && <Verdict verdict={verdict} />}
+      <Flow run={run} pipeline={data} slowest={verdict?.stage ?? null} />
       <WhoWaits run={run} pipeline={data} />
       <QueueLaw pipeline={data} />
       <BatchWay pipeline={data} />

@@ -3,7 +3,7 @@ import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { duration, number, percent } from "@/format";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
-import { rateText, trendText } from "@/pages/run/pipeline/stages";
+import { limitText, rateText, trendText } from "@/pages/run/pipeline/stages";
 
 function Pair({ who, at, words }: { who: string; at: number | null; words: string }) {
   return (
@@ -20,20 +20,20 @@ function Pair({ who, at, words }: { who: string; at: number | null; words: strin
   );
 }
 
-/** The two sides of the queue: whichever waits is not the one that holds the run up. */
+/** Idle time on both sides of the queue: the side that waits is not the bottleneck. */
 export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline }) {
   const { shares, workers } = pipeline;
   const train = pipeline.stages.find(({ name }) => name === "train");
   const isMeasured = Object.keys(shares).length > 0;
   const share = (name: string) => (isMeasured ? (shares[name] ?? 0) : null);
   return (
-    <Panel title="Who waits for whom" note="parts of the last minute" className="span-6">
+    <Panel title="Idle time" note="parts of the last minute" className="span-6">
       {run.kind !== "outside" && (
         <>
           <Pair
-            who="Workers wait for room"
+            who="Workers are held back"
             at={share("waiting_room")}
-            words={workers > 0 ? `mean of ${number(workers)} that run: while the buffer has what the trainer will need` : "no worker is running"}
+            words={workers > 0 ? `by ${limitText(run)}; mean of ${number(workers)} running` : "no worker is running"}
           />
           <Pair who="Workers wait for weights" at={share("waiting_weights")} words="for a version to act with, before the first one" />
         </>

@@ -23,7 +23,7 @@ function WorkerTime({ run, worker, work }: { run: RunDetail; worker: WorkerRow; 
   );
 }
 
-/** What each worker does with its time, one bar each; what is empty of a bar is neither work nor a wait. */
+/** Time of each worker by span, one bar each; the empty part of a bar is neither work nor a wait. */
 export function WorkerTimes({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
   const shown = slowestFirst(workers);
   const words = wordsOf(run.kind);
@@ -33,7 +33,7 @@ export function WorkerTimes({ run, workers }: { run: RunDetail; workers: WorkerR
       note={
         shown.length > 0 && shown.length < workers.length
           ? `${shown.length} of ${workers.length} workers, the slowest`
-          : "since each one's last report"
+          : "the last minute"
       }
       className="span-12"
     >

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { barsOf, batchWay, heldText, lookOf, rateText, shareText, slowestFirst, stillText, trendText, WORKERS_SHOWN, waitText, waterfallOf } from "./stages";
+import { barsOf, batchWay, heldText, limitText, lookOf, rateText, shareText, slowestFirst, stillText, trendText, WORKERS_SHOWN, waitText, waterfallOf } from "./stages";
 
 const timing = (mean_ms: number, count = 10) => ({ mean_ms, p50_ms: mean_ms, p95_ms: 2 * mean_ms, count });
 
@@ -9,10 +9,22 @@ it("gives slow rates by the minute", () => {
   expect(rateText(null, "batches")).toEqual({ amount: "–", unit: "batches" });
 });
 
-it("says what a stage waits for, and nothing where nobody measured", () => {
-  expect(waitText({ waits: 0.62, waits_for: "data" })).toBe("waits 62 % of the time for data");
-  expect(waitText({ waits: 0, waits_for: "" })).toBe("never waits");
-  expect(waitText({ waits: null, waits_for: "" })).toBe("");
+it("says what a stage waits for, and nothing where nothing was measured", () => {
+  const limit = limitText({ max_staleness: 1 });
+  expect(waitText({ waits: 0.62, waits_for: "data" }, limit)).toBe("waits 62 % of the time for data");
+  expect(waitText({ waits: 0, waits_for: "" }, limit)).toBe("never waits");
+  expect(waitText({ waits: null, waits_for: "" }, limit)).toBe("");
+});
+
+it("names the limit that holds workers back, which is no full queue", () => {
+  const held = { waits: 0.51, waits_for: "room" } as const;
+  expect(waitText(held, limitText({ max_staleness: 1 }))).toBe("held back 51 % of the time by the staleness limit (1)");
+  expect(waitText(held, limitText({ max_staleness: null }))).toBe("held back 51 % of the time by the off-policy tolerance");
+});
+
+it("knows every stage of the diagnosis", () => {
+  expect(lookOf("exchange", "fleet").title).toBe("Observations and actions");
+  expect(stillText({ name: "exchange", share: 0.2 }, 4)).toBe("for every step");
 });
 
 it("says what is in a stage in its own words", () => {
@@ -75,7 +87,7 @@ it("says of a queue how far over its tolerance it is", () => {
 });
 
 it("says why a stage has no rate", () => {
-  expect(stillText({ name: "infer", share: 0.2 }, 4)).toBe("acts for every step");
+  expect(stillText({ name: "infer", share: 0.2 }, 4)).toBe("for every step");
   expect(stillText({ name: "step", share: null }, 0)).toBe("no worker is running");
   expect(stillText({ name: "push", share: null }, 0)).toBe("nothing in the last minute");
 });

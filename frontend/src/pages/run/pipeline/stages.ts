@@ -1,4 +1,4 @@
-/** Say in words and bars how data flows. Pure. */
+/** Texts and bars of the data flow. Pure. */
 
 import type { Pipeline, PipelineStage, StageName } from "@/api/pipeline";
 import type { RunDetail, WorkerRow } from "@/api/types";
@@ -9,6 +9,7 @@ export type Look = { title: string; does: string; to: Place };
 
 const LOOKS: Record<StageName, Look> = {
   step: { title: "Environments step", does: "each answers an action with what comes of it", to: "/runs/$name/fleet" },
+  exchange: { title: "Observations and actions", does: "read from the env processes and sent to them", to: "/runs/$name/fleet" },
   infer: { title: "The policy acts", does: "inference, a batch of observations at once", to: "/runs/$name/fleet" },
   push: { title: "Push", does: "cut, encoded, sent and stored", to: "/runs/$name/trajectories" },
   queue: { title: "Queue", does: "waits to become part of a batch", to: "/runs/$name/queue" },
@@ -27,24 +28,24 @@ export function rateText(rate: number | null, unit: string): { amount: string; u
   return rate > 0 && rate < 0.1 ? { amount: number(60 * rate), unit: `${unit} a minute` } : { amount: number(rate), unit: `${unit} a second` };
 }
 
-const WAITS: Record<PipelineStage["waits_for"], string> = {
-  "": "never waits",
-  room: "for room in the queue",
-  weights: "for weights",
-  data: "for data",
-};
+/** The limit on data that workers make ahead of the trainer. */
+export function limitText({ max_staleness }: Pick<RunDetail, "max_staleness">): string {
+  return max_staleness === null ? "the off-policy tolerance" : `the staleness limit (${number(max_staleness)})`;
+}
 
 /** Why a stage has nothing to do, in a few words. */
-export function waitText({ waits, waits_for }: Pick<PipelineStage, "waits" | "waits_for">): string {
+export function waitText({ waits, waits_for }: Pick<PipelineStage, "waits" | "waits_for">, limit: string): string {
   if (waits === null) return "";
-  return waits < 0.005 ? WAITS[""] : `waits ${percent(waits)} of the time ${WAITS[waits_for]}`.trimEnd();
+  if (waits < 0.005) return "never waits";
+  if (waits_for === "room") return `held back ${percent(waits)} of the time by ${limit}`;
+  return `waits ${percent(waits)} of the time${waits_for && ` for ${waits_for}`}`;
 }
 
 /** What stands where a rate would: why there is none. */
 export function stillText({ name, share }: Pick<PipelineStage, "name" | "share">, workers: number): string {
-  if (name === "step" || name === "infer") {
-    // Nobody counts passes of inference: the steps beside it are the same ones.
-    return share === null ? (workers > 0 ? "nothing measured yet" : "no worker is running") : "acts for every step";
+  if (name === "step" || name === "exchange" || name === "infer") {
+    // Passes are not counted: each belongs to the steps of the stage before.
+    return share === null ? (workers > 0 ? "nothing measured yet" : "no worker is running") : "for every step";
   }
   return name === "train" ? "no batch in the last minute" : "nothing in the last minute";
 }
@@ -90,7 +91,7 @@ export const PARTS = {
   cut: "cutting",
   enqueue: "encoding",
   send: "sending",
-  waiting_room: "waits for room",
+  waiting_room: "held back by a limit",
   waiting_weights: "waits for weights",
 } as const;
 export type Part = keyof typeof PARTS;

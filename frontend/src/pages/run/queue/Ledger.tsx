@@ -33,7 +33,7 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
   const check = counts.balanced ? "✓ balanced" : `✕ out by ${number(missing(counts))}`;
   return (
     <Panel
-      title="Ledger"
+      title={`Ledger, in ${unit}`}
       note={`what became of every ${unit.slice(0, -1)} taken in`}
       aside={<span className={`small ${counts.balanced ? "soft" : "bad"}`}>{check}</span>}
       className="span-12"

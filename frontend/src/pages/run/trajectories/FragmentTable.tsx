@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { FragmentSummary } from "@/api/fragments";
 import type { GroupQuery } from "@/api/groups";
 import { Age } from "@/components/Age";
-import { bytes, number } from "@/format";
+import { bytes, number, shortId } from "@/format";
 import { listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 import { plain } from "@/pages/viewer/hostile";
@@ -13,8 +13,8 @@ function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary
   return (
     <tr className="opens" data-row data-fragment={fragment.id}>
       <td className={styles.what}>
-        <Link to="/runs/$name/fragments/$fragment" params={{ name: run, fragment: String(fragment.id) }} className="strong" data-open>
-          {plain(fragment.slot)} · {number(fragment.number)}
+        <Link to="/runs/$name/fragments/$fragment" params={{ name: run, fragment: String(fragment.id) }} className="strong" title={plain(fragment.slot)} data-open>
+          {plain(shortId(fragment.slot))} · {number(fragment.number)}
         </Link>
         <div className={styles.under}>
           <span className="mono">#{fragment.id}</span>
@@ -28,7 +28,7 @@ function Line({ run, fragment, query }: { run: string; fragment: FragmentSummary
       </td>
       <td className="num wide-only">{fragment.epoch}.{versionsText(fragment)}</td>
       <td className="wide-only">
-        <Link to="/runs/$name/trajectories" params={{ name: run }} search={listSearch({ ...query, worker: [fragment.worker] })} className="strong">{plain(fragment.worker)}</Link>
+        <Link to="/runs/$name/trajectories" params={{ name: run }} search={listSearch({ ...query, worker: [fragment.worker] })} className="strong" title={plain(fragment.worker)}>{plain(shortId(fragment.worker))}</Link>
       </td>
       <td className="wide-only"><FateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} /></td>
       <td className="num wide-only">{bytes(fragment.size_bytes)}</td>

@@ -43,7 +43,7 @@ type Props = {
 
 /** From the publication of one version to each worker that acts with it. */
 export function Waterfall({ version, deliveries, workers, keptInstead }: Props) {
-  const { bars, seconds, slowest, missing } = waterfallOf(version, deliveries);
+  const { bars, seconds, slowest, last, missing } = waterfallOf(version, deliveries);
   const title = `Version ${policyStep(version.step)} on its way`;
   if (bars.length === 0) {
     return (
@@ -61,12 +61,12 @@ export function Waterfall({ version, deliveries, workers, keptInstead }: Props) 
   return (
     <Panel title={title} note="since it was published; as reported, to about a second" className="span-6">
       <p className="small soft" data-slowest={slowest?.worker}>
-        {slowest ? `Slowest: worker ${slowest.worker}, after ${duration(slowest.active)}.` : "No worker acts with it yet."}{" "}
+        {slowest ? `Slowest: worker ${slowest.worker}, after ${duration(slowest.active)}.` : last ? `All that have it took ${duration(last.active)} or less.` : "No worker acts with it yet."}{" "}
         {missing > 0 && `${number(missing)} of ${number(bars.length)} never acted with it.`}
       </p>
       <ul className="falls">
         {bars.map((bar) => (
-          <Row key={bar.worker} bar={bar} seconds={seconds} isSlowest={bars.length > 1 && bar.worker === slowest?.worker} />
+          <Row key={bar.worker} bar={bar} seconds={seconds} isSlowest={bar.worker === slowest?.worker} />
         ))}
       </ul>
       <div className="legend tiny soft">

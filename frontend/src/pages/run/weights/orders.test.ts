@@ -15,7 +15,7 @@ test("an order is applied by a worker that acts under it, with the version that 
 test("what holds is said in a sentence", () => {
   expect(heldWords(orders)).toBe("Workers keep version 5. The newest is 8, 3 further on.");
   expect(heldWords({ ...orders, pinned_step: 8 })).toBe("Workers keep version 8. It is the newest still.");
-  expect(heldWords({ ...orders, pinned_step: null })).toBe("Workers act with the newest version, 8.");
+  expect(heldWords({ ...orders, pinned_step: null })).toBe("Workers follow the newest version, 8.");
   expect(heldWords({ pinned_step: null, newest_step: -2 })).toBe("No weights are published yet.");
 });
 

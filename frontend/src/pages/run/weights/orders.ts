@@ -29,7 +29,7 @@ export function appliedOf({ number: order, acting_step }: Pick<WeightsOrders, "n
 /** Which version holds, in a sentence. */
 export function heldWords({ pinned_step, newest_step }: Pick<WeightsOrders, "pinned_step" | "newest_step">): string {
   if (newest_step < -1) return "No weights are published yet.";
-  if (pinned_step === null) return `Workers act with the newest version, ${number(newest_step)}.`;
+  if (pinned_step === null) return `Workers follow the newest version, ${number(newest_step)}.`;
   const back = newest_step - pinned_step;
   return `Workers keep version ${number(pinned_step)}. ${back > 0 ? `The newest is ${number(newest_step)}, ${number(back)} further on.` : "It is the newest still."}`;
 }

@@ -13,13 +13,20 @@ it("counts from when a version was published, and names the slowest worker", () 
   expect([seconds, slowest?.worker, missing]).toEqual([9, 1, 0]);
 });
 it("counts those who never acted with it", () => {
-  const { slowest, missing } = waterfallOf(version, [row(0, 1, null, null), row(1, 1, 2, 2)]);
-  expect([slowest?.worker, missing]).toEqual([1, 1]);
+  const { slowest, last, missing } = waterfallOf(version, [row(0, 1, null, null), row(1, 1, 2, 2)]);
+  expect([slowest, last?.worker, missing]).toEqual([null, 1, 1]);
 });
 it("has room for nothing", () => {
-  expect(waterfallOf(version, [])).toEqual({ bars: [], seconds: 1, slowest: null, missing: 0 });
+  expect(waterfallOf(version, [])).toEqual({ bars: [], seconds: 1, slowest: null, last: null, missing: 0 });
 });
 it("says what part was too old", () => {
   expect(staleShare({ accepted: 10, dropped: { stale_version: 1, stale_epoch: 1, poison: 4 } })).toBe(0.2);
   expect(staleShare({ accepted: 0, dropped: {} })).toBeNull();
+});
+
+it("names no slowest worker where reports of about a second cannot tell", () => {
+  const { slowest, last } = waterfallOf(version, [row(0, 0, 0, 0), row(1, 0, 0, 0)]);
+  expect([slowest, last?.worker]).toEqual([null, 0]);
+  expect(waterfallOf(version, [row(0, 0, 0, 2), row(1, 0, 0, 2.9)]).slowest).toBeNull();
+  expect(waterfallOf(version, [row(0, 0, 0, 2), row(1, 0, 0, 3)]).slowest?.worker).toBe(1);
 });

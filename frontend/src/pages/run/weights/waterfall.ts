@@ -3,11 +3,16 @@
 import type { DeliveryRow, PolicyVersionRow } from "@/api/types";
 
 export type Stage = "announced" | "staged" | "active";
+const REPORT_SECONDS = 1;
 export const STAGES: Stage[] = ["announced", "staged", "active"];
 
 /** Seconds after the version was published; null for what never was reported. */
 export type Bar = { worker: number } & Record<Stage, number | null>;
-export type Waterfall = { bars: Bar[]; seconds: number; slowest: Bar | null; missing: number };
+export type Waterfall = { bars: Bar[]; seconds: number; /** The worker that was last by more than a report's second. */
+  slowest: Bar | null;
+  /** The worker that was last at all. */
+  last: Bar | null;
+  missing: number };
 
 function secondsAfter(at: string | null, published: number): number | null {
   return at === null ? null : Math.max(0, (Date.parse(at) - published) / 1000);
@@ -24,10 +29,13 @@ export function waterfallOf(version: Pick<PolicyVersionRow, "epoch" | "step" | "
       staged: secondsAfter(row.staged_at, published),
       active: secondsAfter(row.active_at, published),
     }));
+  // Reports come about once a second: what differs by less has no order.
   const there = bars.filter(({ active }) => active !== null);
   const slowest = there.reduce<Bar | null>((worst, bar) => (worst === null || (bar.active ?? 0) > (worst.active ?? 0) ? bar : worst), null);
+  const fastest = Math.min(...there.map(({ active }) => active ?? 0));
+  const isApart = slowest !== null && (slowest.active ?? 0) - fastest >= REPORT_SECONDS;
   const times = bars.flatMap(({ announced, staged, active }) => [announced, staged, active]).filter((each) => each !== null);
-  return { bars, seconds: Math.max(1, ...times), slowest, missing: bars.length - there.length };
+  return { bars, seconds: Math.max(1, ...times), slowest: isApart ? slowest : null, last: slowest, missing: bars.length - there.length };
 }
 
 /** Part of all items that were dropped because their version was too old; null before the first. */

@@ -20,6 +20,7 @@ from tests.unit.rollouts.fleet.language.small_models import logprobs
 MakeBench = Callable[..., Bench]
 STAND_INS = str(Path(__file__).resolve().parents[4] / "stand_ins")
 SPEC = "verifiers:somebody/letters-env"
+REGISTERED = (SPEC, "verifiers:nobody/has-this", "verifiers:os.path")
 OURS = "rollouts.fleet.groups.verifiers_client"
 
 
@@ -33,6 +34,7 @@ def forget() -> None:
 def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget()
     monkeypatch.syspath_prepend(STAND_INS)
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", ",".join(REGISTERED))
     yield
     forget()
 
@@ -148,6 +150,7 @@ def test_without_the_package_the_lesson_says_what_it_needs(
     forget()
     # As Python itself marks what cannot be imported, whatever is installed here.
     monkeypatch.setitem(sys.modules, "verifiers", None)
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", SPEC)
 
     with pytest.raises(LessonFailed, match="needs verifiers") as refused:
         load_environment(SPEC, {})

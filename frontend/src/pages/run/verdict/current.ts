@@ -1,0 +1,9 @@
+/** Which diagnosis may be shown beside a run. Pure. */
+
+import type { Verdict } from "@/api/pipeline";
+import type { RunSummary } from "@/api/types";
+
+/** The diagnosis, unless it was made while the run had another status, for instance before a pause. */
+export function currentVerdict(verdict: Verdict | undefined, run: Pick<RunSummary, "status">): Verdict | undefined {
+  return verdict?.run_status === run.status ? verdict : undefined;
+}

@@ -1,0 +1,33 @@
+"""Print a link that signs a person in once."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from config.embedded.folders import Folders
+from config.embedded.services import public_url
+from runs import services
+
+
+class Command(BaseCommand):
+    """Print a one-time login link of an account."""
+
+    help = "Print a link that signs an account in once, within 15 minutes."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the name of the account."""
+        parser.add_argument("username", help="name of an active account")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Print the link alone, so that a script can use it."""
+        name = options["username"]
+        user = User.objects.filter(username=name, is_active=True).first()
+        if user is None:
+            raise CommandError(
+                f"no active account is called {name!r}; create one: manage.py createsuperuser"
+            )
+        path = services.make_login_link(user, now=timezone.now())
+        self.stdout.write(public_url(Folders(settings.ROLLDECK_VAR).services) + path)

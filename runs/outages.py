@@ -1,0 +1,54 @@
+"""Recognise errors that mean the database or the broker is unavailable.
+
+Such a request may succeed a moment later: it is answered 503 with `Retry-After`, on every route.
+"""
+
+import logging
+from typing import Final
+
+import django.db
+import kombu.exceptions
+import psycopg
+import redis
+
+RETRY_AFTER_SECONDS: Final = 1
+# Pool timeouts, refused and lost connections, a server that starts or stops, locks and statements
+# that took too long. Errors of a program are of other classes.
+OF_THE_DATABASE: Final = (
+    django.db.OperationalError,
+    django.db.InterfaceError,
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+)
+OF_THE_BROKER: Final = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    kombu.exceptions.OperationalError,
+)
+# Without the server's own words, which name hosts, users and folders.
+DETAIL: Final = f"a server of the platform is unavailable; retry after {RETRY_AFTER_SECONDS} s"
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """Return whether an outage is the error itself, or what led to it.
+
+    Sessions and transactions answer a lost connection with errors of their own.
+    """
+    while error is not None:
+        if isinstance(error, (*OF_THE_DATABASE, *OF_THE_BROKER)):
+            return True
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
+
+
+class OneLineOutages(logging.Filter):
+    """Log an outage as one line: every request meets it, always in the same place."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace the traceback of an outage by its message."""
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        if is_outage(error):
+            text = " ".join(str(error).split())
+            record.msg, record.args = f"{record.getMessage()}: {text}", ()
+            record.exc_info = record.exc_text = None
+        return True

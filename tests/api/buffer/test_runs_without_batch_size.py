@@ -1,0 +1,126 @@
+"""An outside run gets its batch size from any registration, or by a change of its settings."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from django.db import connection
+
+from rolldeck.errors import Conflict
+from rolldeck.trainer import Trainer
+from runs.models import Run
+from tests.buffer_factories import REGISTRATION, group
+from tests.factories import bearer, make_run, make_token
+from tests.integration.buffer import archiving
+from tests.live_server import serving
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with serving() as base:
+        yield base
+    connection.close()
+
+
+@pytest.fixture
+def trainer(url: str) -> Iterator[Trainer]:
+    run = make_run(name="words", kind="outside")
+    with Trainer(url, "words", make_token("trainer", run=run)[1]) as client:
+        yield client
+
+
+def push(url: str, *marks: int) -> None:
+    groups = [group(mark=mark) for mark in marks]
+    answer = requests.post(f"{url}/atropos/words/scored_data_list", json=groups, timeout=10)
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_stock_registration_after_a_native_one_configures_the_run(
+    url: str, trainer: Trainer
+) -> None:
+    assert trainer.register().batch_size is None
+    assert Run.objects.get().registered_at is None
+
+    with pytest.raises(Conflict, match="words has no batch size: register a trainer"):
+        trainer.next_batch(wait_seconds=0)
+    stock = requests.post(f"{url}/atropos/words/register", json=REGISTRATION, timeout=10)
+    assert stock.status_code == 200
+    info = requests.get(f"{url}/atropos/words/info", timeout=10).json()
+    assert info == {name: REGISTRATION[name] for name in ("batch_size", "max_token_len")}
+    assert Run.objects.get().registered_at is not None
+
+    push(url, 1, 2)
+    batch = trainer.next_batch(wait_seconds=10)
+    assert batch is not None
+    assert batch.head.count == 2
+
+
+def test_a_native_registration_gives_a_batch_size_and_the_first_one_stays(
+    url: str, trainer: Trainer
+) -> None:
+    assert trainer.register(batch_size=4).batch_size == 4
+    assert trainer.register(batch_size=8).batch_size == 4
+    requests.post(
+        f"{url}/atropos/words/register", json=REGISTRATION | {"batch_size": 6}, timeout=10
+    )
+
+    info = requests.get(f"{url}/atropos/words/info", timeout=10).json()
+    assert info == {"batch_size": 4, "max_token_len": REGISTRATION["max_token_len"]}
+    push(url, 1, 2)
+    assert trainer.next_batch(wait_seconds=10) is not None
+
+
+def test_a_change_of_settings_gives_a_batch_size(url: str, trainer: Trainer) -> None:
+    trainer.register()
+    headers = bearer("admin")
+    address = f"{url}/api/runs/words"
+
+    changed = requests.patch(address, json={"batch_size": 2}, headers=headers, timeout=10)
+
+    assert (changed.status_code, changed.json()["batch_size"]) == (200, 2)
+    push(url, 1)
+    assert trainer.next_batch(wait_seconds=10) is not None
+
+
+def test_the_batch_size_of_a_fleet_is_part_of_its_configuration(url: str) -> None:
+    make_run(name="pole")
+    answer = requests.patch(
+        f"{url}/api/runs/pole", json={"batch_size": 2}, headers=bearer("admin"), timeout=10
+    )
+    assert (answer.status_code, answer.json()["code"]) == (409, "batch_size_configured")
+
+
+def test_a_restored_run_is_served_after_a_native_registration(url: str, tmp_path: Path) -> None:
+    source = archiving.make_words()
+    archiving.push_groups(source, 2)
+    archiving.train(source, steps=2)
+    archiving.export(source, tmp_path / "words.parquet")
+    archiving.restore(tmp_path / "words.parquet", "replayed")
+    token = make_token("trainer", run=Run.objects.get(name="replayed"))[1]
+
+    with Trainer(url, "replayed", token) as trainer:
+        assert trainer.register(batch_size=4).batch_size == 4
+        batch = trainer.next_batch(wait_seconds=10)
+    assert batch is not None
+    assert batch.head.count == 2
+
+
+def test_a_run_is_created_lenient_and_shows_it(url: str) -> None:
+    def created(**fields: Any) -> Any:
+        body = {"kind": "outside", "start": True} | fields
+        answer = requests.post(f"{url}/api/runs", json=body, headers=bearer("admin"), timeout=10)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    assert created(name="strict")["lenient"] is False
+    assert created(name="words", lenient=True)["lenient"] is True
+    shown = requests.get(f"{url}/api/runs/words", headers=bearer("admin"), timeout=10).json()
+    assert shown["lenient"] is True
+    ragged = group() | {"masks": [[1]]}
+    for name, status in (("strict", 422), ("words", 200)):
+        answer = requests.post(f"{url}/atropos/{name}/scored_data", json=ragged, timeout=10)
+        assert answer.status_code == status

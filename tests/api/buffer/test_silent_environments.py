@@ -1,0 +1,110 @@
+"""An environment that makes no calls counts as disconnected until its next call."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from rollouts.selectors.pipelines import verdict_of
+from runs.core.registration import SEEN_EVERY, SILENT_AFTER
+from runs.models import Environment, Run, RunEvent
+from tests.api.buffer.stock_server import Server
+from tests.api.buffer.words_deck import Deck, make_mixed_deck
+from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BASE = "/atropos/words"
+
+
+@pytest.fixture
+def deck() -> Deck:
+    """A run with two environments."""
+    return make_mixed_deck()
+
+
+def silence(env_id: int, seconds: float) -> datetime:
+    at = datetime.now(UTC) - timedelta(seconds=seconds)
+    Environment.objects.filter(env_id=env_id).update(last_seen_at=at)
+    return at
+
+
+def connected(deck: Deck) -> list[bool]:
+    return [row["connected"] for row in deck.get("environments")["results"]]
+
+
+def seen_at(env_id: int) -> datetime:
+    return Environment.objects.get(env_id=env_id).last_seen_at
+
+
+def ask(deck: Deck, env_id: int) -> Any:
+    answer = deck.client.get(f"{BASE}/status-env?env_id={env_id}")
+    assert answer.status_code == 200
+    return answer.json()
+
+
+LONG = SILENT_AFTER.total_seconds() + 1
+
+
+@pytest.mark.parametrize("call", ["status", "push", "list"])
+def test_a_silent_environment_is_disconnected_until_its_next_call(deck: Deck, call: str) -> None:
+    silence(1, LONG)
+    assert connected(deck) == [True, False]
+
+    if call == "status":
+        ask(deck, 1)
+    elif call == "push":
+        deck.push(env_id=1)
+    else:
+        deck.post(f"{BASE}/scored_data_list", [group(env_id=1), group(env_id=1)])
+
+    assert connected(deck) == [True, True]
+    assert datetime.now(UTC) - seen_at(1) < timedelta(seconds=60)
+
+
+def test_no_batch_waits_for_the_minimum_of_a_silent_environment(deck: Deck) -> None:
+    Environment.objects.filter(env_id=1).update(min_batch_allocation=0.5)
+    deck.push(mark=1, env_id=0)
+    deck.push(mark=2, env_id=0)
+    assert deck.next() is None
+
+    silence(1, LONG)
+    assert deck.next() is not None
+
+
+def test_a_silent_environment_has_no_weight_in_the_shares_of_others(deck: Deck) -> None:
+    before = ask(deck, 0)["env_weight"]
+    silence(1, LONG)
+
+    assert ask(deck, 0)["env_weight"] == 1.0 > before
+
+
+def test_last_seen_at_is_renewed_at_most_once_in_15_seconds(deck: Deck) -> None:
+    recent = silence(0, SEEN_EVERY.total_seconds() - 5)
+    with CaptureQueriesContext(connection) as queries:
+        deck.push(env_id=0)
+        ask(deck, 0)
+
+    assert seen_at(0) == recent
+    assert not [one for one in queries if 'UPDATE "runs_environment"' in one["sql"]]
+
+
+def test_an_environment_that_waits_for_a_trainer_is_in_the_diagnosis_and_the_events() -> None:
+    server = Server()
+    server.register()
+    run = Run.objects.get()
+    for _ in range(3):
+        assert server.post("/register-env", ENVIRONMENT).json() == {
+            "status": "wait for trainer to start"
+        }
+
+    name = ENVIRONMENT["desired_name"]
+    event = RunEvent.objects.get(run=run, kind="environment_waits")
+    assert (
+        event.message == f"environment {name} waits for a trainer to register and ask for a batch"
+    )
+    found = verdict_of(run.pk, now=datetime.now(UTC))
+    assert found.sentence.startswith("Environments wait for a trainer")
+    assert found.proof == [f"{name} waits"]
+    assert server.post("/register", REGISTRATION).status_code == 200

@@ -1,0 +1,41 @@
+"""The quick start of the documentation, run as it is written."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from buffer.models import TrajectoryGroup
+from runs import services
+from runs.models import ApiToken
+from tests.factories import NOON
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PAGE: Final = Path(__file__).parents[3] / "docs" / "howto" / "tokens.md"
+ADMIN: Final = "an administrator's token"
+
+
+def test_the_quick_start_pushes_a_group_and_reads_it_back(live_server: Any) -> None:
+    section = PAGE.read_text().partition("## Quick start with curl")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```bash\n(.+?)```", section, re.DOTALL)
+    services.adopt_bootstrap_token(text=ADMIN, now=NOON)
+
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(blocks)],
+        env={**os.environ, "ROLLDECK_URL": live_server.url, "ROLLDECK_TOKEN": ADMIN},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    group = TrajectoryGroup.objects.get()
+    read_back = json.loads(done.stdout[done.stdout.index('{"results"') :])
+    assert [row["id"] for row in read_back["results"]] == [group.pk]
+    assert ApiToken.objects.get(name="quick start").scopes == ["env", "read"]

@@ -1,0 +1,197 @@
+"""Both doors, the API and the admin, check few passwords however many arrive at once."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+
+from runs.core.login_limits import (
+    ATTEMPTS_PER_ADDRESS,
+    ATTEMPTS_PER_NAME_AND_PLACE,
+    WINDOW_SECONDS,
+)
+from runs.models import LoginCount
+from runs.services.passwords import BoundedPBKDF2PasswordHasher
+from tests.factories import bearer
+from tests.web_process import WebProcess, web_process
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PASSWORD = "correct horse battery"
+PARALLEL = 40
+EVALUATED, REFUSED, SIGNED_IN = "evaluated", "refused", "signed in"
+Door = Callable[[httpx.Client, str, str], httpx.Response]
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    """Clients to close in the end."""
+    with ExitStack() as opened:
+        yield opened
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[WebProcess]:
+    """A server whose hashes cost nothing."""
+    User.objects.create_user("alice", password=PASSWORD, is_staff=True)
+    with web_process(
+        tmp_path / "web.log", DJANGO_SETTINGS_MODULE="config.settings.test"
+    ) as process:
+        yield process
+
+
+@pytest.fixture
+def real_web(tmp_path: Path) -> Iterator[WebProcess]:
+    """A server with the hashes and the pool of connections that people have."""
+    hasher = BoundedPBKDF2PasswordHasher()
+    User.objects.create(
+        username="alice", password=hasher.encode(PASSWORD, hasher.salt()), is_staff=True
+    )
+    with web_process(tmp_path / "web.log") as process:
+        yield process
+
+
+def by_api(browser: httpx.Client, name: str, password: str) -> httpx.Response:
+    return browser.post(
+        "/api/session",
+        json={"username": name, "password": password},
+        headers={"X-CSRFToken": browser.cookies["csrftoken"]},
+    )
+
+
+def by_admin(browser: httpx.Client, name: str, password: str) -> httpx.Response:
+    fields = {"username": name, "password": password, "next": "/admin/"}
+    token = browser.cookies["csrftoken"]
+    return browser.post("/admin/login/", data=fields | {"csrfmiddlewaretoken": token})
+
+
+DOORS: tuple[Door, ...] = (by_api, by_admin)
+
+
+def browser_of(web: WebProcess, opened: ExitStack) -> httpx.Client:
+    browser = opened.enter_context(httpx.Client(base_url=web.url, timeout=120))
+    browser.get("/admin/login/")
+    return browser
+
+
+def outcome(answer: httpx.Response) -> str:
+    """Return what became of an attempt; fail if it is none of the three."""
+    if answer.status_code == 429:
+        assert 1 <= int(answer.headers["Retry-After"]) <= WINDOW_SECONDS
+        assert "try again in" in answer.text
+        return REFUSED
+    if answer.status_code == 302 or (answer.status_code == 200 and "authenticated" in answer.text):
+        return SIGNED_IN
+    assert (answer.status_code, "login_failed" in answer.text) == (403, True) or (
+        answer.status_code == 200 and "enter the correct username" in answer.text
+    ), f"{answer.status_code}: {answer.text[:300]}"
+    return EVALUATED
+
+
+def attack(web: WebProcess, opened: ExitStack, names: list[str]) -> Counter[str]:
+    """Guess at once through both doors, one guess for each name; return the outcomes."""
+    browsers = [browser_of(web, opened) for _ in names]
+    at_once = threading.Barrier(len(names))
+
+    def guess(number: int) -> str:
+        at_once.wait()
+        return outcome(DOORS[number % 2](browsers[number], names[number], "a wrong guess"))
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        return Counter(threads.map(guess, range(len(names))))
+
+
+def end_windows() -> None:
+    """Let a minute pass for the counters."""
+    assert LoginCount.objects.exists()
+    for row in LoginCount.objects.all():
+        row.window_ends_at = row.window_ends_at.replace(year=2020)
+        row.save()
+
+
+def test_parallel_guesses_are_evaluated_up_to_the_limit_and_others_are_served(
+    real_web: WebProcess, opened: ExitStack
+) -> None:
+    web = real_web
+    headers, answered, is_over = bearer("read"), [], threading.Event()
+
+    def read_runs() -> None:
+        with httpx.Client(base_url=web.url, headers=headers, timeout=60) as reader:
+            while not is_over.is_set():
+                answered.append(reader.get("/api/deck").status_code)
+
+    reading = threading.Thread(target=read_runs)
+    reading.start()
+    try:
+        found = attack(web, opened, ["alice"] * PARALLEL)
+    finally:
+        is_over.set()
+        reading.join()
+
+    assert found[EVALUATED] <= ATTEMPTS_PER_NAME_AND_PLACE
+    assert found[REFUSED] == PARALLEL - found[EVALUATED]
+    assert len(answered) > 1
+    assert set(answered) == {200}
+    for door in DOORS:
+        assert outcome(door(browser_of(web, opened), "alice", PASSWORD)) == REFUSED
+    end_windows()
+    for door in DOORS:
+        assert outcome(door(browser_of(web, opened), "alice", PASSWORD)) == SIGNED_IN
+    assert "Traceback" not in web.log()
+
+
+def test_an_address_that_tries_many_names_is_refused_as_well(
+    web: WebProcess, opened: ExitStack
+) -> None:
+    found = attack(web, opened, [f"name-{number}" for number in range(PARALLEL)])
+
+    assert found[EVALUATED] <= ATTEMPTS_PER_ADDRESS
+    assert found[REFUSED] == PARALLEL - found[EVALUATED]
+
+
+def test_right_passwords_use_up_no_attempts(web: WebProcess, opened: ExitStack) -> None:
+    for _ in range(2 * ATTEMPTS_PER_NAME_AND_PLACE):
+        assert outcome(by_api(browser_of(web, opened), "alice", PASSWORD)) == SIGNED_IN
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_strangers_cannot_lock_out_a_browser_that_has_signed_in_before(
+    web: WebProcess, opened: ExitStack, door: Door
+) -> None:
+    own, stranger = browser_of(web, opened), browser_of(web, opened)
+    assert outcome(door(own, "alice", PASSWORD)) == SIGNED_IN
+    del own.cookies["sessionid"]
+    while outcome(by_api(stranger, "alice", "a wrong guess")) == EVALUATED:
+        pass
+
+    assert outcome(door(stranger, "alice", PASSWORD)) == REFUSED
+    for _ in range(ATTEMPTS_PER_NAME_AND_PLACE):
+        assert outcome(door(own, "alice", "a wrong guess")) == EVALUATED
+    assert outcome(door(own, "alice", PASSWORD)) == REFUSED
+    assert outcome(door(own, "bob", "a wrong guess")) == EVALUATED
+
+
+def test_the_old_password_in_the_form_of_a_new_one_counts_as_well(
+    web: WebProcess, opened: ExitStack
+) -> None:
+    browser = browser_of(web, opened)
+    assert outcome(by_admin(browser, "alice", PASSWORD)) == SIGNED_IN
+
+    def change(old: str) -> httpx.Response:
+        fields = {"old_password": old, "new_password1": "a-longer-one", "new_password2": "another"}
+        token = browser.cookies["csrftoken"]
+        return browser.post("/admin/password_change/", data=fields | {"csrfmiddlewaretoken": token})
+
+    assert change(PASSWORD).status_code == 200
+    for _ in range(ATTEMPTS_PER_NAME_AND_PLACE):
+        assert change("a wrong guess").status_code == 200
+    refused = change(PASSWORD)
+
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) <= WINDOW_SECONDS

@@ -1,0 +1,84 @@
+"""Images install only packages with hashes, and their base images can be pinned by digest."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DOCKERFILE: Final = (ROOT / "Dockerfile").read_text()
+COMPOSE: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: Final = {"web": ("s3", "tracing"), "worker": ("fleet", "archive", "s3", "tracing")}
+PIN: Final = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([^ ;\\]+)", re.MULTILINE)
+
+
+def name_of(requirement: str) -> str:
+    found = re.match(r"[\w.-]+", requirement)
+    assert found
+    return re.sub(r"[-_.]+", "-", found[0]).lower()
+
+
+def pins(text: str) -> dict[str, str]:
+    return {name_of(name): version for name, version in PIN.findall(text)}
+
+
+def lock(image: str) -> str:
+    return (ROOT / "requirements" / f"{image}.txt").read_text()
+
+
+@pytest.mark.parametrize("image", EXTRAS)
+def test_every_package_of_an_image_has_a_hash(image: str) -> None:
+    blocks = re.split(r"\n(?=\S)", lock(image).strip())
+
+    for block in blocks:
+        assert PIN.match(block), block
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", block), block
+
+
+@pytest.mark.parametrize("image", EXTRAS)
+def test_the_lock_holds_what_the_project_requires(image: str) -> None:
+    optional = PROJECT["optional-dependencies"]
+    wanted = [
+        *PROJECT["dependencies"],
+        *(one for extra in EXTRAS[image] for one in optional[extra]),
+    ]
+
+    assert {name_of(one) for one in wanted} - set(pins(lock(image))) == set()
+    assert "setuptools" in pins(lock(image)), "the project itself is built with it"
+
+
+@pytest.mark.parametrize("image", EXTRAS)
+def test_the_lock_has_the_versions_that_the_tests_ran_with(image: str) -> None:
+    tested, locked = pins((ROOT / "constraints.txt").read_text()), pins(lock(image))
+
+    assert {name: locked[name] for name in tested.keys() & locked} == {
+        name: tested[name] for name in tested.keys() & locked
+    }
+
+
+def test_images_install_nothing_without_a_hash() -> None:
+    installs = re.findall(r"pip install ([^\\\n]+)", DOCKERFILE)
+
+    assert len(installs) == 4
+    for words in installs:
+        assert "--require-hashes -r " in words or "--no-deps --no-build-isolation -e ." in words
+    assert "npm ci" in DOCKERFILE, "it checks the hashes of package-lock.json"
+
+
+def test_every_base_image_can_be_given_with_its_digest() -> None:
+    stages = set(re.findall(r" AS (\w+)$", DOCKERFILE, re.MULTILINE))
+    used = set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) - stages
+
+    assert used == {"${NODE_IMAGE}", "${PYTHON_IMAGE}"}
+    for service in COMPOSE["services"].values():
+        if "build" in service:
+            defaults = dict(re.findall(r"^ARG (\w+_IMAGE)=(\S+)$", DOCKERFILE, re.MULTILINE))
+            assert service["build"]["args"] == {
+                name: f"${{{name}:-{image}}}" for name, image in defaults.items()
+            }
+        else:
+            assert re.fullmatch(r"\$\{[A-Z]+_IMAGE:-[\w/]+:\d+\}", service["image"])

@@ -1,0 +1,126 @@
+"""Real names and ids for the parameters of the API, from a seeded database."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from buffer.models import FragmentChunk, GroupSet, TrajectoryGroup
+from rollouts.models import (
+    Annotation,
+    Comparison,
+    EpisodeWindow,
+    Evaluation,
+    Lesson,
+    MetricLayout,
+    MetricSeries,
+    Recording,
+)
+from runs.models import (
+    Alert,
+    AlertRule,
+    AlertSilence,
+    ApiToken,
+    PolicyVersion,
+    Run,
+    RunNote,
+    SavedPreset,
+)
+
+LIVE: Final = "seed-cartpole-live"
+RUN_OF_TAG: Final = {
+    "atropos": "demo",
+    "archives": "leased",
+    "batches": "leased",
+    "captures": "demo",
+    "followers": "leased",
+    "groups": "seed-atropos-mix",
+    "lessons": "seed-reverse-lessons",
+}
+SPARE: Final = "spare"
+"""The run of operations that end, empty or replace a run."""
+ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", "/reset")
+QUERY: Final = {"client": "address:127.0.0.1", "of": "env", "runs": LIVE}
+QUERY_OF: Final[dict[str, dict[str, Any]]] = {
+    "/api/alert-rules/preview": {"metric": "loss", "comparator": "no_data", "for_seconds": 60},
+    "/api/runs/{run}/episodes/matches": {"least": 0, "most": 1000},
+    "/api/runs/{run}/episodes/{report}/fragments": {"value": 9},
+    "/atropos/{run}/status-env": {"env_id": 0},
+    "/api/environments/one": {"kind": "steps", "name": "gymnasium:CartPole-v1"},
+}
+
+
+class KnownObjects:
+    """Parameters that name objects which exist."""
+
+    def __init__(self, lease: dict[str, Any]) -> None:
+        leased = {"run": lease["run"], "batch": lease["batch"]}
+        self._objects: dict[str, dict[str, Any]] = {
+            "batch": leased,
+            "archive": {"run": lease["run"], "archive": lease["archive"]},
+            "follower": {"run": lease["run"], "follower": "harvest"},
+            "session": {"run": "demo", "session": "agent"},
+            "worker": {"run": LIVE, "worker": 0},
+            "env_id": {"run": "demo", "env_id": 0},
+            "sequence": {"sequence": 0},
+            "label": {"label": 1},
+            **self._rows(),
+        }
+        self._query = QUERY | {"ids": str(Run.objects.get(name=LIVE).pk)} | self._metric()
+
+    def _rows(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        alone: dict[str, Any] = {
+            "alert": Alert,
+            "rule": AlertRule,
+            "silence": AlertSilence,
+            "comparison": Comparison,
+        }
+        for name, model in alone.items():
+            if row := model.objects.order_by("pk").first():
+                found[name] = {name: row.pk}
+        in_runs: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+            "annotation": (Annotation, lambda row: row.pk),
+            "evaluation": (Evaluation, lambda row: str(row.pk)),
+            "fragment": (FragmentChunk, lambda row: row.pk),
+            "group": (TrajectoryGroup, lambda row: row.pk),
+            "group_set": (GroupSet, lambda row: row.name),
+            "layout": (MetricLayout, lambda row: row.pk),
+            "lesson": (Lesson, lambda row: row.name),
+            "recording": (Recording, lambda row: str(row.pk)),
+            "report": (EpisodeWindow, lambda row: row.pk),
+            "revision": (RunNote, lambda row: row.revision),
+        }
+        for name, (model, value) in in_runs.items():
+            # Only a finished recording has content.
+            rows = model.objects.filter(**({"state": "ready"} if model is Recording else {}))
+            if row := rows.order_by("pk").first():
+                run = Run.objects.get(pk=row.run_id) if hasattr(row, "run_id") else row.run
+                found[name] = {"run": run.name, name: value(row)}
+        if version := PolicyVersion.objects.filter(run__name=LIVE).order_by("-pk").first():
+            found["epoch"] = {"run": LIVE, "epoch": version.epoch, "step": version.step}
+        if preset := SavedPreset.objects.first():
+            found["preset"] = {"preset": preset.name}
+        token = ApiToken.objects.exclude(scopes__contains=["admin"]).first()
+        return found | ({"token": {"token": token.pk}} if token else {})
+
+    def _metric(self) -> dict[str, str]:
+        series = MetricSeries.objects.filter(run__name=LIVE).first()
+        return {"name": series.name, "names": series.name} if series else {}
+
+    def path(self, operation: Any) -> dict[str, Any]:
+        """Return values for the path parameters of an operation."""
+        wanted = {parameter.name for parameter in operation.path_parameters}
+        tag = operation.definition.raw["tags"][0]
+        ends = operation.path.endswith(ENDS_A_RUN) and operation.method == "post"
+        known = {
+            "run": SPARE if ends or "reset_data" in operation.path else RUN_OF_TAG.get(tag, LIVE)
+        }
+        for name in sorted(wanted):
+            known |= self._objects.get(name, {})
+        return {name: value for name, value in known.items() if name in wanted}
+
+    def query(self, operation: Any) -> dict[str, Any]:
+        """Return values for the required query parameters of an operation."""
+        if operation.path in QUERY_OF:
+            return QUERY_OF[operation.path]
+        required = {one.name for one in operation.query if one.is_required}
+        return {name: value for name, value in self._query.items() if name in required}

@@ -1,0 +1,127 @@
+"""Compressed bodies cost a running server little, whoever sends them."""
+
+import gzip
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+import pytest
+import zstandard
+from django.db import connection
+
+from buffer.models import TrajectoryGroup
+from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
+from tests.database import delete_rows
+from tests.factories import bearer, make_run
+from tests.web_process import WebProcess, web_process
+
+MIB: Final = 1024 * 1024
+EMPTY: Final = {
+    "gzip": gzip.compress(b"", mtime=0),
+    "zstd": zstandard.compress(b""),
+}
+PUSH: Final = "/atropos/packed/scored_data"
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+class Deck(NamedTuple):
+    """A running server, and an administrator's headers."""
+
+    web: WebProcess
+    admin: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def deck(
+    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deck]:
+    log = tmp_path_factory.mktemp("packed") / "web.log"
+    with django_db_blocker.unblock():
+        try:
+            with web_process(log) as running:
+                make_run(name="packed", kind="outside")
+                for path, what in (("register", REGISTRATION), ("register-env", ENVIRONMENT)):
+                    url = f"{running.url}/atropos/packed/{path}"
+                    httpx.post(url, json=what, timeout=30).raise_for_status()
+                yield Deck(running, bearer("admin"))
+        finally:
+            delete_rows()
+            connection.close()
+
+
+def cpu_seconds(deck: Deck) -> float:
+    """Return the processor time that the server has used so far."""
+    words = Path(f"/proc/{deck.web.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / TICKS
+
+
+def send(deck: Deck, path: str, encoding: str, size: int, **headers: str) -> httpx.Response:
+    unit = EMPTY[encoding]
+    return httpx.post(
+        deck.web.url + path,
+        content=unit * (size // len(unit)),
+        headers={"Content-Type": "application/json", "Content-Encoding": encoding, **headers},
+        timeout=60,
+    )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("encoding", EMPTY)
+@pytest.mark.parametrize("size", [2 * MIB, 4 * MIB, 32 * MIB - 20])
+def test_empty_members_cost_little(deck: Deck, encoding: str, size: int) -> None:
+    before = cpu_seconds(deck)
+    refused = send(deck, PUSH, encoding, size)
+
+    assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
+    assert refused.json()["errors"][0]["field"] == "body"
+    assert cpu_seconds(deck) - before < 1.0
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/api/runs/packed/trainers", "/api/runs", "/api/tokens"])
+def test_a_body_without_credentials_is_not_unpacked(deck: Deck, path: str) -> None:
+    # A bomb within its bounds: 200 MiB would come out.
+    bomb = zstandard.compress(os.urandom(2 * MIB) + bytes(198 * MIB))
+    before = cpu_seconds(deck)
+    headers = {"Content-Type": "application/json", "Content-Encoding": "zstd"}
+    answers = [httpx.post(deck.web.url + path, content=bomb, headers=headers) for _ in range(10)]
+
+    assert {answer.status_code for answer in answers} == {401}
+    assert cpu_seconds(deck) - before < 1.0
+    damaged = httpx.post(deck.web.url + path, content=b"no zstd", headers=headers)
+    assert damaged.status_code == 401
+    known = httpx.post(deck.web.url + path, content=b"no zstd", headers=headers | deck.admin)
+    assert (known.status_code, known.json()["code"]) == (400, "invalid")
+
+
+@pytest.mark.django_db
+def test_pushes_go_on_under_an_attack(deck: Deck) -> None:
+    before = TrajectoryGroup.objects.count()
+    over = threading.Event()
+
+    def attack(encoding: str) -> set[int]:
+        statuses = set()
+        while not over.is_set():
+            statuses.add(send(deck, PUSH, encoding, 4 * MIB).status_code)
+        return statuses
+
+    with ThreadPoolExecutor(6) as pool:
+        attackers = [pool.submit(attack, encoding) for encoding in [*EMPTY] * 3]
+        try:
+            for mark in range(20):
+                packed = gzip.compress(body(group(mark=mark)))
+                headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+                pushed = httpx.post(
+                    deck.web.url + PUSH, content=packed, headers=headers, timeout=10
+                )
+                assert pushed.status_code == 200, pushed.text
+        finally:
+            over.set()
+        assert {status for attacker in attackers for status in attacker.result()} == {413}
+
+    assert TrajectoryGroup.objects.count() == before + 20
+    assert "Traceback" not in deck.web.log(), deck.web.log()[-5000:]

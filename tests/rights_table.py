@@ -1,0 +1,307 @@
+"""Every route of the API with the callers that it lets in, and those callers.
+
+Rows name roles and scopes; `callers_of` expands them to people and tokens. The table is written
+by hand, without the permissions of the views: it is what they are compared with.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from rest_framework.test import APIClient
+
+from runs.models import Run
+from tests.factories import make_run, make_token, make_user
+
+PEOPLE: Final = ("viewer", "operator", "admin")
+SCOPES: Final = ("trainer", "env", "worker", "read", "user", "metrics", "admin")
+STRANGER: Final = "stranger"
+# Each scope for all runs, for the run of the request and for another run.
+TOKENS: Final = tuple(
+    f"{scope} token{run}" for scope in SCOPES for run in ("", " of alpha", " of beta")
+)
+EVERYBODY: Final = (STRANGER, *PEOPLE, *TOKENS)
+
+Rule = frozenset[str]
+ANYONE: Final[Rule] = frozenset({STRANGER})
+KNOWN: Final[Rule] = frozenset({"known"})
+ADMINISTER: Final[Rule] = frozenset({"admin"})
+OPERATE: Final = ADMINISTER | {"operator"}
+# Viewers, and the user tokens of viewers.
+VIEW: Final = OPERATE | {"viewer", "user"}
+READ: Final = VIEW | {"read"}
+TRAIN: Final = ADMINISTER | {"trainer"}
+WORK: Final = ADMINISTER | {"worker"}
+PUSH: Final = WORK | {"env"}
+KNOW_RUN: Final = READ | TRAIN | PUSH
+# The Atropos routes know no sessions: a page of another site could use them.
+TOKEN_ONLY: Final[Rule] = frozenset({"no session"})
+TOKEN_ADMIN: Final = TOKEN_ONLY | ADMINISTER
+TOKEN_TRAIN: Final = TOKEN_ONLY | TRAIN
+TOKEN_ENV: Final = TOKEN_ONLY | ADMINISTER | {"env"}
+TOKEN_READ: Final = TOKEN_ONLY | READ
+TOKEN_POLL: Final = TOKEN_READ | TOKEN_ENV | TOKEN_TRAIN
+
+ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
+    ("GET", "/api/session"): ANYONE,
+    ("POST", "/api/session"): ANYONE,
+    ("DELETE", "/api/session"): ANYONE,
+    ("GET", "/api/sessions"): KNOWN,
+    ("DELETE", "/api/sessions"): KNOWN,
+    ("DELETE", "/api/sessions/<slug:browser>"): KNOWN,
+    ("GET", "/api/api-clients"): ADMINISTER,
+    ("GET", "/api/api-calls"): ADMINISTER,
+    ("GET", "/api/audit"): READ,
+    ("GET", "/api/audit.csv"): READ,
+    ("GET", "/api/alerts"): READ,
+    ("GET", "/api/alerts/<large:alert>"): READ,
+    ("POST", "/api/alerts/<large:alert>/acknowledge"): OPERATE,
+    ("POST", "/api/alerts/<large:alert>/resolve"): OPERATE,
+    ("GET", "/api/alert-rules"): READ,
+    ("POST", "/api/alert-rules"): OPERATE,
+    ("GET", "/api/alert-rules/<large:rule>"): READ,
+    ("PUT", "/api/alert-rules/<large:rule>"): OPERATE,
+    ("DELETE", "/api/alert-rules/<large:rule>"): OPERATE,
+    ("GET", "/api/alert-rules/preview"): READ,
+    ("GET", "/api/alert-silences"): READ,
+    ("POST", "/api/alert-silences"): OPERATE,
+    ("POST", "/api/alert-silences/<large:silence>/end"): OPERATE,
+    ("GET", "/api/webhooks"): READ,
+    ("POST", "/api/webhooks/<slug:webhook>/test"): OPERATE,
+    ("GET", "/api/limits"): KNOWN,
+    ("GET", "/api/run-config-schema"): KNOWN,
+    ("POST", "/api/run-checks"): OPERATE,
+    ("GET", "/api/cluster"): READ,
+    ("PUT", "/api/cluster/nodes/<slug:node>/cordon"): ADMINISTER,
+    ("DELETE", "/api/cluster/nodes/<slug:node>/cordon"): ADMINISTER,
+    ("GET", "/api/deck"): KNOWN,
+    ("GET", "/api/deck/kept"): READ,
+    ("GET", "/api/deck/licences"): KNOWN,
+    ("GET", "/api/deck/notice"): KNOWN,
+    ("PUT", "/api/deck/notice"): OPERATE,
+    ("DELETE", "/api/deck/notice"): OPERATE,
+    ("GET", "/api/environments"): READ,
+    ("GET", "/api/environments/one"): READ,
+    ("POST", "/api/environments/try"): OPERATE,
+    ("PUT", "/api/environments/verdict"): ADMINISTER,
+    ("GET", "/api/presets"): READ,
+    ("POST", "/api/presets"): OPERATE,
+    ("GET", "/api/presets/<slug:preset>"): READ,
+    ("PATCH", "/api/presets/<slug:preset>"): OPERATE,
+    ("DELETE", "/api/presets/<slug:preset>"): OPERATE,
+    ("GET", "/api/tokens"): ADMINISTER,
+    ("POST", "/api/tokens"): ADMINISTER,
+    ("DELETE", "/api/tokens/<small:token>"): ADMINISTER,
+    ("GET", "/api/segments"): ADMINISTER,
+    ("GET", "/api/runs"): READ,
+    ("GET", "/api/runs.csv"): READ,
+    ("GET", "/api/run-filter"): READ,
+    ("GET", "/api/run-filter/values"): READ,
+    ("GET", "/api/comparisons"): READ,
+    ("POST", "/api/comparisons"): OPERATE,
+    ("GET", "/api/comparisons/<large:comparison>"): READ,
+    ("DELETE", "/api/comparisons/<large:comparison>"): OPERATE,
+    ("GET", "/api/comparisons/<large:comparison>/file"): READ,
+    ("GET", "/api/run-costs"): READ,
+    ("GET", "/api/prompts"): READ,
+    ("GET", "/api/run-outlooks"): READ,
+    ("GET", "/api/run-verdicts"): READ,
+    ("POST", "/api/run-actions"): OPERATE,
+    ("PUT", "/api/runs/<slug:run>/tags"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/notes"): READ,
+    ("PUT", "/api/runs/<slug:run>/notes"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/notes/<small:revision>"): READ,
+    ("POST", "/api/runs"): OPERATE,
+    ("GET", "/api/runs/<slug:run>"): KNOW_RUN,
+    ("PATCH", "/api/runs/<slug:run>"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/start"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/pause"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/resume"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/drain"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/stop"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/kill"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/bundle"): READ,
+    ("GET", "/api/runs/<slug:run>/events"): READ,
+    ("GET", "/api/runs/<slug:run>/environments"): READ,
+    ("PATCH", "/api/runs/<slug:run>/environments/<small:env_id>"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/reset"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/weights"): READ | TRAIN | WORK,
+    ("GET", "/api/runs/<slug:run>/weights/deliveries"): READ,
+    ("GET", "/api/runs/<slug:run>/arrivals"): READ,
+    ("GET", "/api/runs/<slug:run>/queue"): READ,
+    ("GET", "/api/runs/<slug:run>/batches/<uuid:batch>/items"): READ,
+    ("GET", "/api/runs/<slug:run>/trainers"): READ | TRAIN,
+    ("POST", "/api/runs/<slug:run>/trainers"): TRAIN,
+    ("POST", "/api/runs/<slug:run>/weights"): TRAIN,
+    ("GET", "/api/runs/<slug:run>/weights/orders"): READ | TRAIN | WORK,
+    ("POST", "/api/runs/<slug:run>/weights/pin"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/weights/unpin"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/weights/sync"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/weights/current"): READ | TRAIN | WORK,
+    ("GET", "/api/runs/<slug:run>/weights/<small:epoch>/<step:step>"): READ | TRAIN | WORK,
+    ("GET", "/api/runs/<slug:run>/groups"): READ,
+    ("GET", "/api/runs/<slug:run>/groups/facets"): READ,
+    ("POST", "/api/runs/<slug:run>/groups/discard"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/groups/export"): READ,
+    ("GET", "/api/runs/<slug:run>/groups/<large:group>"): READ,
+    ("GET", "/api/runs/<slug:run>/groups/<large:group>/content"): READ,
+    ("GET", "/api/runs/<slug:run>/groups/<large:group>/sequences"): READ,
+    ("GET", "/api/runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>"): READ,
+    ("GET", "/api/runs/<slug:run>/groups/<large:group>/sequences/<small:sequence>/messages"): READ,
+    ("POST", "/api/runs/<slug:run>/groups"): PUSH,
+    ("GET", "/api/runs/<slug:run>/marks"): READ,
+    ("POST", "/api/runs/<slug:run>/marks"): OPERATE,
+    ("PUT", "/api/runs/<slug:run>/labels/<small:label>"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/sets/<slug:group_set>"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/sets/<slug:group_set>/drop"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/fragments"): READ,
+    ("GET", "/api/runs/<slug:run>/fragments/<large:fragment>"): READ,
+    ("GET", "/api/runs/<slug:run>/fragments/<large:fragment>/steps"): READ,
+    ("POST", "/api/runs/<slug:run>/fragments"): WORK,
+    ("POST", "/api/runs/<slug:run>/fragments/fetch"): TRAIN,
+    ("POST", "/api/runs/<slug:run>/fragments/ack"): TRAIN,
+    ("POST", "/api/runs/<slug:run>/fragments/priorities"): TRAIN,
+    ("GET", "/api/runs/<slug:run>/batches"): READ,
+    ("GET", "/api/runs/<slug:run>/batches/preview"): READ,
+    ("POST", "/api/runs/<slug:run>/batches/<uuid:batch>/release"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/batches/<uuid:batch>/discard"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/mixing"): READ,
+    ("POST", "/api/runs/<slug:run>/batches/next"): TRAIN,
+    ("GET", "/api/runs/<slug:run>/batches/<uuid:batch>"): TRAIN,
+    ("POST", "/api/runs/<slug:run>/batches/<str:batch>/ack"): TRAIN,
+    ("GET", "/api/runs/<slug:run>/ledger"): READ,
+    ("GET", "/api/runs/<slug:run>/bias"): READ,
+    ("GET", "/api/runs/<slug:run>/archives"): READ,
+    ("POST", "/api/runs/<slug:run>/archives"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/archives/<small:archive>"): READ,
+    ("DELETE", "/api/runs/<slug:run>/archives/<small:archive>"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/archives/<small:archive>/file"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/restorations"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/captures"): READ,
+    ("GET", "/api/runs/<slug:run>/captures/<slug:session>"): READ,
+    ("POST", "/api/runs/<slug:run>/captures/<slug:session>/calls"): PUSH,
+    ("POST", "/api/runs/<slug:run>/capture-scores"): PUSH,
+    ("GET", "/api/runs/<slug:run>/followers"): READ | TRAIN,
+    ("GET", "/api/runs/<slug:run>/followers/<slug:follower>"): TRAIN,
+    ("PUT", "/api/runs/<slug:run>/followers/<slug:follower>"): TRAIN,
+    ("DELETE", "/api/runs/<slug:run>/followers/<slug:follower>"): TRAIN,
+    ("POST", "/api/runs/<slug:run>/followers/<slug:follower>/fetch"): TRAIN,
+    ("POST", "/api/runs/<slug:run>/followers/<slug:follower>/ack"): TRAIN,
+    ("GET", "/api/runs/<slug:run>/pipeline"): READ,
+    ("GET", "/api/runs/<slug:run>/fleet"): READ,
+    ("GET", "/api/runs/<slug:run>/fleet/control"): WORK,
+    ("POST", "/api/runs/<slug:run>/fleet/report"): WORK,
+    ("GET", "/api/runs/<slug:run>/fleet/attempts"): READ,
+    ("GET", "/api/runs/<slug:run>/fleet/logs"): READ,
+    ("POST", "/api/runs/<slug:run>/fleet/logs/<uuid:log_request>"): WORK,
+    ("POST", "/api/runs/<slug:run>/fleet/workers/<small:worker>/restart"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/fleet/workers/<small:worker>/cordon"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/fleet/workers/<small:worker>/uncordon"): OPERATE,
+    ("POST", "/api/runs/<slug:run>/fleet/workers/<small:worker>/stacks"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/fleet/workers/<small:worker>/stacks"): READ,
+    ("GET", "/api/runs/<slug:run>/recordings"): READ,
+    ("POST", "/api/runs/<slug:run>/recordings"): OPERATE,
+    ("PUT", "/api/runs/<slug:run>/recordings/<uuid:recording>"): WORK,
+    ("GET", "/api/runs/<slug:run>/recordings/<uuid:recording>/content"): READ,
+    ("GET", "/api/runs/<slug:run>/episodes"): READ,
+    ("GET", "/api/runs/<slug:run>/episodes/summary"): READ,
+    ("GET", "/api/runs/<slug:run>/episodes/spread"): READ,
+    ("GET", "/api/runs/<slug:run>/episodes/outliers"): READ,
+    ("GET", "/api/runs/<slug:run>/episodes/matches"): READ,
+    ("GET", "/api/runs/<slug:run>/episodes/<large:report>/fragments"): READ,
+    ("GET", "/api/runs/<slug:run>/lessons"): READ,
+    ("POST", "/api/runs/<slug:run>/lessons/tasks"): WORK,
+    ("GET", "/api/runs/<slug:run>/lessons/history"): READ,
+    ("GET", "/api/runs/<slug:run>/lessons/progress"): READ,
+    ("POST", "/api/runs/<slug:run>/lessons/<str:lesson>/outcomes"): WORK,
+    ("PUT", "/api/runs/<slug:run>/lessons/<str:lesson>/steering"): OPERATE,
+    ("GET", "/api/runs/<slug:run>/evaluations/<uuid:evaluation>"): READ,
+    ("GET", "/api/runs/<slug:run>/lessons/<str:lesson>/micro-evaluations"): READ,
+    ("GET", "/api/runs/<slug:run>/evaluations"): READ,
+    ("POST", "/api/runs/<slug:run>/evaluations"): OPERATE,
+    ("PUT", "/api/runs/<slug:run>/evaluations/<uuid:evaluation>/lease"): WORK,
+    ("GET", "/api/runs/<slug:run>/metrics"): READ,
+    ("POST", "/api/runs/<slug:run>/metrics"): TRAIN,
+    ("GET", "/api/runs/<slug:run>/metrics/keys"): READ,
+    ("GET", "/api/runs/<slug:run>/metrics/samples"): READ,
+    ("GET", "/api/runs/<slug:run>/metrics/lines"): READ,
+    ("GET", "/api/runs/<slug:run>/metrics/moment"): READ,
+    ("GET", "/api/runs/<slug:run>/metrics/names"): READ,
+    ("GET", "/api/runs/<slug:run>/metric-layouts"): READ,
+    ("POST", "/api/runs/<slug:run>/metric-layouts"): VIEW,
+    ("PUT", "/api/runs/<slug:run>/metric-layouts/<large:layout>"): VIEW,
+    ("DELETE", "/api/runs/<slug:run>/metric-layouts/<large:layout>"): VIEW,
+    ("GET", "/api/runs/<slug:run>/annotations"): READ,
+    ("POST", "/api/runs/<slug:run>/annotations"): TRAIN | OPERATE,
+    ("DELETE", "/api/runs/<slug:run>/annotations/<large:annotation>"): TRAIN | OPERATE,
+    ("GET", "/api/metrics/lines"): READ,
+    ("GET", "/metrics"): ADMINISTER | {"metrics"},
+    ("POST", "/register"): TOKEN_TRAIN,
+    ("POST", "/register-env"): TOKEN_ENV,
+    ("POST", "/disconnect-env"): TOKEN_ENV,
+    ("GET", "/wandb_info"): TOKEN_POLL,
+    ("GET", "/info"): TOKEN_POLL,
+    ("GET", "/status"): TOKEN_POLL,
+    ("GET", "/status-env"): TOKEN_ENV,
+    ("POST", "/status-env"): TOKEN_ENV,
+    ("POST", "/scored_data"): TOKEN_ENV,
+    ("POST", "/scored_data_list"): TOKEN_ENV,
+    ("GET", "/batch"): TOKEN_TRAIN,
+    ("GET", "/latest_example"): TOKEN_READ | TOKEN_TRAIN,
+    ("GET", "/reset_data"): TOKEN_ADMIN,
+    ("GET", "/atropos/<slug:run>/"): ANYONE,
+    ("POST", "/atropos/<slug:run>/register"): TOKEN_TRAIN,
+    ("POST", "/atropos/<slug:run>/register-env"): TOKEN_ENV,
+    ("POST", "/atropos/<slug:run>/disconnect-env"): TOKEN_ENV,
+    ("GET", "/atropos/<slug:run>/wandb_info"): TOKEN_POLL,
+    ("GET", "/atropos/<slug:run>/info"): TOKEN_POLL,
+    ("GET", "/atropos/<slug:run>/status"): TOKEN_POLL,
+    ("GET", "/atropos/<slug:run>/status-env"): TOKEN_ENV,
+    ("POST", "/atropos/<slug:run>/status-env"): TOKEN_ENV,
+    ("POST", "/atropos/<slug:run>/scored_data"): TOKEN_ENV,
+    ("POST", "/atropos/<slug:run>/scored_data_list"): TOKEN_ENV,
+    ("GET", "/atropos/<slug:run>/batch"): TOKEN_TRAIN,
+    ("GET", "/atropos/<slug:run>/latest_example"): TOKEN_READ | TOKEN_TRAIN,
+    ("GET", "/atropos/<slug:run>/reset_data"): TOKEN_ADMIN,
+}
+
+
+def callers_of(rule: Rule, address: str) -> set[str]:
+    """Return the callers that a row lets in; at the address of a run, they ask for alpha."""
+    if rule == ANYONE:
+        return set(EVERYBODY)
+    if rule == KNOWN:
+        return set(EVERYBODY) - {STRANGER}
+    people = set() if rule >= TOKEN_ONLY else rule & set(PEOPLE)
+    bound = ("", " of alpha") if "<slug:run>" in address else ("",)
+    return people | {f"{scope} token{run}" for scope in rule & set(SCOPES) for run in bound}
+
+
+class Principal(NamedTuple):
+    """A caller: a client that sends its credentials, and the credentials."""
+
+    client: APIClient
+    person: Any = None
+    token: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the headers of its token, if it has one."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+def make_principals() -> dict[str, Principal]:
+    """Make the runs alpha and beta, and every caller of the table."""
+    runs: dict[str, Run] = {name: make_run(name=name) for name in ("alpha", "beta")}
+    found = {STRANGER: Principal(APIClient())}
+    for role in PEOPLE:
+        person = make_user(username=role, role=role)
+        client = APIClient()
+        client.force_login(person)
+        found[role] = Principal(client, person=person)
+    for name in TOKENS:
+        scope, _, run = name.replace(" of ", " ").replace(" token", "", 1).partition(" ")
+        # The role of a user token is its owner's.
+        owner = {"created_by": found["viewer"].person} if scope == "user" else {}
+        _, text = make_token(scope, run=runs.get(run), **owner)
+        headers = {"Authorization": f"Bearer {text}"}
+        found[name] = Principal(APIClient(headers=headers), token=text)
+    return found

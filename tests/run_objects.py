@@ -1,0 +1,123 @@
+"""One row of everything that belongs to a run, with the value that an address names it by."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import models
+
+from buffer.models import (
+    ArchiveJob,
+    Batch,
+    CaptureSession,
+    Follower,
+    FragmentChunk,
+    GroupSet,
+    TrajectoryGroup,
+)
+from rollouts.models import (
+    Annotation,
+    Curriculum,
+    EpisodeWindow,
+    Evaluation,
+    Fleet,
+    FleetWorker,
+    Lesson,
+    LessonOutcome,
+    LogRequest,
+    MetricLayout,
+    Recording,
+)
+from runs.models import Environment, PolicyVersion, Run, RunNote, Trainer
+from tests.factories import NOON
+
+# Index of whatever is counted within a run; alpha has none of this index.
+INDEX: Final = 7
+FILLED: "Final[dict[type[models.Field[Any, Any]], Any]]" = {
+    models.CharField: "",
+    models.TextField: "",
+    models.DateTimeField: NOON,
+    models.JSONField: {},
+    models.FloatField: 0.5,
+    models.BooleanField: True,
+    models.UUIDField: UUID(int=9),
+    models.BinaryField: b"",
+}
+
+
+def _made(model: type[models.Model], **given: Any) -> Any:
+    """Insert a row with plain values for the columns that have no default."""
+    for field in model._meta.concrete_fields:
+        is_needed = not (field.null or field.has_default() or field.primary_key)
+        if field.name in given or not is_needed or field.db_default is not models.NOT_PROVIDED:
+            continue
+        kinds = [value for kind, value in FILLED.items() if isinstance(field, kind)]
+        given[field.name] = kinds[0] if kinds else 1
+    return model._base_manager.create(**given)
+
+
+def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
+    """Return rows of `run` by the parameter of an address that names them.
+
+    Texts are `mark`, so that an answer with one of them is noticed.
+    """
+    trainer = _made(Trainer, run=run, identity=mark, name=mark)
+    batch = _made(Batch, run=run, trainer=trainer, state="leased", kind="groups", ordinal=INDEX)
+    quarantined = _made(Batch, run=run, state="quarantined", kind="groups", ordinal=INDEX + 1)
+    _made(Curriculum, run=run)
+    fleet = _made(Fleet, run=run)
+    # What belongs to a worker or a lesson, but has no address of its own.
+    _made(LogRequest, run=run, kind="stacks", worker=INDEX, note=mark)
+    _made(LessonOutcome, run=run, lesson=mark, mode="micro_eval", worker=mark)
+    worker = {"fleet": fleet, "index": INDEX, "incarnation": mark, "node": mark}
+    return {
+        "batch": [batch, quarantined],
+        "group": [
+            _made(TrajectoryGroup, run=run, state="queued", drop_reason="", producer=mark),
+        ],
+        "fragment": [
+            _made(
+                FragmentChunk, run=run, state="queued", drop_reason="", environment=mark, slot=mark
+            )
+        ],
+        "group_set": [_made(GroupSet, run=run, name=mark)],
+        "archive": [
+            _made(ArchiveJob, run=run, verb="export", state="done", asked_by=mark),
+        ],
+        "session": [_made(CaptureSession, run=run, name=mark)],
+        "follower": [_made(Follower, run=run, name=mark, cursor_written_in=1)],
+        "worker": [_made(FleetWorker, state="running", **worker)],
+        "log_request": [_made(LogRequest, run=run, note=mark)],
+        "recording": [_made(Recording, run=run, state="ready", file=mark, note=mark)],
+        "lesson": [_made(Lesson, run=run, name=mark, status="active")],
+        "evaluation": [_made(Evaluation, run=run, lesson=mark, reason=mark)],
+        "layout": [_made(MetricLayout, run=run, name=mark, owner=mark)],
+        "report": [_made(EpisodeWindow, run=run, environment=mark)],
+        "annotation": [_made(Annotation, run=run, text=mark)],
+        "revision": [_made(RunNote, run=run, revision=INDEX, text=mark)],
+        "env_id": [_made(Environment, run=run, env_id=INDEX, wandb_name=mark)],
+        "step": [_made(PolicyVersion, run=run, epoch=1, step=INDEX, file=mark)],
+    }
+
+
+def named_by(parameter: str, row: Any) -> Any:
+    """Return the value of a parameter that names a row."""
+    attributes = {
+        "group_set": "name",
+        "session": "name",
+        "follower": "name",
+        "lesson": "name",
+        "worker": "index",
+        "log_request": "request",
+        "revision": "revision",
+        "env_id": "env_id",
+        "step": "step",
+    }
+    return getattr(row, attributes.get(parameter, "pk"))
+
+
+def columns_of(rows: dict[str, list[models.Model]]) -> list[dict[str, Any]]:
+    """Return the present contents of rows; a row that was deleted is missing."""
+    found = []
+    for each in [row for some in rows.values() for row in some]:
+        found.extend(type(each)._base_manager.filter(pk=each.pk).values())
+    return found

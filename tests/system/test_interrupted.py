@@ -1,0 +1,47 @@
+"""Ctrl-C during `make test` ends every process that the tests have started."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests import processes
+from tests.deck import ROOT, wait_until
+from tests.processes import descendants, is_gone
+
+pytestmark = pytest.mark.system
+
+# A test of this file has a deck with a Ray head, a browser, and a process that seeds the deck.
+INNER = "tests/e2e/test_home_page.py"
+
+
+def test_ctrl_c_leaves_no_deck_no_ray_head_and_no_seeding_process() -> None:
+    command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", INNER]
+    with processes.start(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as session:
+
+        def is_seeding() -> bool:
+            assert session.poll() is None, "the inner session ended before it was interrupted"
+            lines = list(descendants(session.pid).values())
+            return all(
+                any(word in line for line in lines)
+                for word in ("manage.py seed", "manage.py up", "raylet", "postgres", "chrom")
+            )
+
+        wait_until(is_seeding, seconds=300, what="every kind of process runs", every=0.5)
+        below = descendants(session.pid)
+        # As a terminal does: every process of the foreground group gets the signal.
+        os.killpg(session.pid, signal.SIGINT)
+        session.wait(60)
+
+    def left() -> dict[int, str]:
+        return {pid: line for pid, line in below.items() if not is_gone(pid)}
+
+    try:
+        wait_until(lambda: not left(), seconds=60, what="every process has ended")
+    finally:
+        for pid in left():
+            os.kill(pid, signal.SIGKILL)

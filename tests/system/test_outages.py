@@ -1,0 +1,368 @@
+"""A killed PostgreSQL or Valkey is an outage of seconds: 503, `Retry-After`, and no lost call."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls.resolvers import RegexPattern, RoutePattern
+from django.utils.regex_helper import normalize
+from rest_framework.views import APIView
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import Close
+from websockets.sync.client import connect
+
+from buffer.api.atropos import RootView
+from buffer.api.atropos_view import AtroposView
+from config.root import root
+from config.settings.connections import POOL_CONNECTIONS  # noqa: TID251 under test
+from frontend.pages import index
+from rolldeck.sender import GroupSender
+from rolldeck.trainer import Trainer
+from tests.buffer_factories import REGISTRATION, group
+from tests.deck import ADMIN_TOKEN, NO_RAY, Deck, environment, running_deck, wait_until
+
+pytestmark = pytest.mark.system
+
+PASSWORD: Final = "a-password-for-tests"
+ASKED_AT_ONCE: Final = 48
+# These need no database, like the dashboard's pages and Atropos' greeting.
+NO_DATABASE: Final = ("healthz/live", "static/", "login/once")
+WITH_SESSION: Final = ("api/session", "api/presets", "api/alerts")
+EXAMPLES: Final = ("1", "x", str(uuid4()))
+"""A value for each kind of parameter."""
+BY_NAME: Final = {"app_label": "runs", "url": "nothing"}
+PROBLEM, JSON, PAGE = "application/problem+json", "application/json", "text/html"
+
+
+KILLS: Final = 10
+BATCH: Final = 4
+PAGES: Final = 40
+PRODUCERS: Final = 8
+
+
+@pytest.fixture(scope="module")
+def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+    with running_deck(tmp_path_factory.mktemp("outages"), RAY_ADDRESS=NO_RAY) as deck:
+        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
+        yield deck
+
+
+@contextmanager
+def without(deck: Deck, *words: str) -> Iterator[None]:
+    """Kill −9 a server of the deck, and keep the supervisor from starting it again."""
+    pid = direct_child(deck, *words)
+    os.kill(deck.process.pid, signal.SIGSTOP)
+    try:
+        os.kill(pid, signal.SIGKILL)
+        yield
+    finally:
+        os.kill(deck.process.pid, signal.SIGCONT)
+        wait_until(deck.is_ready, seconds=60, what="the deck is ready again")
+
+
+def direct_child(deck: Deck, *words: str) -> int:
+    """Return the process that the supervisor itself has started."""
+    pid = deck.process.pid
+    listing = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    children = {int(child) for child in listing.split()}
+    (found,) = (child for child in deck.children(*words) if child in children)
+    return found
+
+
+def get_routes() -> Iterator[tuple[str, str]]:
+    """Yield the path of every route that answers GET, and the form of its errors."""
+    for route, pattern in _patterns(get_resolver(), ""):
+        view = getattr(pattern.callback, "view_class", getattr(pattern.callback, "cls", None))
+        if view is not None and not hasattr(view, "get"):
+            continue
+        if view is RootView:
+            continue
+        if view is not None and issubclass(view, APIView):
+            yield route, JSON if issubclass(view, AtroposView) else PROBLEM
+        elif pattern.callback not in (index, root):
+            yield route, JSON if route.startswith("healthz/") else PAGE
+
+
+def _patterns(resolver: Any, prefix: str) -> Iterator[tuple[str, URLPattern]]:
+    for one in resolver.url_patterns:
+        for part in _examples(one.pattern):
+            if isinstance(one, URLResolver):
+                yield from _patterns(one, prefix + part)
+            else:
+                yield prefix + part, one
+
+
+def _examples(pattern: Any) -> Iterator[str]:
+    """Yield one path that matches."""
+    if isinstance(pattern, RegexPattern):
+        text, names = normalize(str(pattern._regex))[0]
+        yield text % {name: BY_NAME[name] for name in names}
+        return
+    assert isinstance(pattern, RoutePattern)
+    text = str(pattern)
+    for name, converter in pattern.converters.items():
+        shown = next(example for example in EXAMPLES if re.fullmatch(converter.regex, example))
+        text = re.sub(rf"<(\w+:)?{name}>", shown, text)
+    yield text
+
+
+@pytest.fixture(scope="module")
+def browser(deck: Deck) -> Iterator[httpx.Client]:
+    """Give a browser on which an administrator has signed in."""
+    name = f"admin-{uuid4().hex[:6]}"
+    subprocess.run(
+        [sys.executable, "manage.py", "createsuperuser", "--noinput"]  # noqa: RUF005 a command
+        + ["--username", name, "--email", "admin@example.org"],
+        env=environment(deck.var, deck.port, DJANGO_SUPERUSER_PASSWORD=PASSWORD),
+        check=True,
+        capture_output=True,
+    )
+    with httpx.Client(base_url=deck.url, timeout=60) as browser:
+        browser.get("/api/session")
+        answer = browser.post(
+            "/api/session",
+            json={"username": name, "password": PASSWORD},
+            headers={"X-CSRFToken": browser.cookies.get("csrftoken") or "", "Origin": deck.url},
+        )
+        assert answer.is_success, answer.text
+        yield browser
+
+
+def flaw(answer: httpx.Response, form: str) -> str:
+    """Return what is wrong with the answer to a request that met an outage."""
+    found = answer.headers.get("Content-Type", "").partition(";")[0]
+    if answer.status_code != 503:
+        return f"answered {answer.status_code}"
+    if not answer.headers.get("Retry-After", "").isdigit():
+        return "has no Retry-After"
+    if found != form:
+        return f"answered {found}, not {form}"
+    if form == PROBLEM and answer.json()["code"] != "unavailable":
+        return f"has the code {answer.json()['code']}"
+    return ""
+
+
+def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
+    deck: Deck, browser: httpx.Client
+) -> None:
+    asked = [(route, form) for route, form in get_routes() if not route.startswith(NO_DATABASE)]
+    assert len(asked) > 250
+
+    def ask(route: str, form: str) -> str:
+        # The admin sends strangers to its sign-in, without a look at the database.
+        client = browser if route.startswith(("admin/", *WITH_SESSION)) else deck.http
+        answer = client.get(
+            f"/{route}", headers={"Accept": "text/html"} if form == PAGE else {}, timeout=60
+        )
+        wrong = flaw(answer, form)
+        return f"{route}: {wrong}: {answer.text[:200]}" if wrong else ""
+
+    with (
+        without(deck, "postgres", "-D"),
+        ThreadPoolExecutor(ASKED_AT_ONCE) as threads,
+    ):
+        wrong = [text for text in threads.map(lambda one: ask(*one), asked) if text]
+
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_sockets_are_closed_to_be_opened_again_while_the_database_is_away(
+    deck: Deck, browser: httpx.Client
+) -> None:
+    run = deck.new_run("sockets")
+    cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    ws = deck.url.replace("http", "ws")
+    with without(deck, "postgres", "-D"):
+        for path, headers in (
+            ("/ws/live", {"Cookie": cookies}),
+            (f"/ws/runs/{run}/control", {"Authorization": f"Bearer {ADMIN_TOKEN}"}),
+        ):
+            with (
+                connect(ws + path, additional_headers={"Origin": deck.url, **headers}) as socket,
+                pytest.raises(ConnectionClosed) as closed,
+            ):
+                socket.recv(timeout=30)
+            assert closed.value.rcvd == Close(1013, "")
+
+
+def test_no_route_answers_500_while_redis_is_away(deck: Deck, browser: httpx.Client) -> None:
+    deck.new_run("no-redis")
+    with without(deck, "valkey"), ThreadPoolExecutor(8) as threads:
+        answers = list(
+            threads.map(
+                lambda route: browser.get(f"/{route}", timeout=60),
+                [route for route, _ in get_routes()],
+            )
+        )
+        run = deck.new_run("while-redis-is-away")
+        deck.post(f"/api/runs/{run}/drain")
+
+    assert [answer.url for answer in answers if answer.status_code >= 500] == []
+
+
+class Producer(threading.Thread):
+    """Pushes groups with our client until it is asked to stop; a call that raises ends it."""
+
+    def __init__(self, deck: Deck, run: str) -> None:
+        super().__init__(daemon=True)
+        self.sender = GroupSender(deck.url, run, ADMIN_TOKEN)
+        self.acknowledged: list[int] = []
+        self.error: Exception | None = None
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        try:
+            with self.sender:
+                for mark in count(1):
+                    self.sender.push_groups([group(mark=mark, sequences=1)])
+                    self.acknowledged.append(mark)
+                    if self.stopping.wait(0.02) and mark % BATCH == 0:
+                        return
+        except Exception as error:  # noqa: BLE001 the test shows it
+            self.error = error
+
+
+class Consumer(threading.Thread):
+    """Trains with our client on all that the producer has sent."""
+
+    def __init__(self, deck: Deck, run: str, producer: Producer) -> None:
+        super().__init__(daemon=True)
+        self.trainer = Trainer(deck.url, run, ADMIN_TOKEN)
+        self.producer = producer
+        self.served: list[int] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with self.trainer:
+                self.trainer.register(resume=True)
+                while not self.is_done():
+                    batch = self.trainer.next_batch(wait_seconds=1)
+                    if batch is None:
+                        continue
+                    marks = [int(one["tokens"][0][0]) for one in batch.groups]
+                    self.trainer.ack(batch)
+                    self.trainer.log_metrics({"loss": 0.1}, step=batch.head.ordinal)
+                    self.served += marks
+        except Exception as error:  # noqa: BLE001 the test shows it
+            self.error = error
+
+    def is_done(self) -> bool:
+        producer = self.producer
+        return not producer.is_alive() and len(self.served) >= len(producer.acknowledged)
+
+
+def test_our_client_goes_on_through_ten_kills_of_the_database(deck: Deck) -> None:
+    run = deck.new_run("kills")
+    deck.post(f"/atropos/{run}/register", REGISTRATION | {"batch_size": BATCH})
+    producer = Producer(deck, run)
+    consumer = Consumer(deck, run, producer)
+    for thread in (producer, consumer):
+        thread.start()
+
+    for number in range(KILLS):
+        before = len(producer.acknowledged), len(consumer.served)
+        os.kill(direct_child(deck, "postgres", "-D"), signal.SIGKILL)
+        wait_until(
+            lambda before=before: (
+                not (producer.is_alive() and consumer.is_alive())
+                or (len(producer.acknowledged) > before[0] and len(consumer.served) > before[1])
+            ),
+            seconds=90,
+            what=f"both go on after kill {number + 1}",
+        )
+    producer.stopping.set()
+    producer.join(120)
+    consumer.join(120)
+
+    assert (producer.error, consumer.error) == (None, None)
+    assert [producer.is_alive(), consumer.is_alive()] == [False, False]
+    assert sorted(consumer.served) == producer.acknowledged
+    ledger = deck.get(f"/api/runs/{run}/ledger")["groups"]
+    assert (ledger["accepted"], ledger["balanced"]) == (len(producer.acknowledged), True)
+
+
+@contextmanager
+def session_of(deck: Deck) -> Iterator["psycopg.Connection[Any]"]:
+    """Give a session with the deck's database, beside those of the deck."""
+    services = json.loads((deck.var / "run" / "services.json").read_text())
+    with psycopg.connect(services["DATABASE_URL"], autocommit=True) as session:
+        yield session
+
+
+def pushed(deck: Deck, run: str, mark: int) -> tuple[int, float]:
+    """Push a group once; return the status of the answer and the seconds that it took."""
+    began = time.monotonic()
+    answer = httpx.post(
+        f"{deck.url}/atropos/{run}/scored_data",
+        json=group(mark=mark, sequences=1),
+        headers={"Authorization": f"Bearer {ADMIN_TOKEN}", "Idempotency-Key": f"group {mark}"},
+        timeout=60,
+    )
+    if answer.status_code != 200:
+        assert answer.headers["Retry-After"].isdigit(), answer.text
+    return answer.status_code, time.monotonic() - began
+
+
+def test_pages_that_use_up_the_pool_do_not_delay_pushes(deck: Deck, browser: httpx.Client) -> None:
+    run = deck.new_run("pool")
+    deck.post(f"/atropos/{run}/register", REGISTRATION)
+
+    def page(_: int) -> tuple[int, str | None]:
+        answer = browser.get("/api/presets", timeout=120)
+        return answer.status_code, answer.headers.get("Retry-After")
+
+    with (
+        session_of(deck) as session,
+        ThreadPoolExecutor(PAGES) as threads,
+        ThreadPoolExecutor(PRODUCERS) as producers,
+    ):
+        with session.transaction():
+            # Each page looks up its session: it holds its connection until this ends.
+            session.execute("LOCK TABLE django_session IN ACCESS EXCLUSIVE MODE")
+            pages = [threads.submit(page, number) for number in range(PAGES)]
+            wait_until(
+                lambda: sum(one.done() for one in pages) >= PAGES - POOL_CONNECTIONS,
+                seconds=60,
+                what="pages without a connection are answered",
+            )
+            refused = [one.result() for one in pages if one.done()]
+            # As many at once as there are threads for them, most of which have not begun yet.
+            pushes = list(producers.map(lambda mark: pushed(deck, run, mark), range(1, 21)))
+        answers = [one.result() for one in pages]
+
+    assert set(refused) == {(503, "1")}
+    assert [status for status, _ in pushes] == [200] * 20
+    assert set(answers) - set(refused) == {(200, None)}
+    assert deck.get(f"/api/runs/{run}/ledger")["groups"]["accepted"] == 20
+
+
+def test_pushes_are_answered_at_once_when_the_server_has_no_connection_left(deck: Deck) -> None:
+    run = deck.new_run("taken")
+    deck.post(f"/atropos/{run}/register", REGISTRATION)
+    with ExitStack() as taken, ThreadPoolExecutor(16) as threads:
+        with suppress(psycopg.OperationalError):
+            while True:
+                taken.enter_context(session_of(deck))
+        pushes = list(threads.map(lambda mark: pushed(deck, run, mark), range(1, 41)))
+
+    assert {status for status, _ in pushes} <= {200, 503}
+    again = [pushed(deck, run, mark)[0] for mark in range(1, 41)]
+    assert again == [200] * 40
+    assert deck.get(f"/api/runs/{run}/ledger")["groups"]["accepted"] == 40
