@@ -13,12 +13,15 @@ import json
 import platform
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 RESULTS: Final = Path(__file__).with_name("results")
 NEEDED: Final = ("torch", "numpy", "gymnasium", "msgspec", "psutil", "httpx")
 KINDS: Final = ("mlp", "gru")
+TOLERANCE: Final = 1e-2
+"""Values of GPU and CPU may differ by this much: a GPU convolves in TF32 (10 bits of mantissa)."""
 
 
 def main() -> int:
@@ -51,10 +54,25 @@ def _measure(seconds: float, folder: Path) -> int:
         for kind in KINDS:
             found[device][kind] = figures = gpu_measures.throughput(device, kind, seconds)
             print(f"{device} {kind}: {_words(figures)}")
+        found[device]["decisions_per_second"] = rates = {
+            network: round(gpu_measures.decisions(device, config, space, seconds))
+            for network, (config, space) in gpu_measures.NETWORKS.items()
+        }
+        print(f"{device}, decisions per second: {_words(rates)}")
         found[device]["fleet"] = whole = gpu_measures.fleet(device, seconds)
         print(f"{device} LocalFleet of {gpu_measures.WORKERS} workers: {_words(whole)}")
         found[device]["weights"] = swapped = gpu_measures.weights(device)
         print(f"{device}: {gpu_measures.WEIGHTS_MB} MB of weights: {_words(swapped)}")
+    if name:
+        found["value_difference"] = {
+            network: gpu_measures.value_difference(config, space)
+            for network, (config, space) in gpu_measures.NETWORKS.items()
+        }
+        print(f"largest difference of a value, GPU and CPU: {_words(found['value_difference'])}")
+        wrong = [one for one, by in found["value_difference"].items() if not by < TOLERANCE]
+        if wrong:
+            print(f"GPU and CPU differ by {TOLERANCE} or more: {', '.join(wrong)}")
+            return 1
     folder.mkdir(exist_ok=True, parents=True)
     slug = re.sub(r"\W+", "-", name.lower()).strip("-") or "none"
     path = folder / f"gpu-{slug}.json"
@@ -63,7 +81,7 @@ def _measure(seconds: float, folder: Path) -> int:
     return 0
 
 
-def _words(figures: dict[str, float]) -> str:
+def _words(figures: Mapping[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in figures.items())
 
 

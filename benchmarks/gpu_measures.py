@@ -3,18 +3,21 @@
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import gymnasium
 import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.sink_platform import SinkPlatform, served
-from benchmarks.sink_worker import fresh_weights, running, settings_of
+from benchmarks.sink_worker import ACTION, OBSERVATION, fresh_weights, running, settings_of
 from rollouts.fleet import environments
 from rollouts.fleet.local import LocalFleet
 from rollouts.fleet.policies import make_policy
+from rollouts.fleet.policies.factory import make_module
+from rollouts.fleet.spaces import Space, observations
 from runs.core.policy_config import PolicyConfig
 
 ENVIRONMENT: Final = "CartPole-v1"
@@ -22,6 +25,21 @@ ENVS: Final = 64
 WEIGHTS_MB: Final = 100
 WORKERS: Final = 2
 WAIT_SECONDS: Final = 120.0
+WARM_UP: Final = 5
+"""Decisions before the measurement: the first ones load the libraries of the GPU."""
+VECTOR: Final = OBSERVATION
+IMAGE: Final = observations(gymnasium.spaces.Box(0, 255, (84, 84, 3), np.uint8))[0]
+NETWORKS: Final[dict[str, tuple[PolicyConfig, Space]]] = {
+    "mlp 64-64": (PolicyConfig(), VECTOR),
+    "mlp 2048-2048-2048": (PolicyConfig(hidden_sizes=[2048] * 3), VECTOR),
+    "gru 512": (PolicyConfig(kind="gru", recurrent_units=512), VECTOR),
+    "cnn 84x84": (PolicyConfig(kind="cnn", hidden_sizes=[512]), IMAGE),
+    "cnn 84x84 wide": (
+        PolicyConfig(kind="cnn", hidden_sizes=[512], channels=[64, 128, 256]),
+        IMAGE,
+    ),
+}
+"""Networks of rising cost; each decides for ``ENVS`` observations at once."""
 
 
 def throughput(device: str, kind: str, seconds: float) -> dict[str, float]:
@@ -118,6 +136,47 @@ def weights(device: str) -> dict[str, float]:
         "adopt_us": round(1e6 * (adopted - between), 1),
         "prepare_mb_per_second": round(size / 1e6 / (between - began)),
     }
+
+
+def decisions(device: str, config: PolicyConfig, observation: Space, seconds: float) -> float:
+    """Return the decisions per second of a policy on random observations, without environments."""
+    policy = make_policy(config, observation, ACTION, seed=0, device=device)
+    policy.load(_module_weights(config, observation))
+    obs, state = _observations(observation), policy.initial_state(ENVS)
+    first = np.zeros(ENVS, dtype=np.bool_)
+    for _ in range(WARM_UP):
+        policy.act(obs, state, first)
+    made, began = 0, time.monotonic()
+    while time.monotonic() < began + seconds:
+        state = policy.act(obs, state, first).state
+        made += ENVS
+    return made / (time.monotonic() - began)
+
+
+def value_difference(config: PolicyConfig, observation: Space) -> float:
+    """Return the largest difference of the values that GPU and CPU compute for 64 observations."""
+    obs, first = _observations(observation), np.ones(ENVS, dtype=np.bool_)
+    tensors = _module_weights(config, observation)
+    values = []
+    for device in ("cuda", "cpu"):
+        policy = make_policy(config, observation, ACTION, seed=0, device=device)
+        policy.load(tensors)
+        values.append(policy.act(obs, policy.initial_state(ENVS), first).values)
+    return float(np.abs(values[0] - values[1]).max())
+
+
+def _module_weights(config: PolicyConfig, observation: Space) -> dict[str, NDArray[Any]]:
+    torch.manual_seed(0)
+    module = make_module(config, observation, ACTION)
+    return {name: np.array(value) for name, value in module.state_dict().items()}
+
+
+def _observations(space: Space) -> NDArray[Any]:
+    random = np.random.default_rng(0)
+    shape = (ENVS, *space.shape)
+    if space.dtype == "uint8":
+        return random.integers(0, 256, shape, dtype=np.uint8)
+    return random.standard_normal(shape, dtype=np.float32)
 
 
 def _synchronize(device: str) -> None:

@@ -60,6 +60,7 @@ def test_the_check_runs_with_what_it_names_alone_and_says_that_there_is_no_gpu(
     assert found["cpu"]["fleet"]["steps_per_second"] > 0
     assert found["cpu"]["fleet"]["new_version_s"] > 0
     assert found["cpu"]["weights"]["mb"] >= 99
+    assert min(found["cpu"]["decisions_per_second"].values()) > 0
 
 
 def test_a_machine_that_lacks_a_package_is_told_what_to_install(tmp_path: Path) -> None:
