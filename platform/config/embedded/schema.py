@@ -4,6 +4,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from django.db.utils import OperationalError
 from django.utils import timezone
 
@@ -12,19 +13,34 @@ from runs import services
 
 
 def migrate() -> int:
-    """Apply the migrations that are missing, and return how many.
+    """Apply the missing migrations and return their number.
 
     Raises:
-        StartFailed: If the database does not answer.
+        StartFailed: If the database does not answer, or has migrations of another version.
     """
     try:
         executor = MigrationExecutor(connection)
     except OperationalError as error:
         raise StartFailed(f"the database does not answer: {error}") from error
+    _refuse_unknown(executor.loader)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
         call_command("migrate", interactive=False, verbosity=0)
     return len(plan)
+
+
+def _refuse_unknown(loader: MigrationLoader) -> None:
+    unknown = sorted(
+        f"{app}.{name}"
+        for app, name in loader.applied_migrations or ()
+        if app in loader.migrated_apps and (app, name) not in loader.disk_migrations
+    )
+    if unknown:
+        raise StartFailed(
+            f"the database was created by another version of Rolldeck: it lists {len(unknown)} "
+            f"migrations that this version lacks, among them {unknown[-1]}. Start that version, or "
+            "use an empty database"
+        )
 
 
 def adopt_bootstrap_token() -> None:
