@@ -130,6 +130,17 @@ class Deck:
         found = descendants(self.process.pid).items()
         return sorted(pid for pid, line in found if all(word in line for word in words))
 
+    def child(self, *words: str) -> int:
+        """Return the process that the supervisor itself started and whose line has all `words`."""
+        pid = self.process.pid
+        listing = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        started = {int(child) for child in listing.split()}
+        (found,) = started & set(self.children(*words))
+        return found
+
+    def trainer_log(self) -> str:
+        return (self.var / "trainer.log").read_text(errors="replace")[-4000:]
+
     def start_trainer(
         self, run: str, *more: str, example: str = "ppo_cartpole"
     ) -> "subprocess.Popen[bytes]":

@@ -33,6 +33,7 @@ LONGEST_FIRST: Final = (
     "tests/system/test_demo.py",
     *ON_THE_RAY_HEAD,
     "tests/fuzz/test_generated_requests.py",
+    "tests/system/test_database_kills.py",
     "tests/system/test_outages.py",
     "tests/system/test_exactly_once.py",
     "tests/system/test_benchmarks.py",

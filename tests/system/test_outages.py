@@ -6,13 +6,10 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import count
-from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -32,8 +29,6 @@ from buffer.api.atropos_view import AtroposView
 from config.root import root
 from config.settings.connections import POOL_CONNECTIONS  # noqa: TID251 under test
 from frontend.pages import index
-from rolldeck.sender import GroupSender
-from rolldeck.trainer import Trainer
 from tests.buffer_factories import REGISTRATION, group
 from tests.deck import ADMIN_TOKEN, NO_RAY, Deck, environment, running_deck, wait_until
 
@@ -50,8 +45,6 @@ BY_NAME: Final = {"app_label": "runs", "url": "nothing"}
 PROBLEM, JSON, PAGE = "application/problem+json", "application/json", "text/html"
 
 
-KILLS: Final = 10
-BATCH: Final = 4
 PAGES: Final = 40
 PRODUCERS: Final = 8
 
@@ -66,7 +59,7 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
 @contextmanager
 def without(deck: Deck, *words: str) -> Iterator[None]:
     """Kill −9 a server of the deck, and keep the supervisor from starting it again."""
-    pid = direct_child(deck, *words)
+    pid = deck.child(*words)
     os.kill(deck.process.pid, signal.SIGSTOP)
     try:
         os.kill(pid, signal.SIGKILL)
@@ -74,15 +67,6 @@ def without(deck: Deck, *words: str) -> Iterator[None]:
     finally:
         os.kill(deck.process.pid, signal.SIGCONT)
         wait_until(deck.is_ready, seconds=60, what="the deck is ready again")
-
-
-def direct_child(deck: Deck, *words: str) -> int:
-    """Return the process that the supervisor itself has started."""
-    pid = deck.process.pid
-    listing = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    children = {int(child) for child in listing.split()}
-    (found,) = (child for child in deck.children(*words) if child in children)
-    return found
 
 
 def get_routes() -> Iterator[tuple[str, str]]:
@@ -214,88 +198,6 @@ def test_no_route_answers_500_while_redis_is_away(deck: Deck, browser: httpx.Cli
         deck.post(f"/api/runs/{run}/drain")
 
     assert [answer.url for answer in answers if answer.status_code >= 500] == []
-
-
-class Producer(threading.Thread):
-    """Pushes groups with our client until it is asked to stop; a call that raises ends it."""
-
-    def __init__(self, deck: Deck, run: str) -> None:
-        super().__init__(daemon=True)
-        self.sender = GroupSender(deck.url, run, ADMIN_TOKEN)
-        self.acknowledged: list[int] = []
-        self.error: Exception | None = None
-        self.stopping = threading.Event()
-
-    def run(self) -> None:
-        try:
-            with self.sender:
-                for mark in count(1):
-                    self.sender.push_groups([group(mark=mark, sequences=1)])
-                    self.acknowledged.append(mark)
-                    if self.stopping.wait(0.02) and mark % BATCH == 0:
-                        return
-        except Exception as error:  # noqa: BLE001 the test shows it
-            self.error = error
-
-
-class Consumer(threading.Thread):
-    """Trains with our client on all that the producer has sent."""
-
-    def __init__(self, deck: Deck, run: str, producer: Producer) -> None:
-        super().__init__(daemon=True)
-        self.trainer = Trainer(deck.url, run, ADMIN_TOKEN)
-        self.producer = producer
-        self.served: list[int] = []
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            with self.trainer:
-                self.trainer.register(resume=True)
-                while not self.is_done():
-                    batch = self.trainer.next_batch(wait_seconds=1)
-                    if batch is None:
-                        continue
-                    marks = [int(one["tokens"][0][0]) for one in batch.groups]
-                    self.trainer.ack(batch)
-                    self.trainer.log_metrics({"loss": 0.1}, step=batch.head.ordinal)
-                    self.served += marks
-        except Exception as error:  # noqa: BLE001 the test shows it
-            self.error = error
-
-    def is_done(self) -> bool:
-        producer = self.producer
-        return not producer.is_alive() and len(self.served) >= len(producer.acknowledged)
-
-
-def test_our_client_goes_on_through_ten_kills_of_the_database(deck: Deck) -> None:
-    run = deck.new_run("kills")
-    deck.post(f"/atropos/{run}/register", REGISTRATION | {"batch_size": BATCH})
-    producer = Producer(deck, run)
-    consumer = Consumer(deck, run, producer)
-    for thread in (producer, consumer):
-        thread.start()
-
-    for number in range(KILLS):
-        before = len(producer.acknowledged), len(consumer.served)
-        os.kill(direct_child(deck, "postgres", "-D"), signal.SIGKILL)
-        wait_until(
-            lambda before=before: (
-                not (producer.is_alive() and consumer.is_alive())
-                or (len(producer.acknowledged) > before[0] and len(consumer.served) > before[1])
-            ),
-            seconds=90,
-            what=f"both go on after kill {number + 1}",
-        )
-    producer.stopping.set()
-    producer.join(120)
-    consumer.join(120)
-
-    assert (producer.error, consumer.error) == (None, None)
-    assert [producer.is_alive(), consumer.is_alive()] == [False, False]
-    assert sorted(consumer.served) == producer.acknowledged
-    ledger = deck.get(f"/api/runs/{run}/ledger")["groups"]
-    assert (ledger["accepted"], ledger["balanced"]) == (len(producer.acknowledged), True)
 
 
 @contextmanager

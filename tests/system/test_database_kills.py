@@ -1,0 +1,132 @@
+"""Fleet, example trainer and client go on through ten kills of PostgreSQL."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from itertools import count
+from typing import Final
+
+import pytest
+
+from rolldeck.sender import GroupSender
+from rolldeck.trainer import Trainer
+from tests.buffer_factories import REGISTRATION, group
+from tests.deck import ADMIN_TOKEN, Deck, running_deck, wait_until
+
+pytestmark = pytest.mark.system
+
+KILLS: Final = 10
+BATCH: Final = 4
+
+
+@pytest.fixture(scope="module")
+def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+    with running_deck(tmp_path_factory.mktemp("database-kills")) as deck:
+        yield deck
+
+
+class Producer(threading.Thread):
+    """Pushes groups with our client until it is asked to stop; a call that raises ends it."""
+
+    def __init__(self, deck: Deck, run: str) -> None:
+        super().__init__(daemon=True)
+        self.sender = GroupSender(deck.url, run, ADMIN_TOKEN)
+        self.acknowledged: list[int] = []
+        self.error: Exception | None = None
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        try:
+            with self.sender:
+                for mark in count(1):
+                    self.sender.push_groups([group(mark=mark, sequences=1)])
+                    self.acknowledged.append(mark)
+                    if self.stopping.wait(0.02) and mark % BATCH == 0:
+                        return
+        except Exception as error:  # noqa: BLE001 the test shows it
+            self.error = error
+
+
+class Consumer(threading.Thread):
+    """Trains with our client on all that the producer has sent."""
+
+    def __init__(self, deck: Deck, run: str, producer: Producer) -> None:
+        super().__init__(daemon=True)
+        self.trainer = Trainer(deck.url, run, ADMIN_TOKEN)
+        self.producer = producer
+        self.served: list[int] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with self.trainer:
+                self.trainer.register(resume=True)
+                while not self.is_done():
+                    batch = self.trainer.next_batch(wait_seconds=1)
+                    if batch is None:
+                        continue
+                    marks = [int(one["tokens"][0][0]) for one in batch.groups]
+                    self.trainer.ack(batch)
+                    self.trainer.log_metrics({"loss": 0.1}, step=batch.head.ordinal)
+                    self.served += marks
+        except Exception as error:  # noqa: BLE001 the test shows it
+            self.error = error
+
+    def is_done(self) -> bool:
+        producer = self.producer
+        return not producer.is_alive() and len(self.served) >= len(producer.acknowledged)
+
+
+def fleet_counts(deck: Deck, run: str) -> tuple[int, int]:
+    """Return the accepted and the served fragments of a run; zeros during an outage."""
+    answer = deck.http.get(f"/api/runs/{run}/ledger")
+    if answer.status_code == 503:
+        return 0, 0
+    ledger = answer.raise_for_status().json()["fragments"]
+    return ledger["accepted"], ledger["served"]
+
+
+def test_all_go_on_through_ten_kills_of_the_database(deck: Deck) -> None:
+    fleet_run = deck.free_name("kills-of-a-fleet")
+    deck.post("/api/runs", {"name": fleet_run, "preset": "cartpole", "start": True})
+    example = deck.start_trainer(fleet_run)
+    run = deck.new_run("kills")
+    deck.post(f"/atropos/{run}/register", REGISTRATION | {"batch_size": BATCH})
+    producer = Producer(deck, run)
+    consumer = Consumer(deck, run, producer)
+    for thread in (producer, consumer):
+        thread.start()
+
+    def counts() -> tuple[int, ...]:
+        alive = producer.is_alive() and consumer.is_alive() and example.poll() is None
+        assert alive, (producer.error, consumer.error, deck.trainer_log())
+        return len(producer.acknowledged), len(consumer.served), *fleet_counts(deck, fleet_run)
+
+    try:
+        wait_until(lambda: min(counts()) > 0, seconds=90, what="all are under way")
+        for number in range(KILLS):
+            before = counts()
+            os.kill(deck.child("postgres", "-D"), signal.SIGKILL)
+            wait_until(
+                lambda before=before: all(
+                    now > then for now, then in zip(counts(), before, strict=True)
+                ),
+                seconds=90,
+                what=f"all go on after kill {number + 1}",
+            )
+        producer.stopping.set()
+        producer.join(120)
+        consumer.join(120)
+    finally:
+        example.terminate()
+        example.wait(20)
+
+    assert (producer.error, consumer.error) == (None, None)
+    assert [producer.is_alive(), consumer.is_alive()] == [False, False]
+    assert sorted(consumer.served) == producer.acknowledged
+    groups = deck.get(f"/api/runs/{run}/ledger")["groups"]
+    assert (groups["accepted"], groups["balanced"]) == (len(producer.acknowledged), True)
+    assert deck.get(f"/api/runs/{fleet_run}/ledger")["fragments"]["balanced"]
+    fleet = deck.get(f"/api/runs/{fleet_run}/fleet")
+    assert [worker["state"] for worker in fleet["workers"]] == ["running", "running"]
