@@ -10,6 +10,7 @@ import { progress } from "@/pages/home/attention";
 import { currentVerdict } from "@/pages/run/verdict/current";
 import type { ShownRun } from "@/pages/runs/columns";
 import { environmentOf } from "@/pages/runs/environment";
+import { Queued } from "@/pages/runs/Queued";
 import css from "./home.module.css";
 
 function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefined; me: string | undefined }) {
@@ -36,7 +37,7 @@ function Card({ run, verdict, me }: { run: ShownRun; verdict: Verdict | undefine
         </div>
         <div>
           <dt title="Sequences or fragments that wait for a trainer">Queue</dt>
-          <dd data-figure="queue">{count(run.queued)}</dd>
+          <dd data-figure="queue"><Queued run={run} /></dd>
         </div>
         <div className={css.trend}>
           <dt className="unseen">Trend</dt>

@@ -7,6 +7,7 @@ import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
 import { count, number, policyStep, visible } from "@/format";
 import { environmentOf } from "@/pages/runs/environment";
+import { Queued } from "@/pages/runs/Queued";
 
 export type ShownRun = ListedRun & Partial<Outlook>;
 
@@ -52,7 +53,7 @@ export const COLUMNS: Column[] = [
   { id: "policy", label: "Policy", title: "Newest published weights", sort: "policy", isNumber: true, isShown: false, cell: (run) => policyStep(run.policy_step) },
   { id: "return", label: "Return", title: "Mean return of the last 20 training episodes", isNumber: true, isShown: true, cell: (run) => number(run.return_mean) },
   { id: "trend", label: "Trend", title: "The same over time", isShown: true, cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} /> },
-  { id: "queue", label: "Queue", title: "Sequences or fragments that wait for a trainer", isNumber: true, isShown: true, cell: (run) => count(run.queued) },
+  { id: "queue", label: "Queue", title: "Sequences or fragments that wait for a trainer", isNumber: true, isShown: true, cell: (run) => <Queued run={run} /> },
   {
     id: "rate",
     label: "Rate",
