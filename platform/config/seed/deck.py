@@ -19,7 +19,7 @@ from rollouts import services
 from rollouts.core.reports import StaleIncarnation
 from runs import services as run_services
 from runs.core.lifecycle import MoveNotAllowed, RunVerb
-from runs.models import Run, TokenIssuer
+from runs.models import Environment, Run, TokenIssuer
 
 COMMAND: Final = "manage.py seed"
 REPORT_SECONDS: Final = 1.0
@@ -147,14 +147,29 @@ def _tokens(now: datetime) -> None:
 
 
 def keep_alive(fleets: Iterable[PlayedFleet], *, clock: Clock) -> None:
-    """Speak for fleets: a report each second, and an answer to whoever asks.
+    """Report for the fleets each second, answer their requests, and renew the environments.
 
     Ends when every run has another manager, or none.
     """
     spoken_for = list(fleets)
+    connected = _connected_environments()
     while spoken_for:
-        spoken_for = [fleet for fleet in spoken_for if _speak(fleet, now=clock())]
+        now = clock()
+        spoken_for = [fleet for fleet in spoken_for if _speak(fleet, now=now)]
+        for run_id, env_ids in connected.items():
+            run_services.note_environments_seen(run_id=run_id, env_ids=env_ids, now=now)
         time.sleep(REPORT_SECONDS)
+
+
+def _connected_environments() -> dict[int, list[int]]:
+    """Return the ids of the connected environments of each seeded run."""
+    found: dict[int, list[int]] = {}
+    rows = Environment.objects.filter(
+        run__name__startswith=PREFIX, run__archived_at=None, connected=True
+    )
+    for run_id, env_id in rows.values_list("run_id", "env_id"):
+        found.setdefault(run_id, []).append(env_id)
+    return found
 
 
 def _speak(fleet: PlayedFleet, *, now: datetime) -> bool:

@@ -1,6 +1,8 @@
 """A deck is filled with runs of every kind, and its counts stay true."""
 
+from datetime import timedelta
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 from django.core.management import call_command
@@ -9,7 +11,10 @@ from buffer import selectors as buffer_selectors
 from buffer.models import Batch, TrajectoryGroup
 from config.seed import deck
 from rollouts.models import Evaluation, Lesson, LogRequest, Recording
+from runs import services
+from runs.core.registration import SILENT_AFTER
 from runs.models import Alert, Run, RunEvent
+from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db
 
@@ -54,3 +59,24 @@ def test_a_small_deck_has_runs_in_every_state_and_its_ledgers_balance() -> None:
     call_command("seed", stdout=again)
     assert again.getvalue().startswith("already seeded: seed-atropos-mix")
     assert deck.present() == sorted(states)
+
+
+def test_environments_of_seeded_runs_stay_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(name="seed-of-a-test", kind="outside", status="running")
+    environment = services.register_environment(
+        run_id=run.pk,
+        desired_name="maze",
+        weight=1.0,
+        max_token_length=64,
+        group_size=4,
+        min_batch_allocation=None,
+        now=NOON,
+    )
+    later = NOON + SILENT_AFTER + timedelta(seconds=1)
+    monkeypatch.setattr(deck, "_speak", lambda *_, **__: False)
+    monkeypatch.setattr(deck.time, "sleep", lambda _: None)
+
+    deck.keep_alive([SimpleNamespace()], clock=lambda: later)  # type: ignore[list-item]
+
+    environment.refresh_from_db()
+    assert environment.last_seen_at == later
