@@ -22,7 +22,7 @@ from buffer.selectors.ledgers import ledger_problems
 from config.backups import files, manifest, programs, renumbering, server_versions
 from config.backups.making import DUMP
 from config.backups.progress import Progress
-from config.embedded.schema import migrate
+from config.embedded.schema import migrate, unknown_migrations
 from runs import services as runs_services
 from runs.models import Run
 
@@ -96,7 +96,7 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
         RestoreWrong: If what is there now does not add up.
     """
     header = check_backup(folder, progress=progress)
-    _refuse_newer(header)
+    _refuse_other_version(header)
     dump = folder / DUMP
     _refuse_older_server(header, dump)
     _refuse_data()
@@ -136,16 +136,14 @@ def _path(folder: Path, entry: manifest.Entry) -> Path:
     return folder.joinpath(*parts)
 
 
-def _refuse_newer(header: manifest.Header) -> None:
-    """Refuse what only a newer version of this code understands."""
+def _refuse_other_version(header: manifest.Header) -> None:
+    """Refuse a backup with migrations that this version lacks."""
     loader = MigrationLoader(None, ignore_no_migrations=True)
-    known = {f"{app}.{name}" for app, name in loader.disk_migrations}
-    replaced = {f"{a}.{n}" for m in loader.disk_migrations.values() for a, n in m.replaces}
-    unknown = sorted(set(header.migrations) - known - replaced)
-    if unknown:
+    if unknown := unknown_migrations(header.migrations, loader):
         raise RestoreRefused(
-            f"the backup was made by a newer Rolldeck ({header.rolldeck or 'of no known version'}):"
-            f" this one does not know {unknown[0]}"
+            "the backup was made by another version of Rolldeck "
+            f"({header.rolldeck or 'version unknown'}): it lists {len(unknown)} migrations that "
+            f"this version lacks, among them {unknown[-1]}"
         )
 
 

@@ -1,5 +1,7 @@
 """Bring a database to the state that this version needs."""
 
+from collections.abc import Iterable
+
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
@@ -29,13 +31,21 @@ def migrate() -> int:
     return len(plan)
 
 
+def unknown_migrations(applied: Iterable[str], loader: MigrationLoader) -> list[str]:
+    """Return the migrations that this version lacks, of the packages that it has.
+
+    Args:
+        applied: ``app.name`` of each migration of a database.
+        loader: With the migrations of this version.
+    """
+    known = {f"{app}.{name}" for app, name in loader.disk_migrations}
+    own = {name for name in applied if name.partition(".")[0] in loader.migrated_apps}
+    return sorted(own - known)
+
+
 def _refuse_unknown(loader: MigrationLoader) -> None:
-    unknown = sorted(
-        f"{app}.{name}"
-        for app, name in loader.applied_migrations or ()
-        if app in loader.migrated_apps and (app, name) not in loader.disk_migrations
-    )
-    if unknown:
+    applied = [f"{app}.{name}" for app, name in loader.applied_migrations or ()]
+    if unknown := unknown_migrations(applied, loader):
         raise StartFailed(
             f"the database was created by another version of Rolldeck: it lists {len(unknown)} "
             f"migrations that this version lacks, among them {unknown[-1]}. Start that version, or "
